@@ -1,0 +1,257 @@
+"""The release: what an adversary sees of a tree model, whatever library made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import BadModel
+
+__all__ = ["AllRows", "Bootstrap", "Release", "Sampling", "Tree", "UnknownSampling"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree as arrays over its nodes; node 0 is the root.
+
+    A row goes left where ``value <= threshold``; a missing value goes left where
+    ``missing_left``.
+
+    Attributes
+    ----------
+    feature : int array, shape (n_nodes,)
+        Column tested; -1 at a leaf.
+    threshold : float array, shape (n_nodes,)
+        NaN at a leaf.
+    left, right : int array, shape (n_nodes,)
+        Children; -1 at a leaf.
+    missing_left : bool array, shape (n_nodes,)
+    counts : float array, shape (n_nodes, n_classes), or None
+        What the release says of each class in each node, in the unit that
+        :attr:`Release.counts_are` names; None where it says nothing.
+    totals : float array, shape (n_nodes,), or None
+        The same without classes: rows (or draws) that reach the node.
+    distinct : int array, shape (n_nodes,), or None
+        Distinct rows that reach the node (scikit-learn's ``n_node_samples``).
+
+    Raises
+    ------
+    BadModel
+        On arrays that do not describe a tree.
+    """
+
+    feature: IntArray
+    threshold: FloatArray
+    left: IntArray
+    right: IntArray
+    missing_left: NDArray[np.bool_]
+    counts: FloatArray | None = None
+    totals: FloatArray | None = None
+    distinct: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.feature)
+        if n == 0:
+            raise BadModel("a tree without nodes")
+        for name in ("threshold", "left", "right", "missing_left", "counts", "totals", "distinct"):
+            array = getattr(self, name)
+            if array is not None and len(array) != n:
+                raise BadModel(f"{name} has {len(array)} entries for {n} nodes")
+        leaf = self.left == LEAF
+        if not np.array_equal(leaf, self.right == LEAF):
+            raise BadModel(f"node {_first(leaf != (self.right == LEAF))} has one child only")
+        inner = ~leaf
+        # Children behind their parent and each node with one parent: no cycle, nothing shared.
+        children = np.concatenate([self.left[inner], self.right[inner]])
+        if children.size and (children.min() < 1 or children.max() >= n):
+            raise BadModel(f"a child index outside 1..{n - 1}")
+        if len(np.unique(children)) != len(children) or len(children) != n - 1:
+            raise BadModel("the nodes do not form one tree: a node has no parent or two")
+        parents = np.tile(np.flatnonzero(inner), 2)
+        if np.any(children <= parents):
+            raise BadModel("a child stands before its parent: a cycle")
+        if np.any(self.feature[inner] < 0):
+            raise BadModel(f"node {np.flatnonzero(inner)[0]} tests no column")
+        if np.any(np.isnan(self.threshold[inner])):
+            raise BadModel(f"node {_first(inner & np.isnan(self.threshold))}: threshold is NaN")
+        for name in ("counts", "totals"):
+            array = getattr(self, name)
+            if array is not None and not (np.isfinite(array).all()):
+                raise BadModel(f"{name} hold a number that is not finite")
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.feature)
+
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Which nodes are leaves, shape (n_nodes,)."""
+        return self.left == LEAF
+
+    @cached_property
+    def leaves(self) -> IntArray:
+        """Node numbers of the leaves, ascending."""
+        return np.flatnonzero(self.is_leaf)
+
+    @cached_property
+    def depth(self) -> IntArray:
+        """Depth of each node, 0 at the root."""
+        depth = np.zeros(self.n_nodes, dtype=np.int64)
+        for node in np.flatnonzero(~self.is_leaf):
+            depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
+        return depth
+
+    def apply(self, X: NDArray[Any]) -> IntArray:
+        """Push rows through the tree.
+
+        Parameters
+        ----------
+        X : array, shape (n_rows, n_columns)
+            In the type in which the model compares (float32 for scikit-learn).
+
+        Returns
+        -------
+        int array, shape (n_rows,)
+            The node number of each row's leaf.
+        """
+        at = np.zeros(len(X), dtype=np.int64)
+        active = np.flatnonzero(~self.is_leaf[at])
+        while active.size:
+            node = at[active]
+            x = X[active, self.feature[node]]
+            left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
+            at[active] = np.where(left, self.left[node], self.right[node])
+            active = active[~self.is_leaf[at[active]]]
+        return at
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the training rows reached the trees."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class AllRows(Sampling):
+    """Every tree saw every row exactly once."""
+
+    kind: ClassVar[str] = "all"
+
+
+@dataclass(frozen=True)
+class Bootstrap(Sampling):
+    """Every tree drew rows at random, with replacement.
+
+    Attributes
+    ----------
+    n_draws : int or None
+        Draws per tree, where the release says so.
+    tree_seeds : tuple of int or None
+        Each tree's seed, where the file holds it.
+    forest_seed : int or None
+        The forest's own seed, where the file holds an integer.
+    """
+
+    n_draws: int | None = None
+    tree_seeds: tuple[int | None, ...] = ()
+    forest_seed: int | None = None
+    kind: ClassVar[str] = "bootstrap"
+
+
+@dataclass(frozen=True)
+class UnknownSampling(Sampling):
+    """The release does not say how rows were drawn."""
+
+    why: str = ""
+    kind: ClassVar[str] = "unknown"
+
+
+CountsAre = Literal["rows", "draws", "weights", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What the adversary sees: trees, counts, and what is known of the training.
+
+    Attributes
+    ----------
+    trees : tuple of Tree
+    feature_names : tuple of str
+        The model's columns, in order.
+    classes : tuple
+        Class labels in the order of the counts' columns; empty without classes.
+    sampling : Sampling
+    counts_are : {"rows", "draws", "weights", "none"}
+        Unit of :attr:`Tree.counts`: rows of the training set, draws of a bootstrap (a row may
+        count twice), sums of sample weights, or not given.
+    n_rows : int or None
+        Rows of the training set, where known.
+    not_covered : str or None
+        Why rows cannot be reconstructed from this kind of model; None where they can.
+    maybe_missing : frozenset of str
+        Columns in which the trees saw missing values.
+    one_hot : mapping of str to tuple of str
+        Groups of 0/1 columns that the file itself declares (a fitted encoder): name to columns.
+    float_type : str
+        numpy type in which the model compares a value with a threshold.
+    origin : str
+        The library, its version and the class that made the model.
+    notes : tuple of str
+        What the reader of an audit should know of how the release was read.
+    """
+
+    trees: tuple[Tree, ...]
+    feature_names: tuple[str, ...]
+    classes: tuple[Any, ...]
+    sampling: Sampling
+    counts_are: CountsAre
+    n_rows: int | None
+    not_covered: str | None = None
+    maybe_missing: frozenset[str] = frozenset()
+    one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    float_type: str = "float64"
+    origin: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.feature_names)) != len(self.feature_names):
+            raise BadModel("two columns of the model have one name")
+        for t, tree in enumerate(self.trees):
+            if tree.feature.max(initial=LEAF) >= len(self.feature_names):
+                raise BadModel(
+                    f"tree {t} tests column {tree.feature.max()}, "
+                    f"the model has {len(self.feature_names)}"
+                )
+            if tree.counts is not None and tree.counts.shape[1] != len(self.classes):
+                raise BadModel(
+                    f"tree {t} counts {tree.counts.shape[1]} classes, "
+                    f"the model has {len(self.classes)}"
+                )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.feature_names)
+
+    @cached_property
+    def thresholds(self) -> tuple[FloatArray, ...]:
+        """The distinct thresholds of each column, ascending; empty for an unused column."""
+        feature = np.concatenate([t.feature[~t.is_leaf] for t in self.trees] or [np.zeros(0)])
+        threshold = np.concatenate([t.threshold[~t.is_leaf] for t in self.trees] or [np.zeros(0)])
+        return tuple(np.unique(threshold[feature == f]) for f in range(self.n_features))
+
+
+def _first(mask: NDArray[np.bool_]) -> int:
+    return int(np.flatnonzero(mask)[0])
