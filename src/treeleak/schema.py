@@ -5,13 +5,18 @@ numeric, categorical) or several (a one-hot group). Everything else in treeleak 
 attribute only through this module.
 """
 
+# A method that overrides says no more than the one it overrides, whose docstring it shares.
+# ruff: noqa: D102
+
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,6 +40,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+_LARGEST = float(np.finfo(float).max)
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,19 @@ class Attribute:
     name: str
     kind: ClassVar[str] = ""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise BadSchema(f"the name of an attribute must be text, not {self.name!r}")
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the model that this attribute owns, in order."""
         return (self.name,)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest value that each of its columns can take."""
+        return 0.0, 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the attribute as it stands in a schema file."""
@@ -62,12 +77,18 @@ class Attribute:
 class _Single(Attribute):
     missing: bool = field(default=False, kw_only=True)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.missing, (bool, np.bool_)):
+            raise BadSchema(f"column {self.name!r}: missing must be true or false")
+        object.__setattr__(self, "missing", bool(self.missing))
+
     def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
         raise NotImplementedError
 
     def holds(self, block: NDArray[np.float64]) -> NDArray[np.bool_]:
         x = block[:, 0]
-        return np.where(np.isnan(x), self.missing, self._domain(x))
+        return self._domain(x) | (np.isnan(x) & self.missing)
 
     def _extra(self) -> dict[str, Any]:
         return {}
@@ -84,7 +105,7 @@ class Binary(_Single):
     kind: ClassVar[str] = "binary"
 
     def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return (x == 0) | (x == 1)
+        return np.isin(x, (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -96,13 +117,22 @@ class Ordinal(_Single):
     kind: ClassVar[str] = "ordinal"
 
     def __post_init__(self) -> None:
-        if int(self.low) != self.low or int(self.high) != self.high:
-            raise BadSchema(f"ordinal column {self.name!r}: low and high must be whole numbers")
+        super().__post_init__()
+        for side in ("low", "high"):
+            value = _number(getattr(self, side), f"ordinal column {self.name!r}: {side}")
+            if value != math.floor(value):
+                raise BadSchema(f"ordinal column {self.name!r}: {side} must be a whole number")
+            object.__setattr__(self, side, int(value))
         if self.low > self.high:
             raise BadSchema(f"ordinal column {self.name!r}: low {self.low} > high {self.high}")
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return float(self.low), float(self.high)
+
     def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return (x >= self.low) & (x <= self.high) & (x == np.round(x))
+        whole = np.asarray(x == np.round(x), dtype=bool)
+        return whole & (x >= self.low) & (x <= self.high)
 
     def _extra(self) -> dict[str, Any]:
         return {"low": self.low, "high": self.high}
@@ -117,15 +147,18 @@ class Numeric(_Single):
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
-        if not self.low <= self.high:
-            raise BadSchema(f"numeric column {self.name!r}: low {self.low} > high {self.high}")
+        super().__post_init__()
+        _set_interval(self, f"numeric column {self.name!r}")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.low, self.high
 
     def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
         return (x >= self.low) & (x <= self.high)
 
     def _extra(self) -> dict[str, Any]:
-        bounds = {"low": self.low, "high": self.high}
-        return {k: float(v) for k, v in bounds.items() if math.isfinite(v)}
+        return _finite_bounds(self)
 
 
 @dataclass(frozen=True)
@@ -136,14 +169,18 @@ class Categorical(_Single):
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
-        values = tuple(self.values)
+        super().__post_init__()
+        what = f"categorical column {self.name!r}"
+        values = tuple(_number(v, f"{what}: each value") for v in self.values)
         if not values:
-            raise BadSchema(f"categorical column {self.name!r}: no values")
-        if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-            raise BadSchema(f"categorical column {self.name!r}: values must be finite numbers")
+            raise BadSchema(f"{what}: no values")
         if len(set(values)) != len(values):
-            raise BadSchema(f"categorical column {self.name!r}: a value stands twice")
+            raise BadSchema(f"{what}: a value stands twice")
         object.__setattr__(self, "values", tuple(sorted(values)))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return float(self.values[0]), float(self.values[-1])
 
     def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.isin(x, np.asarray(self.values, dtype=float))
@@ -161,18 +198,25 @@ class OneHot(Attribute):
     kind: ClassVar[str] = "one-hot"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", tuple(self.members))
-        if not self.members:
-            raise BadSchema(f"one-hot group {self.name!r}: no columns")
+        super().__post_init__()
+        what = f"one-hot group {self.name!r}"
+        object.__setattr__(self, "members", _names(self.members, what))
+        if not isinstance(self.at_most_one, (bool, np.bool_)):
+            raise BadSchema(f"{what}: at_most_one must be true or false")
+        object.__setattr__(self, "at_most_one", bool(self.at_most_one))
 
     @property
     def columns(self) -> tuple[str, ...]:
         return self.members
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return float(len(self.members) == 1 and not self.at_most_one), 1.0
+
     def holds(self, block: NDArray[np.float64]) -> NDArray[np.bool_]:
         binary = np.isin(block, (0.0, 1.0)).all(axis=1)
-        total = block.sum(axis=1)
-        return binary & ((total == 1) | (self.at_most_one & (total == 0)))
+        ones = (0.0, 1.0) if self.at_most_one else (1.0,)
+        return np.asarray(binary & np.isin(block.sum(axis=1), ones), dtype=bool)
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind, "name": self.name, "columns": list(self.members)}
@@ -181,7 +225,10 @@ class OneHot(Attribute):
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement about several columns that every row meets."""
+    """A statement about several columns that every row meets.
+
+    It says nothing of a row in which one of its columns is missing.
+    """
 
     kind: ClassVar[str] = ""
 
@@ -210,6 +257,10 @@ class Implies(Rule):
     then: Mapping[str, float]
     kind: ClassVar[str] = "implies"
 
+    def __post_init__(self) -> None:
+        for side in ("given", "then"):
+            object.__setattr__(self, side, _weights(getattr(self, side), f"implies: {side}"))
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self.given, *self.then]))
@@ -217,7 +268,7 @@ class Implies(Rule):
     def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
         premise = np.logical_and.reduce([values[c] == v for c, v in self.given.items()])
         conclusion = np.logical_and.reduce([values[c] == v for c, v in self.then.items()])
-        return ~premise | conclusion
+        return np.asarray(~premise | conclusion, dtype=bool)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "given": dict(self.given), "then": dict(self.then)}
@@ -232,6 +283,10 @@ class Linear(Rule):
     high: float = math.inf
     kind: ClassVar[str] = "linear"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", _weights(self.coefficients, "linear"))
+        _set_interval(self, f"linear rule over {list(self.coefficients)}")
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.coefficients)
@@ -244,8 +299,7 @@ class Linear(Rule):
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind, "coefficients": dict(self.coefficients)}
-        bounds = {"low": self.low, "high": self.high}
-        return out | {k: v for k, v in bounds.items() if math.isfinite(v)}
+        return out | _finite_bounds(self)
 
 
 @dataclass(frozen=True)
@@ -257,14 +311,18 @@ class AtMost(Rule):
     kind: ClassVar[str] = "at-most"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", tuple(self.members))
+        object.__setattr__(self, "members", _names(self.members, "at-most rule"))
+        if isinstance(self.k, bool) or not isinstance(self.k, Integral) or self.k < 0:
+            raise BadSchema(f"at-most rule: k must be a whole number of 0 or more, not {self.k!r}")
+        object.__setattr__(self, "k", int(self.k))
 
     @property
     def columns(self) -> tuple[str, ...]:
         return self.members
 
     def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
-        return np.sum([values[c] for c in self.members], axis=0) <= self.k
+        total = np.sum([values[c] for c in self.members], axis=0)
+        return np.asarray(total <= self.k, dtype=bool)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "columns": list(self.members), "k": self.k}
@@ -284,7 +342,8 @@ class Schema:
     Raises
     ------
     BadSchema
-        If a name or a column stands twice, or a rule names an unknown column.
+        If a name or a column stands twice, or a rule names an unknown column or counts the
+        ones of a column that is not 0/1.
     """
 
     attributes: tuple[Attribute, ...]
@@ -295,7 +354,10 @@ class Schema:
         object.__setattr__(self, "rules", tuple(rules))
         seen: dict[str, str] = {}
         names: set[str] = set()
+        zero_one: set[str] = set()
         for attribute in self.attributes:
+            if not isinstance(attribute, Attribute):
+                raise BadSchema(f"{attribute!r} is no attribute")
             if attribute.name in names:
                 raise BadSchema(f"two attributes are named {attribute.name!r}")
             names.add(attribute.name)
@@ -305,10 +367,14 @@ class Schema:
                         f"column {column!r} belongs to both {seen[column]!r} and {attribute.name!r}"
                     )
                 seen[column] = attribute.name
+            if isinstance(attribute, (Binary, OneHot)):
+                zero_one.update(attribute.columns)
         for rule in self.rules:
             for column in rule.columns:
                 if column not in seen:
-                    raise BadSchema(f"a rule of kind {rule.kind!r} names {column!r}: no such column")
+                    raise BadSchema(f"{rule.kind!r} rule names {column!r}: no such column")
+                if isinstance(rule, AtMost) and column not in zero_one:
+                    raise BadSchema(f"{rule.kind!r} rule names {column!r}: no 0/1 column")
 
     @classmethod
     def from_columns(
@@ -332,6 +398,8 @@ class Schema:
         group_of: dict[str, tuple[str, ...]] = {}
         for members in one_hot:
             group = tuple(str(m) for m in members)
+            if not group or len(set(group)) != len(group):
+                raise BadSchema(f"one-hot group {list(group)}: no columns, or one stands twice")
             for member in group:
                 if member not in names:
                     raise BadSchema(f"one-hot group {list(group)} names {member!r}: no such column")
@@ -377,7 +445,8 @@ class Schema:
         for attribute in self.attributes:
             ok &= attribute.holds(x[:, [at[c] for c in attribute.columns]])
         for rule in self.rules:
-            ok &= rule.holds({c: x[:, at[c]] for c in rule.columns})
+            silent = np.isnan(x[:, [at[c] for c in rule.columns]]).any(axis=1)
+            ok &= silent | rule.holds({c: x[:, at[c]] for c in rule.columns})
         return ok
 
     def to_dict(self) -> dict[str, Any]:
@@ -399,6 +468,9 @@ class Schema:
         """
         if not isinstance(data, Mapping) or data.get("version") != SCHEMA_VERSION:
             raise BadSchema(f"not a schema of version {SCHEMA_VERSION}")
+        # A misspelt table would otherwise drop a whole list of attributes or rules in silence.
+        if unknown := set(data) - {"version", "attribute", "rule"}:
+            raise BadSchema(f"unknown keys {sorted(map(str, unknown))}")
         return cls(
             [_build(_ATTRIBUTES, e, "attribute") for e in _entries(data, "attribute")],
             [_build(_RULES, e, "rule") for e in _entries(data, "rule")],
@@ -416,9 +488,9 @@ class Schema:
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-            data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-            return cls.from_dict(data)
-        except (OSError, ValueError) as error:
+            is_json = path.suffix.lower() == ".json"
+            return cls.from_dict(json.loads(text) if is_json else tomllib.loads(text))
+        except (OSError, ValueError, RecursionError) as error:
             raise BadSchema(f"{path}: {error}") from error
 
     def to_toml(self) -> str:
@@ -439,14 +511,14 @@ _ATTRIBUTES: dict[str, Any] = {
         name, low, high, missing=missing
     ),
     "categorical": lambda name, values, missing=False: Categorical(
-        name, tuple(values), missing=missing
+        name, _list(values, f"categorical column {name!r}: values"), missing=missing
     ),
-    "one-hot": lambda name, columns, at_most_one=False: OneHot(name, tuple(columns), at_most_one),
+    "one-hot": lambda name, columns, at_most_one=False: OneHot(name, columns, at_most_one),
 }
 _RULES: dict[str, Any] = {
     "implies": lambda given, then: Implies(given, then),
     "linear": lambda coefficients, low=-math.inf, high=math.inf: Linear(coefficients, low, high),
-    "at-most": lambda columns, k=1: AtMost(tuple(columns), k),
+    "at-most": lambda columns, k=1: AtMost(columns, k),
 }
 
 
@@ -460,12 +532,63 @@ def _entries(data: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
 def _build(makers: Mapping[str, Any], entry: Mapping[str, Any], table: str) -> Any:
     rest = dict(entry)
     kind = rest.pop("kind", None)
-    if kind not in makers:
+    if not isinstance(kind, str) or kind not in makers:
         raise BadSchema(f"{table} of unknown kind {kind!r}; known: {', '.join(makers)}")
     try:
-        return makers[kind](**rest)
+        inspect.signature(makers[kind]).bind(**rest)
     except TypeError as error:
         raise BadSchema(f"{table} {rest.get('name', kind)!r}: {error}") from error
+    return makers[kind](**rest)
+
+
+def _list(value: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise BadSchema(f"{what} must be a list, not {value!r}")
+    return tuple(value)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    names = _list(value, f"{what}: columns")
+    if not names:
+        raise BadSchema(f"{what}: no columns")
+    for name in names:
+        if not isinstance(name, str):
+            raise BadSchema(f"{what}: the name of a column must be text, not {name!r}")
+    if len(set(names)) != len(names):
+        raise BadSchema(f"{what}: a column stands twice")
+    return names
+
+
+def _number(value: Any, what: str, finite: bool = True) -> float:
+    """Turn any real number, numpy's included, into a plain int or float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BadSchema(f"{what} must be a number, not {value!r}")
+    plain = int(value) if isinstance(value, Integral) else float(value)
+    # An int beyond the floats' range would overflow in the first comparison with an array.
+    if (abs(plain) > _LARGEST and (finite or isinstance(plain, int))) or plain != plain:
+        raise BadSchema(f"{what} must be a finite number, not {plain!r:.40}")
+    return plain
+
+
+def _weights(value: Any, what: str) -> dict[str, float]:
+    if not isinstance(value, Mapping) or not value:
+        raise BadSchema(f"{what} must map columns to numbers, not {value!r}")
+    _names(list(value), what)
+    return {name: _number(v, f"{what}, column {name!r}: the value") for name, v in value.items()}
+
+
+def _set_interval(item: Numeric | Linear, what: str) -> None:
+    low = float(_number(item.low, f"{what}: low", finite=False))
+    high = float(_number(item.high, f"{what}: high", finite=False))
+    if low > high or low == math.inf or high == -math.inf:
+        raise BadSchema(f"{what}: no number lies from {low} to {high}")
+    object.__setattr__(item, "low", low)
+    object.__setattr__(item, "high", high)
+
+
+def _finite_bounds(item: Numeric | Linear) -> dict[str, float]:
+    bounds = {"low": item.low, "high": item.high}
+    return {side: value for side, value in bounds.items() if math.isfinite(value)}
 
 
 def _toml(value: Any) -> str:
