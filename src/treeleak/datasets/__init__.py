@@ -1,0 +1,14 @@
+"""Real tables to audit: three that travel with the package, and DRAFT's, fetched on demand."""
+
+from treeleak.datasets.bundled import load_adult, load_compas, load_german_credit
+from treeleak.datasets.dataset import Dataset
+from treeleak.datasets.draft import draft_sample, load_draft
+
+__all__ = [
+    "Dataset",
+    "draft_sample",
+    "load_adult",
+    "load_compas",
+    "load_draft",
+    "load_german_credit",
+]
