@@ -1,0 +1,154 @@
+"""What a guess would achieve that knows the schema and nothing of the model."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput, BadSchema
+from treeleak.metrics.matching import MATCH_LIMIT, Table, column_range, reconstruction_error
+from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
+
+__all__ = ["Baseline", "random_baseline", "random_rows"]
+
+FEWEST_DRAWS = 3
+MOST_PAIRS = 10**8
+MOST_TRIES = 1_000
+
+
+class Baseline(NamedTuple):
+    """Error of a random guess: mean and standard deviation over the guesses."""
+
+    mean: float
+    std: float
+
+
+def random_baseline(X_true: Table, schema: Schema, n_draws: int = 100, seed: int = 0) -> Baseline:
+    """Measure the error of tables guessed at random within the schema.
+
+    Each guess has as many rows as ``X_true``, made as in :func:`random_rows`, and is measured by
+    :func:`reconstruction_error`.
+
+    The work grows with the square of the rows. So from 1,000 rows on fewer guesses are made than
+    asked for, down to three, which costs little: the standard deviation falls as rows grow. Beyond
+    6,000 rows each guess is measured on a random sample of 6,000 true rows. In expectation that
+    is never less than the error of a guess of full size, since fewer points leave fewer to choose
+    from, and hardly more: the value settles long before.
+
+    Parameters
+    ----------
+    X_true : DataFrame or array, shape (n_rows, n_columns)
+        As in :func:`reconstruction_error`.
+    schema : Schema
+    n_draws : int
+        Tables to guess.
+    seed : int
+
+    Returns
+    -------
+    Baseline
+        ``mean`` and ``std``.
+    """
+    true = _as_frame(X_true, schema)
+    if n_draws < 1:
+        raise BadInput(f"{n_draws} draws: at least one is needed")
+    rng = np.random.default_rng(seed)
+    n = min(len(true), MATCH_LIMIT)
+    draws = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // max(n, 1) ** 2))
+    # Ranges come from all rows, whatever sample is measured.
+    bounded = _bounded(schema, true)
+    errors = []
+    for _ in range(draws):
+        sample = true if n == len(true) else true.iloc[rng.permutation(len(true))[:n]]
+        guess = _guess(bounded, n, rng)
+        errors.append(reconstruction_error(guess, sample, bounded))
+    return Baseline(float(np.mean(errors)), float(np.std(errors)))
+
+
+def random_rows(
+    X_true: Table, schema: Schema, n_rows: int | None = None, seed: int = 0
+) -> pd.DataFrame:
+    """Guess rows at random within the schema.
+
+    Every attribute is guessed by itself and uniformly: a value of a binary, ordinal or categorical
+    column, a member of a one-hot group (or none, where that is possible), a number between the
+    bounds of a numeric column. Guesses that break a rule are thrown away. Missing values are
+    never guessed.
+
+    Parameters
+    ----------
+    X_true : DataFrame or array
+        Taken for its number of rows and for the range of numeric columns without bounds: the
+        guess is granted that much.
+    schema : Schema
+    n_rows : int, optional
+        As many as ``X_true`` unless given.
+    seed : int
+
+    Returns
+    -------
+    DataFrame, shape (n_rows, n_columns)
+
+    Raises
+    ------
+    BadSchema
+        If less than one guess in a thousand meets the rules.
+    """
+    true = _as_frame(X_true, schema)
+    n = len(true) if n_rows is None else n_rows
+    return _guess(_bounded(schema, true), n, np.random.default_rng(seed))
+
+
+def _as_frame(X: Table, schema: Schema) -> pd.DataFrame:
+    if isinstance(X, pd.DataFrame):
+        return X.set_axis([str(c) for c in X.columns], axis=1)
+    if np.ndim(X) != 2 or np.shape(X)[1] != len(schema.columns):
+        raise BadInput(f"shape {np.shape(X)} does not fit {len(schema.columns)} columns")
+    return pd.DataFrame(X, columns=list(schema.columns))
+
+
+def _bounded(schema: Schema, true: pd.DataFrame) -> Schema:
+    """Replace infinite bounds by the ends of the true values."""
+    attributes: list[Attribute] = []
+    for a in schema.attributes:
+        if isinstance(a, Numeric) and not all(map(math.isfinite, a.bounds)):
+            if a.name not in true:
+                raise BadInput(f"the true rows lack column {a.name!r}")
+            low, high = column_range(a, true[a.name].to_numpy(dtype=float, na_value=np.nan))
+            if math.isnan(low) or math.isnan(high):
+                raise BadInput(f"column {a.name!r} has neither bounds nor values to guess between")
+            attributes.append(Numeric(a.name, low, max(low, high), missing=a.missing))
+        else:
+            attributes.append(a)
+    return Schema(attributes, schema.rules)
+
+
+def _guess(schema: Schema, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    found: list[NDArray[np.float64]] = []
+    n_found = 0
+    for _ in range(MOST_TRIES):
+        block = np.hstack([_values(a, n_rows, rng) for a in schema.attributes])
+        found.append(block[schema.valid(block, schema.columns)])
+        n_found += len(found[-1])
+        if n_found >= n_rows:
+            return pd.DataFrame(np.vstack(found)[:n_rows], columns=list(schema.columns))
+    raise BadSchema("the rules of the schema leave less than one random guess in a thousand")
+
+
+def _values(attribute: Attribute, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    match attribute:
+        case OneHot(members=members, at_most_one=at_most_one):
+            chosen = rng.integers(len(members) + at_most_one, size=n)
+            return np.eye(len(members) + 1)[chosen, : len(members)]
+        case Categorical(values=values):
+            return rng.choice(np.array(values, dtype=float), size=(n, 1))
+        case Numeric(low=low, high=high):
+            return rng.uniform(low, high, size=(n, 1))
+        case Ordinal(low=low, high=high):
+            return rng.integers(low, high, size=(n, 1), endpoint=True).astype(float)
+        case _:
+            return rng.integers(2, size=(n, 1)).astype(float)
