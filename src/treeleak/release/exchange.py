@@ -1,0 +1,351 @@
+"""The release file: trees and counts as JSON, for models of any library.
+
+docs/release-format.md explains the format to those who write it. What a file says is taken for
+hostile until checked: nothing in it is run, every array is as long as the text that holds it, and
+every index is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput, BadModel
+from treeleak.release.tree import (
+    LEAF,
+    AllRows,
+    Bootstrap,
+    CountsAre,
+    Release,
+    Sampling,
+    Tree,
+    UnknownSampling,
+)
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "read_release",
+    "release_from_dict",
+    "release_to_dict",
+    "write_release",
+]
+
+FORMAT = "treeleak-release"
+FORMAT_VERSION = 1
+FLOAT_TYPES = ("float32", "float64")
+MAX_BYTES = 2**30
+LARGEST = float(np.finfo(float).max)
+# Beyond this, whole floats stop being the only float that their digits name.
+EXACT_WHOLE = 2**53
+
+
+def write_release(release: Release, path: str | Path) -> None:
+    """Write a release as a JSON file, see :func:`release_to_dict`."""
+    text = json.dumps(release_to_dict(release), allow_nan=False, separators=(",", ":"))
+    Path(path).write_text(text + "\n", encoding="ascii")
+
+
+def read_release(source: str | Path) -> Release:
+    """Read a release file.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file, or its text (a ``str`` that starts with a brace).
+
+    Raises
+    ------
+    BadModel
+        If it is no release, naming the file and, where there is one, the tree and the node.
+    """
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        text, where = source, ""
+    else:
+        path, where = Path(source), f"{source}: "
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise BadModel(f"{where}larger than {MAX_BYTES >> 20} MiB")
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadModel(f"{where}{error}") from error
+    try:
+        return release_from_dict(json.loads(text, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        raise BadModel(f"{where}{error}") from error
+
+
+def release_to_dict(release: Release) -> dict[str, Any]:
+    """Describe a release in plain lists, texts and numbers that JSON can hold.
+
+    Nothing is added to what the release says, and nothing left out: the seeds of trees are there
+    if the model holds them, since an adversary would have them too.
+
+    Raises
+    ------
+    BadInput
+        If a class label is neither text nor a finite number nor a truth value, or the rows were
+        drawn in a way that the format does not know.
+    """
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "origin": release.origin,
+        "columns": list(release.feature_names),
+        "classes": [_label(c) for c in release.classes],
+        "n_rows": _plain(release.n_rows),
+        "counts_are": release.counts_are,
+        "sampling": _sampling_to_dict(release.sampling),
+        "float_type": release.float_type,
+        "maybe_missing": sorted(release.maybe_missing),
+        "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
+        "not_covered": release.not_covered,
+        "notes": list(release.notes),
+        "trees": [_tree_to_dict(tree) for tree in release.trees],
+    }
+
+
+def release_from_dict(data: Any) -> Release:
+    """Read what :func:`release_to_dict` wrote.
+
+    Raises
+    ------
+    BadModel
+        Naming the key, and the tree and the node where there is one.
+    """
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise BadModel(f'no release: "format" is not "{FORMAT}"')
+    if data.get("version") != FORMAT_VERSION:
+        raise BadModel(
+            f"release format version {data.get('version')!r:.40}; "
+            f"this program reads version {FORMAT_VERSION}"
+        )
+    if unknown := set(data) - _KEYS:
+        raise BadModel(f"unknown keys {sorted(map(str, unknown))[:5]}")
+    columns = _texts(data, "columns")
+    classes = tuple(_label(c) for c in _take(data, "classes", list))
+    one_hot = {
+        name: tuple(_texts({name: group}, name, "one_hot: "))
+        for name, group in _take(data, "one_hot", dict, {}).items()
+    }
+    maybe_missing = _texts(data, "maybe_missing", default=[])
+    if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
+        raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
+    trees = _take(data, "trees", list)
+    n_rows = _take(data, "n_rows", int, None)
+    if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
+        raise BadModel(f"n_rows is {n_rows!r:.40}")
+    return Release(
+        trees=tuple(_tree(tree, t, len(columns), len(classes)) for t, tree in enumerate(trees)),
+        feature_names=tuple(columns),
+        classes=classes,
+        sampling=_sampling(_take(data, "sampling", dict), len(trees)),
+        counts_are=_choice(data, "counts_are", get_args(CountsAre)),
+        n_rows=n_rows,
+        not_covered=_take(data, "not_covered", str, None),
+        maybe_missing=frozenset(maybe_missing),
+        one_hot=one_hot,
+        float_type=_choice(data, "float_type", FLOAT_TYPES, "float64"),
+        origin=_take(data, "origin", str, ""),
+        notes=tuple(_texts(data, "notes", default=[])),
+    )
+
+
+_KEYS = {
+    "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
+    "float_type", "maybe_missing", "one_hot", "not_covered", "notes", "trees",
+}  # fmt: skip
+_TREE_KEYS = {
+    "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
+}  # fmt: skip
+_SAMPLING_KEYS = {
+    "all": set(),
+    "bootstrap": {"n_draws", "tree_seeds", "forest_seed"},
+    "unknown": {"why"},
+}  # fmt: skip
+_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+_REQUIRED: Any = object()
+
+
+def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
+    match sampling:
+        case AllRows():
+            return {"kind": "all"}
+        case Bootstrap(n_draws=n_draws, tree_seeds=tree_seeds, forest_seed=forest_seed):
+            return {
+                "kind": "bootstrap",
+                "n_draws": _plain(n_draws),
+                "tree_seeds": [_plain(s) for s in tree_seeds],
+                "forest_seed": _plain(forest_seed),
+            }
+        case UnknownSampling(why=why):
+            return {"kind": "unknown", "why": why}
+    raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
+
+
+def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
+    kind = _choice(data, "kind", tuple(_SAMPLING_KEYS), where="sampling: ")
+    if unknown := set(data) - _SAMPLING_KEYS[kind] - {"kind"}:
+        raise BadModel(f"sampling: unknown keys {sorted(unknown)[:5]}")
+    if kind == "all":
+        return AllRows()
+    if kind == "unknown":
+        return UnknownSampling(_take(data, "why", str, "", "sampling: "))
+    seeds = _take(data, "tree_seeds", list, [], "sampling: ")
+    n_draws, forest_seed = (
+        _take(data, key, int, None, "sampling: ") for key in ("n_draws", "forest_seed")
+    )
+    if len(seeds) not in (0, n_trees):
+        raise BadModel(f"sampling: {len(seeds)} tree_seeds for {n_trees} trees")
+    for number in (n_draws, forest_seed, *seeds):
+        if number is not None and not _is_whole(number, 0, EXACT_WHOLE):
+            raise BadModel(f"sampling: {number!r:.40} is no whole number of 0 or more")
+    return Bootstrap(n_draws, tuple(seeds), forest_seed)
+
+
+def _tree_to_dict(tree: Tree) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "feature": np.where(tree.is_leaf, LEAF, tree.feature).tolist(),
+        "threshold": [
+            None if leaf else t if math.isfinite(t) else str(t)
+            for leaf, t in zip(tree.is_leaf.tolist(), tree.threshold.tolist(), strict=True)
+        ],
+        "left": tree.left.tolist(),
+        "right": tree.right.tolist(),
+    }
+    missing_left = tree.missing_left & ~tree.is_leaf
+    if missing_left.any():
+        out["missing_left"] = missing_left.tolist()
+    for key in ("counts", "totals", "distinct"):
+        array = getattr(tree, key)
+        if array is not None:
+            out[key] = _short(array).tolist()
+    return out
+
+
+def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
+    where = f"tree {t}"
+    if not isinstance(data, Mapping):
+        raise BadModel(f"{where} is no object")
+    if unknown := set(data) - _TREE_KEYS:
+        raise BadModel(f"{where}: unknown keys {sorted(map(str, unknown))[:5]}")
+    n = len(_take(data, "feature", list, where=f"{where}: "))
+
+    def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
+        values = _take(data, key, list, None if key in _OPTIONAL else _REQUIRED, f"{where}: ")
+        if values is None:
+            return None
+        if len(values) != n:
+            raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
+        for node, value in enumerate(values):
+            if not valid(value):
+                raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
+        return values
+
+    def is_count(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == n_classes and all(map(_is_finite, value))
+
+    child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
+    feature = nodes(
+        "feature", lambda v: _is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
+    )
+    left = nodes("left", lambda v: v == LEAF or _is_whole(v, 1, n), child)
+    right = nodes("right", lambda v: v == LEAF or _is_whole(v, 1, n), child)
+    threshold = nodes(
+        "threshold",
+        lambda v: v is None or _is_finite(v) or v in ("inf", "-inf"),
+        'a number, "inf" or "-inf", or null at a leaf',
+    )
+    missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
+    counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
+    totals = nodes("totals", _is_finite, "a number")
+    distinct = nodes("distinct", lambda v: _is_whole(v, 0, EXACT_WHOLE), "a whole number")
+    for node, marks in enumerate(zip(feature, left, right, threshold, strict=True)):
+        if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
+            raise BadModel(f"{where}, node {node}: half a leaf, half a test")
+    try:
+        return Tree(
+            feature=np.array(feature, dtype=np.int64),
+            threshold=np.array([math.nan if v is None else float(v) for v in threshold]),
+            left=np.array(left, dtype=np.int64),
+            right=np.array(right, dtype=np.int64),
+            missing_left=np.array(missing_left or [False] * n, dtype=bool),
+            counts=None if counts is None else np.array(counts, float).reshape(n, n_classes),
+            totals=None if totals is None else np.array(totals, dtype=float),
+            distinct=None if distinct is None else np.array(distinct, dtype=np.int64),
+        )
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error
+
+
+_OPTIONAL = {"missing_left", "counts", "totals", "distinct"}
+
+
+def _take(
+    data: Mapping[str, Any], key: str, kind: type, default: Any = _REQUIRED, where: str = ""
+) -> Any:
+    if key not in data and default is _REQUIRED:
+        raise BadModel(f"{where}{key} is missing")
+    value = data.get(key, default)
+    if type(value) is not kind and not (value is None and default is None):
+        raise BadModel(f"{where}{key} must be {_KINDS[kind]}, not {value!r:.40}")
+    return value
+
+
+def _texts(
+    data: Mapping[str, Any], key: str, where: str = "", default: Any = _REQUIRED
+) -> list[str]:
+    values: list[str] = _take(data, key, list, default, where)
+    for value in values:
+        if not isinstance(value, str):
+            raise BadModel(f"{where}{key} must be a list of texts, and holds {value!r:.40}")
+    return values
+
+
+def _choice(
+    data: Mapping[str, Any],
+    key: str,
+    choices: tuple[str, ...],
+    default: Any = _REQUIRED,
+    where: str = "",
+) -> Any:
+    value = _take(data, key, str, default, where)
+    if value not in choices:
+        raise BadModel(f"{where}{key} is {value!r:.40}, must be one of {', '.join(choices)}")
+    return value
+
+
+def _is_finite(value: Any) -> bool:
+    # A whole number beyond the floats' range has no float to be read as.
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
+
+
+def _is_whole(value: Any, start: int, stop: int) -> bool:
+    return type(value) is int and start <= value < stop
+
+
+def _label(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, (str, bool)) and not _is_finite(plain):
+        raise BadModel(f"class label {value!r:.40} is neither text, nor number, nor truth value")
+    return str(plain) if isinstance(plain, str) else plain
+
+
+def _plain(value: int | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _short(array: NDArray[Any]) -> NDArray[Any]:
+    """Make whole floats ints, which are shorter in text and read back as the same floats."""
+    whole = np.all((array == np.floor(array)) & (np.abs(array) < EXACT_WHOLE))
+    return array.astype(np.int64) if whole else array
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

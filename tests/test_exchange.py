@@ -1,0 +1,433 @@
+"""The release file: nothing is lost in it, and nothing hostile gets through it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treeleak.errors import BadInput, BadModel
+from treeleak.release import exchange
+from treeleak.release.exchange import (
+    read_release,
+    release_from_dict,
+    release_to_dict,
+    write_release,
+)
+from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree, UnknownSampling
+
+ROOT = Path(__file__).parent.parent
+PUBLISHED = json.loads(
+    (ROOT / "src/treeleak/formats/release.schema.json").read_text(encoding="utf-8")
+)
+ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SEEDS = st.none() | st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def trees(draw: st.DrawFn, n_columns: int, n_classes: int) -> Tree:
+    # Nodes split one after the other, so children stand behind their parents.
+    n_splits = draw(st.integers(0, 4 if n_columns else 0))
+    n = 2 * n_splits + 1
+    feature, left, right = (np.full(n, -1) for _ in range(3))
+    threshold, missing_left = np.full(n, np.nan), np.zeros(n, dtype=bool)
+    leaves = [0]
+    for k in range(n_splits):
+        node = leaves.pop(draw(st.integers(0, len(leaves) - 1)))
+        feature[node] = draw(st.integers(0, n_columns - 1))
+        threshold[node] = draw(st.floats(allow_nan=False))
+        missing_left[node] = draw(st.booleans())
+        left[node], right[node] = 2 * k + 1, 2 * k + 2
+        leaves += [2 * k + 1, 2 * k + 2]
+    numbers = draw(st.sampled_from([FINITE, st.integers(0, 100)]))
+    counts = draw(st.none() | st.lists(numbers, min_size=n * n_classes, max_size=n * n_classes))
+    totals = draw(st.none() | st.lists(numbers, min_size=n, max_size=n))
+    distinct = draw(st.none() | st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
+    return Tree(
+        feature,
+        threshold,
+        left,
+        right,
+        missing_left,
+        None if counts is None else np.array(counts, dtype=float).reshape(n, n_classes),
+        None if totals is None else np.array(totals, dtype=float),
+        None if distinct is None else np.array(distinct, dtype=np.int64),
+    )
+
+
+@st.composite
+def releases(draw: st.DrawFn) -> Release:
+    columns = draw(st.lists(st.text(max_size=5), max_size=4, unique=True))
+    label = st.text(max_size=3) | st.integers() | FINITE | st.booleans()
+    classes = draw(st.lists(label, max_size=3))
+    n_trees = draw(st.integers(0, 3))
+    some = st.lists(st.sampled_from(columns), unique=True) if columns else st.just([])
+    sampling: Sampling = draw(
+        st.one_of(
+            st.just(AllRows()),
+            st.builds(UnknownSampling, st.text(max_size=5)),
+            st.builds(
+                lambda n, seeds, seed: Bootstrap(n, tuple(seeds), seed),
+                SEEDS,
+                st.just([]) | st.lists(SEEDS, min_size=n_trees, max_size=n_trees),
+                SEEDS,
+            ),
+        )
+    )
+    return Release(
+        trees=tuple(draw(trees(len(columns), len(classes))) for _ in range(n_trees)),
+        feature_names=tuple(columns),
+        classes=tuple(classes),
+        sampling=sampling,
+        counts_are=draw(st.sampled_from(["rows", "draws", "weights", "none"])),
+        n_rows=draw(st.none() | st.integers(0, 10**9)),
+        not_covered=draw(st.none() | st.text(max_size=5)),
+        maybe_missing=frozenset(draw(some)),
+        one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
+        float_type=draw(st.sampled_from(["float32", "float64"])),
+        origin=draw(st.text(max_size=5)),
+        notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
+    )
+
+
+def assert_same(a: Release, b: Release) -> None:
+    for name in Release.__dataclass_fields__:
+        if name != "trees":
+            assert getattr(a, name) == getattr(b, name), name
+    assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
+    assert len(a.trees) == len(b.trees)
+    for mine, other in zip(a.trees, b.trees, strict=True):
+        for name in ARRAYS:
+            x, y = getattr(mine, name), getattr(other, name)
+            assert (x is None) == (y is None), name
+            if x is not None:
+                np.testing.assert_array_equal(x, y, err_msg=name, strict=True)
+        # array_equal takes -0.0 for 0.0: compare the very bits.
+        assert mine.threshold.tobytes() == other.threshold.tobytes()
+
+
+@settings(max_examples=60)
+@given(releases())
+def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, release: Release):
+    path = tmp_path_factory.mktemp("release", numbered=True) / "release.json"
+    write_release(release, path)
+    assert_same(read_release(path), release)
+    text = path.read_text(encoding="utf-8")
+    assert_same(read_release(text), release)
+    assert not re.search(r"NaN|Infinity", json.dumps(release_to_dict(release)["trees"]))
+
+
+@given(releases())
+def test_what_is_written_meets_the_published_json_schema(release: Release):
+    jsonschema.validate(release_to_dict(release), PUBLISHED)
+
+
+def stump() -> dict:
+    return {
+        "format": "treeleak-release",
+        "version": 1,
+        "columns": ["a", "b"],
+        "classes": ["no", "yes"],
+        "counts_are": "rows",
+        "sampling": {"kind": "all"},
+        "trees": [
+            {"feature": [-1], "threshold": [None], "left": [-1], "right": [-1]},
+            {
+                "feature": [1, -1, -1],
+                "threshold": [0.5, None, None],
+                "left": [1, -1, -1],
+                "right": [2, -1, -1],
+                "counts": [[2, 3], [2, 0], [0, 3]],
+            },
+        ],
+    }
+
+
+def test_what_may_be_left_out_gets_its_default():
+    release = release_from_dict(stump())
+    jsonschema.validate(stump(), PUBLISHED)
+    assert (release.n_rows, release.float_type, release.not_covered) == (None, "float64", None)
+    assert release.trees[0].counts is None
+    assert not release.trees[1].missing_left.any()
+    assert release.trees[1].apply(np.array([[0.0, 0.5], [0.0, 0.6]])).tolist() == [1, 2]
+
+
+def test_labels_from_numpy_are_written_as_plain_ones():
+    release = release_from_dict(stump() | {"trees": [], "classes": []})
+    object.__setattr__(release, "classes", (np.int64(3), np.str_("x"), np.bool_(True)))
+    assert json.loads(json.dumps(release_to_dict(release)["classes"])) == [3, "x", True]
+    object.__setattr__(release, "classes", ((1, 2),))
+    with pytest.raises(BadInput, match="class label"):
+        release_to_dict(release)
+
+
+def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
+    release = release_from_dict(stump())
+    object.__setattr__(release, "sampling", Sampling())
+    with pytest.raises(BadInput, match="no place"):
+        release_to_dict(release)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("format",), "other", "no release"),
+        (("version",), 2, "version 2"),
+        (("columns",), ["a", "a"], "one name"),
+        (("columns",), ["a", 1], "columns must be a list of texts"),
+        (("columns",), {}, "columns must be a list"),
+        (("trees",), None, "trees must be a list"),
+        (("surprise",), 1, "surprise"),
+        (("classes",), [None, 1], "class label None"),
+        (("classes",), [1], "tree 1, node 0: counts"),
+        (("counts_are",), "apples", "counts_are is 'apples'"),
+        (("float_type",), "object", "float_type is 'object'"),
+        (("n_rows",), -1, "n_rows is -1"),
+        (("n_rows",), 2.5, "n_rows must be a whole number"),
+        (("n_rows",), True, "n_rows must be a whole number"),
+        (("maybe_missing",), ["z"], "column 'z'"),
+        (("one_hot",), {"g": ["z"]}, "column 'z'"),
+        (("one_hot",), {"g": "a"}, "one_hot: g must be a list"),
+        (("sampling",), {"kind": "magic"}, "kind is 'magic'"),
+        (("sampling",), {"kind": "all", "n_draws": 3}, "n_draws"),
+        (("sampling",), {"kind": "bootstrap", "tree_seeds": [1]}, "1 tree_seeds for 2 trees"),
+        (("sampling",), {"kind": "bootstrap", "n_draws": -1}, "-1 is no whole"),
+        (("sampling",), {"kind": "bootstrap", "tree_seeds": [1, "x"]}, "'x' is no whole"),
+        (("trees", 1), [], "tree 1 is no object"),
+        (("trees", 1, "values"), [], "tree 1: unknown keys"),
+        (("trees", 1, "feature"), [], "for 0 nodes"),
+        (("trees", 1, "feature", 0), 2, "tree 1, node 0: feature is 2"),
+        (("trees", 1, "feature", 0), -1, "tree 1, node 0: half a leaf"),
+        (("trees", 1, "feature", 2), 0, "tree 1, node 2: half a leaf"),
+        (("trees", 1, "feature", 1), 1.0, "tree 1, node 1: feature is 1.0"),
+        (("trees", 1, "left", 0), 10**8, "tree 1, node 0: left is 100000000"),
+        (("trees", 1, "left", 0), 0, "tree 1, node 0: left is 0"),
+        (("trees", 1, "right", 0), 1, "tree 1: "),
+        (("trees", 1, "right", 0), 10**30, "tree 1, node 0: right"),
+        (("trees", 1, "right"), [2, -1], "right has 2 entries for 3 nodes"),
+        (("trees", 1, "threshold", 0), None, "tree 1, node 0: half a leaf"),
+        (("trees", 1, "threshold", 0), "nan", "tree 1, node 0: threshold is 'nan'"),
+        (("trees", 1, "threshold", 0), True, "tree 1, node 0: threshold is True"),
+        (("trees", 1, "threshold", 0), 10**400, "tree 1, node 0: threshold is 1000"),
+        (("trees", 1, "threshold", 0), math.inf, "tree 1, node 0: threshold is inf"),
+        (("trees", 1, "threshold", 0), [], "tree 1, node 0: threshold is []"),
+        (("trees", 1, "counts", 2), [1, 2, 3], "tree 1, node 2: counts is [1, 2, 3]"),
+        (("trees", 1, "counts", 2), [1, math.nan], "tree 1, node 2: counts"),
+        (("trees", 1, "totals"), [1, 2, None], "tree 1, node 2: totals is None"),
+        (("trees", 1, "distinct"), [1, 2, -1], "tree 1, node 2: distinct is -1"),
+        (("trees", 1, "missing_left"), [0, 0, 0], "tree 1, node 0: missing_left is 0"),
+    ],
+)
+def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):
+    data = stump()
+    at = data
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    with pytest.raises(BadModel, match=re.escape(says)):
+        release_from_dict(data)
+
+
+@pytest.mark.parametrize("key", ["columns", "classes", "counts_are", "sampling", "trees"])
+def test_what_must_be_there_is_named_when_absent(key: str):
+    data = stump()
+    del data[key]
+    with pytest.raises(BadModel, match=f"{key} is missing"):
+        release_from_dict(data)
+
+
+def test_a_cycle_beside_the_root_is_refused():
+    data = stump()
+    data["trees"] = [
+        {
+            "feature": [-1, 0, 0, -1, -1],
+            "threshold": [None, 1, 1, None, None],
+            "left": [-1, 2, 1, -1, -1],
+            "right": [-1, 3, 4, -1, -1],
+        }
+    ]
+    with pytest.raises(BadModel, match=r"tree 0: .*cycle"):
+        release_from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Expecting value"),
+        ("[]", "no release"),
+        ("[" * 100_000, "recursion"),
+        ('{"format": NaN}', "NaN is no JSON"),
+        ('{"n": ' + "9" * 5_000 + "}", "digits"),
+        ('{"format": "treeleak-release", "version": 1, "columns": ["a"', "delimiter"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str):
+    path = tmp_path / "damaged.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadModel, match=says) as error:
+        read_release(path)
+    assert str(path) in str(error.value)
+
+
+def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypatch):
+    (tmp_path / "binary.json").write_bytes(b"\x80\x04")
+    for name in ("absent.json", "binary.json"):
+        with pytest.raises(BadModel, match=name):
+            read_release(str(tmp_path / name))
+    monkeypatch.setattr(exchange, "MAX_BYTES", 1)
+    with pytest.raises(BadModel, match=r"binary\.json: larger"):
+        read_release(tmp_path / "binary.json")
+
+
+def guide_example() -> str:
+    guide = (ROOT / "docs/release-format.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", guide, flags=re.DOTALL)
+    return example
+
+
+def test_the_example_of_the_guide_counts_the_rows_it_shows():
+    release = read_release(guide_example())
+    jsonschema.validate(json.loads(guide_example()), PUBLISHED)
+    guide = (ROOT / "docs/release-format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (\d) \| (\w+) \|$", guide, flags=re.MULTILINE)
+    assert len(rows) == release.n_rows
+    X = np.array([[float(age), float(smoker)] for age, smoker, _ in rows])
+    y = np.array([release.classes.index(label) for *_, label in rows])
+    check_counts(release, X, y)
+
+
+def check_counts(release: Release, X: np.ndarray, y: np.ndarray) -> None:
+    for t, tree in enumerate(release.trees):
+        counts = np.zeros((tree.n_nodes, len(release.classes)))
+        np.add.at(counts, (tree.apply(X), y), 1)
+        for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+            counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
+        np.testing.assert_array_equal(tree.counts, counts, err_msg=f"tree {t}")
+
+
+def test_changing_what_was_described_changes_no_release():
+    release = release_from_dict(stump())
+    described = release_to_dict(release)
+    before = copy.deepcopy(described)
+    described["trees"][1]["threshold"][0] = 99
+    assert release_to_dict(release) == before
+
+
+R_SCRIPT = """
+source("{script}")
+train <- read.csv("{folder}/train.csv", check.names = FALSE)
+X <- train[, names(train) != "label"]
+y <- factor(train$label)
+suppressMessages(library({package}))
+{fit}
+write_release(fit, X, y, "{folder}/release.json")
+"""
+FITS = {
+    "ranger": "fit <- ranger(x = X, y = y, num.trees = 5, replace = {replace}, sample.fraction = {fraction},"
+    " keep.inbag = {inbag}, min.node.size = 1, probability = {probability}, seed = 1)",
+    "randomForest": "set.seed(1); fit <- randomForest(X, y, ntree = 5, replace = {replace},"
+    " sampsize = {fraction} * nrow(X), keep.inbag = {inbag}, nodesize = 1)",
+}
+
+
+@functools.cache
+def has_r_package(rscript: str, name: str) -> bool:
+    code = f'quit(status = !requireNamespace("{name}", quietly = TRUE))'
+    return not subprocess.run([rscript, "-e", code], check=False, capture_output=True).returncode
+
+
+def run_r(folder: Path, package: str, **options: str) -> subprocess.CompletedProcess[str]:
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        pytest.skip("Rscript is not installed")
+    for needed in (package, "jsonlite"):
+        if not has_r_package(rscript, needed):
+            pytest.skip(f"the R package {needed} is not installed")
+    defaults = {"replace": "FALSE", "inbag": "TRUE", "probability": "FALSE", "fraction": "1"}
+    code = R_SCRIPT.format(
+        script=ROOT / "examples/export_ranger.R",
+        folder=folder,
+        package=package,
+        fit=FITS[package].format(**(defaults | options)),
+    )
+    (folder / "run.R").write_text(code, encoding="utf-8")
+    command = [rscript, "--vanilla", str(folder / "run.R")]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def r_training_set(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"bmi: raw": rng.random(60), "smoker": rng.integers(0, 2, 60)})
+    X["é"] = rng.integers(0, 9, 60) / 3
+    y = rng.integers(0, 3, 60)
+    X.assign(label=np.array(["a", "b", "c"])[y]).to_csv(folder / "train.csv", index=False)
+    return X.to_numpy(dtype=float), y
+
+
+@pytest.mark.parametrize(
+    ("package", "probability"),
+    [("ranger", "FALSE"), ("ranger", "TRUE"), ("randomForest", "FALSE")],
+)
+def test_forests_from_r_arrive_with_their_counts(tmp_path: Path, package: str, probability: str):
+    X, y = r_training_set(tmp_path)
+    done = run_r(tmp_path, package, probability=probability)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "release.json").read_text(encoding="utf-8")
+    jsonschema.validate(json.loads(text), PUBLISHED)
+    release = read_release(tmp_path / "release.json")
+    assert release.feature_names == ("bmi: raw", "smoker", "é")
+    assert release.classes == ("a", "b", "c")
+    assert release.sampling == AllRows()
+    assert release.n_rows == 60
+    assert package in release.origin
+    assert len(release.trees) == 5
+    assert sum(tree.n_nodes for tree in release.trees) > 50
+    check_counts(release, X, y)
+
+
+@pytest.mark.parametrize("package", FITS)
+def test_draws_from_r_are_called_draws(tmp_path: Path, package: str):
+    r_training_set(tmp_path)
+    done = run_r(tmp_path, package, replace="TRUE")
+    assert done.returncode == 0, done.stderr
+    release = read_release(tmp_path / "release.json")
+    assert release.sampling == Bootstrap(n_draws=60)
+    assert release.counts_are == "draws"
+    for tree in release.trees:
+        assert tree.counts is not None
+        assert tree.counts[0].sum() == 60
+        assert tree.distinct is not None
+        assert 20 < tree.distinct[0] < 60
+        assert (tree.distinct <= tree.counts.sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("package", FITS)
+def test_parts_of_the_rows_are_not_called_a_bootstrap(tmp_path: Path, package: str):
+    r_training_set(tmp_path)
+    done = run_r(tmp_path, package, fraction="0.5")
+    assert done.returncode == 0, done.stderr
+    release = read_release(tmp_path / "release.json")
+    assert isinstance(release.sampling, UnknownSampling)
+    assert "without replacement" in release.sampling.why
+
+
+@pytest.mark.parametrize("package", FITS)
+def test_forests_from_r_that_hide_their_draws_are_not_exported(tmp_path: Path, package: str):
+    r_training_set(tmp_path)
+    done = run_r(tmp_path, package, inbag="FALSE")
+    assert done.returncode != 0
+    assert "keep.inbag = TRUE" in done.stderr
