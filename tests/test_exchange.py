@@ -337,8 +337,9 @@ suppressMessages(library({package}))
 write_release(fit, X, y, "{folder}/release.json")
 """
 FITS = {
-    "ranger": "fit <- ranger(x = X, y = y, num.trees = 5, replace = {replace}, sample.fraction = {fraction},"
-    " keep.inbag = {inbag}, min.node.size = 1, probability = {probability}, seed = 1)",
+    "ranger": "fit <- ranger(x = X, y = y, num.trees = 5, replace = {replace},"
+    " sample.fraction = {fraction}, keep.inbag = {inbag}, min.node.size = 1,"
+    " probability = {probability}, seed = 1)",
     "randomForest": "set.seed(1); fit <- randomForest(X, y, ntree = 5, replace = {replace},"
     " sampsize = {fraction} * nrow(X), keep.inbag = {inbag}, nodesize = 1)",
 }

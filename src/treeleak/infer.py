@@ -1,0 +1,236 @@
+"""A schema from what is at hand: the release itself and, where the auditor has them, rows.
+
+What is inferred is taken as true by the attacks, so every rule here errs towards saying too
+little: a domain that is too wide costs sharpness, one that is too narrow makes the answer wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput, BadSchema
+from treeleak.release.tree import Release
+from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
+
+__all__ = ["check_schema", "infer_schema", "suggest_schema"]
+
+Floats = NDArray[np.float64]
+
+MOST_LEVELS = 100
+"""A column of whole numbers with more different values than this is taken for numeric."""
+
+COUNTABLE = 2.0**53
+"""From here on floats skip whole numbers."""
+
+SEPARATORS = "_:=."
+
+
+def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
+    """Infer a schema from a release alone, or from a release and rows.
+
+    Groups come only from the release, where a fitted encoder declares them (``Release.one_hot``):
+    every row has one 1 among their columns. A group is dropped if a threshold or a row speaks
+    against it, or if its columns may be missing.
+
+    Without rows, a column is binary if all its thresholds are exactly 0.5; ordinal if it has
+    several thresholds, all halfway between whole numbers, and then goes from the number below
+    the lowest to the number above the highest; otherwise numeric and unbounded. A column that no
+    tree tests is binary if trees test some columns and all of these are binary; otherwise numeric.
+
+    With rows, the values seen are the domain, widened where a threshold lies outside: 0 and 1
+    make a column binary; up to 100 different whole numbers make it ordinal from the least to the
+    greatest; otherwise it is numeric between them. A column whose values are all missing is
+    treated as without rows.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame, optional
+        Rows to learn from; columns that the model lacks are ignored.
+
+    Returns
+    -------
+    Schema
+        With every column of the model, in the model's order.
+
+    Raises
+    ------
+    BadInput
+        If ``X`` lacks a column of the model, or holds something other than numbers in it.
+    """
+    return _assemble(*_judge(release, None if X is None else _values(release, X)))
+
+
+def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
+    """Infer a schema and propose one-hot groups, for a human to correct.
+
+    Beyond :func:`infer_schema`, binary columns that share a name up to the last ``_``, ``:``,
+    ``=`` or ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at most
+    one) among them; without rows, always, as a guess.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame, optional
+
+    Returns
+    -------
+    schema : Schema
+    remarks : list of str
+        One for each group that was proposed: what it rests on.
+    """
+    values = None if X is None else _values(release, X)
+    columns, groups = _judge(release, values)
+    grouped = {c for group in groups for c in group.columns}
+    remarks: list[str] = []
+    for name, members in _by_prefix(a for a in columns.values() if a.name not in grouped):
+        group = OneHot(name, members)
+        remark = "a guess from the names alone: check that every row has exactly one 1"
+        if values is not None:
+            ones = np.sum([values[c] for c in members], axis=0)
+            if (ones > 1).any():
+                continue
+            group = OneHot(name, members, at_most_one=bool((ones == 0).any()))
+            how_many = "at most one 1" if group.at_most_one else "exactly one 1"
+            remark = f"a guess: each of the {len(ones)} rows given has {how_many}"
+        groups.append(group)
+        remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
+    return _assemble(columns, groups), remarks
+
+
+def check_schema(schema: Schema, release: Release) -> list[str]:
+    """Check a schema against what the model says.
+
+    Parameters
+    ----------
+    schema : Schema
+    release : Release
+
+    Returns
+    -------
+    list of str
+        Remarks that are no errors: columns in which the trees saw missing values, though the
+        schema allows none.
+
+    Raises
+    ------
+    BadSchema
+        If the columns are not those of the model, or a domain excludes a threshold: no value
+        that the schema allows could take one of the two branches.
+    """
+    schema.for_model(release.feature_names)
+    owner = {c: a for a in schema.attributes for c in a.columns}
+    for column, thresholds in zip(release.feature_names, release.thresholds, strict=True):
+        low, high = owner[column].bounds
+        finite = thresholds[np.isfinite(thresholds)]
+        outside = finite[(finite < low) | (finite >= high)]
+        if outside.size:
+            raise BadSchema(
+                f"column {column!r}: the schema allows {low:g} to {high:g}, but the model tests "
+                f"{column!r} <= {outside[0]:g}, which is always the same for these values"
+            )
+    return [
+        f"column {c!r}: the trees saw missing values, the schema allows none"
+        for c in release.feature_names
+        if c in release.maybe_missing and not getattr(owner[c], "missing", False)
+    ]
+
+
+def _values(release: Release, X: pd.DataFrame) -> dict[str, Floats]:
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    values = {}
+    for column in release.feature_names:
+        if column not in table:
+            raise BadInput(f"the rows lack column {column!r} of the model")
+        series = table[column]
+        if not isinstance(series, pd.Series):
+            raise BadInput(f"column {column!r} stands twice in the rows")
+        if not pd.api.types.is_numeric_dtype(series):
+            raise BadInput(f"column {column!r} of the rows holds something other than numbers")
+        values[column] = series.to_numpy(dtype=float, na_value=np.nan)
+        if np.isinf(values[column]).any():
+            raise BadInput(f"column {column!r} of the rows holds an infinite number")
+    return values
+
+
+def _judge(
+    release: Release, values: dict[str, Floats] | None
+) -> tuple[dict[str, Attribute], list[OneHot]]:
+    """Judge each column by itself, and the groups that the release declares."""
+    # A test against infinity parts missing values from known ones: it says nothing of a domain.
+    cuts = {
+        column: thresholds[np.isfinite(thresholds)]
+        for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
+    }
+    tested = [t for t in cuts.values() if t.size]
+    unused_binary = bool(tested) and all((t == 0.5).all() for t in tested)
+    columns: dict[str, Attribute] = {}
+    for column, own in cuts.items():
+        seen = np.zeros(0) if values is None else values[column]
+        known = np.unique(seen[~np.isnan(seen)])
+        missing = column in release.maybe_missing or bool(np.isnan(seen).any())
+        if known.size:
+            columns[column] = _from_values(column, known, own, missing)
+        elif own.size or not unused_binary:
+            columns[column] = _from_thresholds(column, own, missing)
+        else:
+            columns[column] = Binary(column, missing=missing)
+    groups: list[OneHot] = []
+    free = {c for c in cuts if c not in release.maybe_missing}
+    for name, members in release.one_hot.items():
+        fits = members and len(set(members) & free) == len(members)
+        if fits and all(((cuts[c] >= 0) & (cuts[c] < 1)).all() for c in members):
+            group = OneHot(name, members)
+            if values is None or group.holds(np.column_stack([values[c] for c in members])).all():
+                groups.append(group)
+                free -= set(members)
+    return columns, groups
+
+
+def _from_thresholds(column: str, cuts: Floats, missing: bool) -> Attribute:
+    if cuts.size and (cuts == 0.5).all():
+        return Binary(column, missing=missing)
+    if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
+        return Ordinal(column, int(cuts[0] - 0.5), int(cuts[-1] + 0.5), missing=missing)
+    return Numeric(column, missing=missing)
+
+
+def _from_values(column: str, known: Floats, cuts: Floats, missing: bool) -> Attribute:
+    if np.isin(known, (0.0, 1.0)).all() and ((cuts >= 0) & (cuts < 1)).all():
+        return Binary(column, missing=missing)
+    ends = np.concatenate([known, np.floor(cuts), np.floor(cuts) + 1])
+    whole = (known == np.floor(known)).all() and np.abs(ends).max() < COUNTABLE
+    if whole and len(known) <= MOST_LEVELS:
+        return Ordinal(column, int(ends.min()), int(ends.max()), missing=missing)
+    ends = np.concatenate([known, cuts, np.nextafter(cuts, np.inf)])
+    return Numeric(column, ends.min(), ends.max(), missing=missing)
+
+
+def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Group binary columns without missing values by what their names share."""
+    groups: dict[str, list[str]] = {}
+    for attribute in attributes:
+        if isinstance(attribute, Binary) and not attribute.missing:
+            end = max(attribute.name.rfind(s) for s in SEPARATORS)
+            if end > 0:
+                groups.setdefault(attribute.name[: end + 1], []).append(attribute.name)
+    for prefix, members in groups.items():
+        if len(members) > 1:
+            yield prefix[:-1], tuple(members)
+
+
+def _assemble(columns: dict[str, Attribute], groups: list[OneHot]) -> Schema:
+    """Put each group where its first column stands, under a name that nothing else has."""
+    owner = dict(columns)
+    for group in groups:
+        taken = {a.name for a in owner.values()} - set(group.columns)
+        name = group.name
+        while name in taken:
+            name += "_"
+        owner.update(dict.fromkeys(group.columns, replace(group, name=name)))
+    return Schema(dict.fromkeys(owner.values()))

@@ -1,0 +1,250 @@
+"""Schemas inferred from thresholds and rows say no more than these allow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treeleak.errors import BadInput, BadSchema
+from treeleak.infer import check_schema, infer_schema, suggest_schema
+from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+
+def make_release(thresholds: dict[str, list[float]], **options) -> Release:
+    """A release whose trees are stumps, one for each threshold."""
+    trees = tuple(
+        Tree(
+            feature=np.array([f, -1, -1]),
+            threshold=np.array([t, np.nan, np.nan]),
+            left=np.array([1, -1, -1]),
+            right=np.array([2, -1, -1]),
+            missing_left=np.zeros(3, dtype=bool),
+        )
+        for f, cuts in enumerate(thresholds.values())
+        for t in cuts
+    )
+    options = {"maybe_missing": frozenset(), "one_hot": {}} | options
+    return Release(trees, tuple(thresholds), (), AllRows(), "none", None, **options)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        ([0.5], Binary("a")),
+        ([0.5, 0.5], Binary("a")),
+        ([0.5, 0.25], Numeric("a")),
+        ([36.5], Numeric("a")),
+        ([36.5, 20.5], Ordinal("a", 20, 37)),
+        ([-1.5, -0.5], Ordinal("a", -2, 0)),
+        ([1.5, 2.25], Numeric("a")),
+        ([math.inf], Numeric("a")),
+        ([math.inf, 0.5], Binary("a")),
+        ([], Numeric("a")),
+    ],
+)
+def test_thresholds_alone_decide_without_rows(cuts, expected):
+    assert infer_schema(make_release({"a": cuts})).attributes == (expected,)
+
+
+def test_a_column_that_no_tree_tests_follows_the_others():
+    binary = make_release({"a": [0.5], "b": []})
+    assert infer_schema(binary).attributes == (Binary("a"), Binary("b"))
+    mixed = make_release({"a": [0.5], "b": [], "c": [1.7]})
+    assert infer_schema(mixed).attributes[1] == Numeric("b")
+
+
+def test_missing_values_seen_by_the_trees_are_allowed():
+    release = make_release({"a": [0.5], "b": [1.7]}, maybe_missing=frozenset("ab"))
+    expected = (Binary("a", missing=True), Numeric("b", missing=True))
+    assert infer_schema(release).attributes == expected
+
+
+def test_groups_that_the_release_declares_are_taken_and_no_others():
+    cuts = {"x_a": [0.5], "y_a": [0.5], "x_b": [], "y_b": [0.5]}
+    assert infer_schema(make_release(cuts)) == Schema.from_columns(cuts)
+    schema = infer_schema(make_release(cuts, one_hot={"x": ("x_a", "x_b")}))
+    assert schema.attributes == (OneHot("x", ("x_a", "x_b")), Binary("y_a"), Binary("y_b"))
+
+
+def test_extra_trees_cut_a_declared_group_anywhere_between_0_and_1():
+    release = make_release({"a": [0.2], "b": [0.9]}, one_hot={"g": ("a", "b")})
+    assert infer_schema(release).attributes == (OneHot("g", ("a", "b")),)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "options"),
+    [
+        ({"a": [0.5], "b": [1.5]}, {}),
+        ({"a": [0.5], "b": [-0.5]}, {}),
+        ({"a": [0.5], "b": [0.5]}, {"maybe_missing": frozenset("b")}),
+        ({"a": [0.5], "b": [0.5]}, {"one_hot": {"g": ("a", "z")}}),
+        ({"a": [0.5], "b": [0.5]}, {"one_hot": {"g": ()}}),
+        ({"a": [0.5], "b": [0.5]}, {"one_hot": {"g": ("a", "a")}}),
+    ],
+)
+def test_groups_that_something_speaks_against_are_dropped(cuts, options):
+    release = make_release(cuts, **({"one_hot": {"g": ("a", "b")}} | options))
+    assert [a.name for a in infer_schema(release).attributes] == ["a", "b"]
+
+
+def test_rows_can_speak_against_a_declared_group():
+    release = make_release({"a": [0.5], "b": [0.5]}, one_hot={"g": ("a", "b")})
+    good = pd.DataFrame({"a": [0, 1], "b": [1, 0]})
+    assert infer_schema(release, good).attributes == (OneHot("g", ("a", "b")),)
+    assert infer_schema(release, good * 0).attributes == (Binary("a"), Binary("b"))
+
+
+def test_groups_that_overlap_or_share_a_name_do_not_break_the_schema():
+    cuts = {"g": [0.5], "a": [0.5], "b": [0.5]}
+    release = make_release(cuts, one_hot={"g": ("a", "b"), "h": ("b", "g")})
+    assert infer_schema(release).attributes == (Binary("g"), OneHot("g_", ("a", "b")))
+
+
+@pytest.mark.parametrize(
+    ("values", "cuts", "expected"),
+    [
+        ([0, 1, 1], [0.5], Binary("a")),
+        ([0, 0, 0], [], Binary("a")),
+        ([True, False, True], [0.5], Binary("a")),
+        ([0.0, 1.0, np.nan], [0.5], Binary("a", missing=True)),
+        ([0, 1, 1], [1.5], Ordinal("a", 0, 2)),
+        ([3, 7, 4], [3.5], Ordinal("a", 3, 7)),
+        ([3, 7, 4], [1.5, 8.2], Ordinal("a", 1, 9)),
+        ([0.5, 2, 1], [1.2], Numeric("a", 0.5, 2)),
+        ([np.nan] * 3, [1.5, 2.5], Ordinal("a", 1, 3, missing=True)),
+        ([1, 2, 0], [math.inf], Ordinal("a", 0, 2)),
+    ],
+)
+def test_rows_decide_where_there_are_any(values, cuts, expected):
+    X = pd.DataFrame({"other": ["x", "y", "z"], "a": values})
+    assert infer_schema(make_release({"a": cuts}), X).attributes == (expected,)
+
+
+def test_many_whole_numbers_are_numeric():
+    X = pd.DataFrame({"a": range(101)})
+    assert infer_schema(make_release({"a": [0.5]}), X[:100]).attributes == (Ordinal("a", 0, 99),)
+    assert infer_schema(make_release({"a": [0.5]}), X).attributes == (Numeric("a", 0, 100),)
+
+
+@pytest.mark.parametrize(
+    ("X", "says"),
+    [
+        (pd.DataFrame({"b": [1]}), "lack column 'a'"),
+        (pd.DataFrame({"a": ["x"]}), "'a' of the rows holds something other"),
+        (pd.DataFrame({"a": [np.inf]}), "'a' of the rows holds an infinite"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' stands twice"),
+    ],
+)
+def test_rows_that_do_not_fit_the_model_are_refused(X, says):
+    with pytest.raises(BadInput, match=says):
+        infer_schema(make_release({"a": [0.5]}), X)
+
+
+CUTS = st.floats(-5, 5).map(lambda x: round(x * 4) / 4) | st.floats(-1e300, 1e300)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a_1", "a_2", "a:3", "b"]), st.lists(CUTS, max_size=3)),
+    st.lists(st.sampled_from([0, 1, 2.5, -3, 1e300, math.nan]), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_what_is_inferred_fits_the_model_and_the_rows(cuts, values, with_rows):
+    release = make_release(cuts)
+    X = pd.DataFrame(dict.fromkeys(cuts, values), dtype=float) if with_rows and cuts else None
+    for schema in (infer_schema(release, X), suggest_schema(release, X)[0]):
+        assert check_schema(schema, release) == []
+        if X is not None:
+            assert schema.valid(X.to_numpy(), list(cuts)).all()
+
+
+def test_groups_are_proposed_by_name_and_marked_as_guesses():
+    names = ["job:a", "job:b", "sex", "age=1", "age=2", "_x", "_y", "one_alone"]
+    schema, remarks = suggest_schema(make_release({n: [0.5] for n in names}))
+    assert schema == Schema(
+        [
+            OneHot("job", ("job:a", "job:b")),
+            Binary("sex"),
+            OneHot("age", ("age=1", "age=2")),
+            *map(Binary, names[5:]),
+        ]
+    )
+    assert len(remarks) == 2
+    assert all("guess from the names alone" in r for r in remarks)
+    assert "'job:a', 'job:b'" in remarks[0]
+
+
+def test_groups_are_not_proposed_where_a_column_is_not_binary():
+    schema, remarks = suggest_schema(make_release({"a_1": [0.5], "a_2": [0.5, 1.5]}))
+    assert schema.attributes == (Binary("a_1"), Ordinal("a_2", 0, 2))
+    assert remarks == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "group", "says"),
+    [
+        ([[0, 1], [1, 0]], OneHot("a", ("a_1", "a_2")), "exactly one"),
+        ([[0, 0], [1, 0]], OneHot("a", ("a_1", "a_2"), at_most_one=True), "at most one"),
+        ([[1, 1], [1, 0]], None, ""),
+    ],
+)
+def test_rows_decide_on_the_groups_proposed(rows, group, says):
+    X = pd.DataFrame(rows, columns=["a_1", "a_2"])
+    schema, remarks = suggest_schema(make_release({"a_1": [0.5], "a_2": []}), X)
+    assert schema.attributes == ((group,) if group else (Binary("a_1"), Binary("a_2")))
+    assert [says in r for r in remarks] == [True] * bool(group)
+
+
+def test_declared_groups_are_not_proposed_again():
+    release = make_release({"a_1": [0.5], "a_2": [0.5]}, one_hot={"g": ("a_1", "a_2")})
+    assert suggest_schema(release) == (Schema([OneHot("g", ("a_1", "a_2"))]), [])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "cut"),
+    [
+        (Binary("a"), 1.0),
+        (Binary("a"), -0.5),
+        (OneHot("g", ("a",)), 0.5),
+        (Ordinal("a", 2, 4), 1.5),
+        (Ordinal("a", 2, 4), 4.0),
+        (Numeric("a", 0, 1), 1.0),
+        (Categorical("a", (3, 5)), 5.5),
+    ],
+)
+def test_a_domain_that_excludes_a_threshold_is_refused(attribute, cut):
+    with pytest.raises(BadSchema, match=f"'a'.*<= {cut:g}"):
+        check_schema(Schema([attribute]), make_release({"a": [cut]}))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "cut"),
+    [
+        (Binary("a"), 0.0),
+        (OneHot("g", ("a",), at_most_one=True), 0.5),
+        (Ordinal("a", 2, 4), 2.0),
+        (Numeric("a", 0, 1), 0.0),
+        (Numeric("a"), 1e300),
+        (Categorical("a", (3, 5)), 3.5),
+        (Binary("a", missing=True), math.inf),
+    ],
+)
+def test_a_domain_that_reaches_both_branches_is_accepted(attribute, cut):
+    assert check_schema(Schema([attribute]), make_release({"a": [cut]})) == []
+
+
+def test_a_schema_for_other_columns_is_refused():
+    with pytest.raises(BadSchema, match=r"the model lacks: \['b'\]"):
+        check_schema(Schema([Binary("a"), Binary("b")]), make_release({"a": [0.5]}))
+
+
+def test_missing_values_that_the_schema_rules_out_are_remarked():
+    release = make_release({"a": [0.5], "b": [0.5], "c": [0.5]}, maybe_missing=frozenset("abc"))
+    schema = Schema([Binary("a", missing=True), Binary("b"), OneHot("g", ("c",), True)])
+    remarks = check_schema(schema, release)
+    assert [r.split(":")[0] for r in remarks] == ["column 'b'", "column 'c'"]
