@@ -162,11 +162,17 @@ class Bootstrap(Sampling):
         Each tree's seed, where the file holds it.
     forest_seed : int or None
         The forest's own seed, where the file holds an integer.
+    rule : str
+        The procedure that turns a tree's seed into draws (library, version, kind), where known.
+    row_weights : tuple of float or None
+        Each training row's weight in the draw, where the file holds it; None means equal.
     """
 
     n_draws: int | None = None
     tree_seeds: tuple[int | None, ...] = ()
     forest_seed: int | None = None
+    rule: str = ""
+    row_weights: tuple[float, ...] | None = None
     kind: ClassVar[str] = "bootstrap"
 
 

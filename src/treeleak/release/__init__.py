@@ -1,0 +1,26 @@
+"""What was released: trees and counts, read from files and live models of any origin."""
+
+from __future__ import annotations
+
+# Imported for what they register: formats of files, kinds of models.
+from treeleak.release import exchange, pickled, sklearn, skops_archive  # noqa: F401
+from treeleak.release.live import snapshot
+from treeleak.release.registry import adapter, read_model, reader, to_release
+from treeleak.release.stored import Opaque, StoredObject
+from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree, UnknownSampling
+
+__all__ = [
+    "AllRows",
+    "Bootstrap",
+    "Opaque",
+    "Release",
+    "Sampling",
+    "StoredObject",
+    "Tree",
+    "UnknownSampling",
+    "adapter",
+    "read_model",
+    "reader",
+    "snapshot",
+    "to_release",
+]

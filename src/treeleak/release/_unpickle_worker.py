@@ -1,0 +1,411 @@
+"""Turn a pickle or joblib file into an archive of plain arrays; run as a process of its own.
+
+Usage: ``python -I _unpickle_worker.py FILE OUT``. Every name in the pickle becomes a stub: no
+class or function that the file asks for is imported or called, except the few below that build
+containers and arrays, and those are rewritten here. OUT is laid out like a skops archive, so
+that the reader of such archives, which trusts nothing, reads it.
+
+The script stands alone (standard library and numpy) because an isolated interpreter need not
+find the package that it belongs to.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import math
+import pickle
+import sys
+import zipfile
+import zlib
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+__all__ = ["main"]
+
+Order = Literal["C", "F"]
+
+# The pure Python unpickler: its steps can be replaced one by one.
+Base: Any = pickle._Unpickler
+
+MAX_NODES = 1_000_000
+MAX_DEPTH = 90
+CPU_SECONDS = 300
+FREE_BYTES = 2 << 30
+GROWTH = 100
+
+
+class UnreadableError(Exception):
+    """The file cannot be read; the text says why."""
+
+
+class Name:
+    """What the pickle calls ``module.name``: calling it makes a stub."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self, *args: Any) -> Any:
+        make = MAKERS.get((self.module, self.name))
+        return make(*args) if make else Stub(self, args)
+
+
+class Stub:
+    """An object of a class that stays unknown: arguments, state and items as they came."""
+
+    def __init__(self, cls: Name, args: tuple[Any, ...] = ()) -> None:
+        self.cls, self.args = cls, args
+        self.state: Any = None
+        self.items: list[Any] = []
+
+    def append(self, item: Any) -> None:
+        self.items.append(item)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.items.append((key, value))
+
+
+class DType:
+    """A numpy type in the making."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code, self.state = code, None
+
+    def real(self) -> np.dtype[Any]:
+        code = self.code.name if isinstance(self.code, Name) else str(self.code)
+        if self.state is None:
+            return np.dtype(code)
+        _, order, subarray, names, fields, size, *_ = self.state
+        if subarray is not None:
+            base, shape = subarray
+            return np.dtype((base.real(), shape))
+        if names:
+            parts = [fields[n] for n in names]
+            return np.dtype(
+                {
+                    "names": list(names),
+                    "formats": [p[0].real() for p in parts],
+                    "offsets": [int(p[1]) for p in parts],
+                    "itemsize": int(size),
+                }
+            )
+        return np.dtype(code).newbyteorder(order if order in "<>" else "=")
+
+
+class Array:
+    """A numpy array in the making: filled by its state."""
+
+    def __init__(self, *_: Any) -> None:
+        self.state: Any = None
+
+    def real(self) -> Any:
+        _, shape, dtype, fortran, raw = self.state
+        return fill(raw, dtype.real(), shape, "F" if fortran else "C")
+
+
+def fill(raw: Any, dtype: np.dtype[Any], shape: tuple[int, ...], order: Order) -> Any:
+    """Make an array of bytes (or, for objects, of a list) that must fit its shape."""
+    if dtype.kind == "O":
+        if len(raw) != math.prod(shape):
+            raise UnreadableError("an array of objects does not fit its shape")
+        array = np.empty(len(raw), dtype=object)
+        for i, item in enumerate(raw):
+            array[i] = item
+        return array.reshape(shape, order=order)
+    if dtype.hasobject:
+        raise UnreadableError("an array of records with objects")
+    if isinstance(raw, str):  # written by Python 2
+        raw = raw.encode("latin-1")
+    if not dtype.itemsize or len(raw) != math.prod(shape) * dtype.itemsize:
+        raise UnreadableError("an array does not fit its shape")
+    return np.ndarray(shape, dtype, buffer=raw, order=order)
+
+
+def from_buffer(raw: Any, dtype: DType, shape: tuple[int, ...], order: str, *_: Any) -> Any:
+    """Stand in for the function by which numpy writes arrays in protocol 5."""
+    return fill(bytes(raw), dtype.real(), shape, "F" if order == "F" else "C")
+
+
+def scalar(dtype: DType, raw: Any = b"") -> Any:
+    """Stand in for the function by which numpy writes scalars."""
+    real = dtype.real()
+    return raw if real.kind == "O" else fill(raw, real, (), "C")[()]
+
+
+def by_keyword(*args: Any) -> Any:
+    """Stand in for ``copyreg.__newobj_ex__``."""
+    cls, positional, named = args
+    return Stub(cls, (*positional, named))
+
+
+MAKERS: dict[tuple[str, str], Any] = {
+    ("copyreg", "_reconstructor"): lambda cls, _, state: (
+        Stub(cls) if state is None else Stub(cls, (state,))
+    ),
+    ("copyreg", "__newobj__"): lambda cls, *args: Stub(cls, args),
+    ("copyreg", "__newobj_ex__"): by_keyword,
+    ("_codecs", "encode"): lambda text, *_: str(text).encode("latin-1"),
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("builtins", "list"): list,
+    ("builtins", "tuple"): tuple,
+    ("builtins", "dict"): dict,
+    ("builtins", "bytearray"): lambda *args: b"" if not args else str(args[0]).encode("latin-1"),
+    ("collections", "OrderedDict"): lambda *args: dict(*args),
+    ("collections", "defaultdict"): lambda *_: {},
+    ("numpy", "dtype"): DType,
+    ("numpy.random._pickle", "__randomstate_ctor"): lambda *_: Stub(
+        Name("numpy.random.mtrand", "RandomState")
+    ),
+    ("numpy.random._pickle", "__generator_ctor"): lambda *_: Stub(
+        Name("numpy.random._generator", "Generator")
+    ),
+}
+for core in ("numpy.core", "numpy._core"):
+    MAKERS[f"{core}.multiarray", "_reconstruct"] = Array
+    MAKERS[f"{core}.multiarray", "scalar"] = scalar
+    MAKERS[f"{core}.numeric", "_frombuffer"] = from_buffer
+
+OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+
+
+class Unpickler(Base):  # type: ignore[misc]
+    """The interpreter's own unpickler, cut off from every class and function."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(Base.dispatch)
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self.file_handle = file
+
+    def find_class(self, module: str, name: str) -> Name:
+        return Name(OLD_NAMES.get(module, module), name)
+
+    def get_extension(self, code: int) -> None:
+        self.append(Name("copyreg", f"extension_{code}"))
+
+    def persistent_load(self, pid: Any) -> Any:
+        return Stub(Name("pickle", "persistent"), (pid,))
+
+    def call(self, function: Any, args: Any) -> Any:
+        if not isinstance(function, Name):
+            raise UnreadableError("calls something that is no name")
+        return function(*args)
+
+    def load_reduce(self) -> None:
+        args = self.stack.pop()
+        self.stack[-1] = self.call(self.stack[-1], args)
+
+    def load_newobj(self) -> None:
+        args = self.stack.pop()
+        self.append(self.call(Name("copyreg", "__newobj__"), (self.stack.pop(), *args)))
+
+    def load_newobj_ex(self) -> None:
+        named, args, cls = self.stack.pop(), self.stack.pop(), self.stack.pop()
+        self.append(by_keyword(cls, args, named))
+
+    def _instantiate(self, cls: Any, args: Any) -> None:
+        self.append(self.call(cls, args))
+
+    def load_build(self) -> None:
+        state, target = self.stack.pop(), self.stack[-1]
+        if not isinstance(target, (Stub, DType, Array)):
+            raise UnreadableError(f"sets the state of a {type(target).__name__}")
+        target.state = state
+        if isinstance(target, Stub) and target.cls.name == "NumpyArrayWrapper":
+            self.stack[-1] = self.joblib_array(state)
+
+    def joblib_array(self, state: Any) -> Any:
+        """Read an array that joblib wrote as raw bytes between two parts of the pickle."""
+        dtype, shape = state["dtype"].real(), tuple(state["shape"])
+        if dtype.hasobject:
+            return Unpickler(self.file_handle).load()
+        if state.get("numpy_array_alignment_bytes") is not None:
+            self.file_handle.read(self.file_handle.read(1)[0])
+        raw = self.file_handle.read(math.prod(shape) * dtype.itemsize)
+        return fill(raw, dtype, shape, "F" if state["order"] == "F" else "C")
+
+
+for opcode, method in (
+    (pickle.REDUCE, Unpickler.load_reduce),
+    (pickle.NEWOBJ, Unpickler.load_newobj),
+    (pickle.NEWOBJ_EX, Unpickler.load_newobj_ex),
+    (pickle.BUILD, Unpickler.load_build),
+):
+    Unpickler.dispatch[opcode[0]] = method
+
+
+class Writer:
+    """Lay plain values out as a skops archive."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        self.nodes = 0
+        self.open: set[int] = set()
+        self.members: dict[int, tuple[Any, str]] = {}
+
+    def node(self, x: Any, depth: int = 0) -> dict[str, Any]:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise UnreadableError(f"holds more than {MAX_NODES} objects")
+        if type(x) in (type(None), bool, int, float, str):
+            return loader("JsonNode", content=json.dumps(x))
+        if id(x) in self.open or depth > MAX_DEPTH:
+            return loader("FunctionNode", *type_of(x))
+        self.open.add(id(x))
+        try:
+            return self.container(x, depth + 1)
+        finally:
+            self.open.discard(id(x))
+
+    def container(self, x: Any, depth: int) -> dict[str, Any]:
+        if isinstance(x, Array):
+            x = x.real()
+        if isinstance(x, (np.ndarray, np.generic)):
+            return self.array(x, depth)
+        if isinstance(x, bytes):
+            return loader("BytesNode", "builtins", "bytes", file=self.member(x, x, "bin"))
+        if isinstance(x, dict):
+            kinds = [loader("TypeNode", "builtins", type(k).__name__) for k in x]
+            content = {json_key(k): self.node(v, depth) for k, v in x.items()}
+            kinds = kinds if len(kinds) == len(content) else []
+            return loader(
+                "DictNode", "builtins", "dict", content=content, key_types={"content": kinds}
+            )
+        for kind, name in ((list, "ListNode"), (tuple, "TupleNode"), ((set, frozenset), "SetNode")):
+            if isinstance(x, kind):
+                return loader(name, content=[self.node(v, depth) for v in x])
+        if isinstance(x, Stub):
+            args = list(x.args) + ([x.items] if x.items else [])
+            return loader(
+                "TreeNode",
+                *type_of(x),
+                content=self.node(x.state, depth),
+                __reduce__={"args": self.node(args, depth)},
+            )
+        if isinstance(x, DType):
+            code = self.node((str(x.real()),), depth)
+            return loader("ConstructorFromReduceNode", "numpy", "dtype", content=code)
+        return loader("FunctionNode", *type_of(x))
+
+    def array(self, x: Any, depth: int) -> dict[str, Any]:
+        kind = "ndarray" if isinstance(x, np.ndarray) else type(x).__name__
+        if x.dtype != object:
+            buffer = io.BytesIO()
+            np.save(buffer, x, allow_pickle=False)
+            file = self.member(x, buffer.getvalue(), "npy")
+            return loader("NdArrayNode", "numpy", kind, type="numpy", file=file)
+        items = x.tolist() if x.ndim else [x.item()]
+        content = [self.node(v, depth) for v in items]
+        shape = self.node(tuple(x.shape))
+        return loader("NdArrayNode", "numpy", kind, type="json", content=content, shape=shape)
+
+    def member(self, owner: Any, data: bytes, ending: str) -> str:
+        if id(owner) not in self.members:
+            self.members[id(owner)] = (owner, f"{len(self.members)}.{ending}")
+            self.archive.writestr(self.members[id(owner)][1], data)
+        return self.members[id(owner)][1]
+
+
+def loader(kind: str, module: str = "builtins", name: str = "", **rest: Any) -> dict[str, Any]:
+    return {"__loader__": kind, "__module__": module, "__class__": name, **rest}
+
+
+def type_of(x: Any) -> tuple[str, str]:
+    name = x.cls if isinstance(x, Stub) else x
+    if isinstance(name, Name):
+        return str(name.module), str(name.name)
+    return "builtins", type(x).__name__
+
+
+def json_key(key: Any) -> str:
+    return json.dumps(key) if isinstance(key, (bool, int, float)) else str(key)
+
+
+def opened(path: str) -> Any:
+    """Open the file, through the decompressor that its first bytes call for."""
+    file = open(path, "rb")  # noqa: SIM115
+    head = file.read(8)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=file)
+    if head.startswith(b"BZ"):
+        return bz2.BZ2File(file)
+    if head.startswith((b"\x5d\x00", b"\xfd7zXZ")):
+        return lzma.LZMAFile(file)
+    if head.startswith(b"\x04\x22\x4d\x18"):
+        try:
+            import lz4.frame  # type: ignore[import-not-found]
+        except ImportError:
+            raise UnreadableError(
+                "compressed with lz4: install the package lz4 to read it"
+            ) from None
+        return lz4.frame.LZ4FrameFile(file)
+    if head.startswith(b"\x78"):
+        return io.BufferedReader(Inflated(file))
+    return io.BufferedReader(file)
+
+
+class Inflated(io.RawIOBase):
+    """A zlib stream, unpacked as it is read."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.z, self.tail = file, zlib.decompressobj(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.z.eof:
+            data = self.tail or self.file.read(1 << 16)
+            out = self.z.decompress(data, len(buffer))
+            self.tail = self.z.unconsumed_tail
+            if out:
+                buffer[: len(out)] = out
+                return len(out)
+            if not data:
+                raise UnreadableError("the compressed data is cut short")
+        return 0
+
+
+def limit(path: str) -> None:
+    """Bound memory, time and processes, where the system has a way to."""
+    try:
+        import os
+        import resource
+    except ImportError:
+        return
+    memory = FREE_BYTES + GROWTH * os.path.getsize(path)
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_FSIZE, memory),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def main(path: str, out: str) -> None:
+    """Read the pickle at ``path`` and write the archive ``out``."""
+    limit(path)
+    with opened(path) as file:
+        model = Unpickler(file).load()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("schema.json", json.dumps(Writer(archive).node(model)))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Exception as error:
+        # Whatever a hostile file provokes, the answer is one line.
+        text = (
+            str(error) if isinstance(error, UnreadableError) else f"{type(error).__name__}: {error}"
+        )
+        sys.exit(text[:300] or type(error).__name__)

@@ -1,0 +1,82 @@
+"""Pickle and joblib files: refused, or on request taken apart in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from treeleak.errors import BadModel
+from treeleak.release.registry import reader
+from treeleak.release.skops_archive import read_archive
+from treeleak.release.stored import StoredObject
+
+__all__ = ["read_pickle"]
+
+WORKER = Path(__file__).with_name("_unpickle_worker.py")
+SECONDS = 600
+
+# Protocols 2 to 5; the compressions of joblib (zlib, gzip, bz2, lzma, xz, lz4); the text of
+# protocols 0 and 1, which starts with a class.
+_MAGIC = re.compile(
+    rb"\x80[\x02-\x05]|\x78[\x01\x5e\x9c\xda]|\x1f\x8b|BZh|\x5d\x00\x00|\xfd7zXZ|\x04\x22\x4d\x18"
+    rb"|\(?[ci][A-Za-z_][\w.]*\n\w+\n",
+    re.DOTALL,
+)
+
+
+@reader("pickle or joblib", lambda head: _MAGIC.match(head) is not None)
+def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
+    """Read the object in a pickle or joblib file.
+
+    No class that the file names is imported, so a file of any scikit-learn version is readable
+    without that version, and a call that the file asks for is recorded, not made.
+
+    Parameters
+    ----------
+    path : Path
+    trust_pickle : bool
+        Open the file at all.
+
+    Returns
+    -------
+    StoredObject
+
+    Raises
+    ------
+    BadModel
+        Naming the file: refused without ``trust_pickle``, or damaged.
+    """
+    if not trust_pickle:
+        raise BadModel(
+            f"{path}: a pickle or joblib file can run any code when it is opened. "
+            "If you know who made it, allow it with --trust-pickle (trust_pickle=True), "
+            "or save the model with skops instead"
+        )
+    with tempfile.TemporaryDirectory(prefix="treeleak-") as folder:
+        out = Path(folder) / "model.zip"
+        try:
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-I", str(WORKER), str(path.resolve()), str(out)],
+                cwd=folder,
+                env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
+                | {"OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BadModel(f"{path}: not read within {SECONDS} seconds") from error
+        if done.returncode != 0:
+            why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+            raise BadModel(f"{path}: not a readable pickle ({why[0]})")
+        try:
+            return read_archive(out)
+        except BadModel as error:
+            raise BadModel(str(error).replace(str(out), str(path))) from error

@@ -1,0 +1,142 @@
+"""Where file formats and kinds of models are found: one table each, filled by decorators.
+
+A new format is a function under :func:`reader`, a new kind of model a function under
+:func:`adapter`; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from treeleak.errors import BadModel, NotCovered
+from treeleak.release.live import snapshot
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Release
+
+__all__ = ["adapter", "read_model", "reader", "to_release"]
+
+Adapter = Callable[[StoredObject], Release]
+Reader = Callable[[Path, bool], StoredObject | Release]
+AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
+AnyReader = TypeVar("AnyReader", bound=Reader)
+
+HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class _Format:
+    name: str
+    recognise: Callable[[bytes], bool]
+    read: Reader
+
+
+_ADAPTERS: dict[tuple[str, str], Adapter] = {}
+_FORMATS: list[_Format] = []
+
+
+def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:
+    """Register the function that turns stored objects of some classes into a release.
+
+    Parameters
+    ----------
+    package : str
+        First part of the classes' full names, for example ``"sklearn"``.
+    *classes : str
+        Names without module: where a library keeps a class changes between versions.
+    """
+
+    def register(function: AnyAdapter) -> AnyAdapter:
+        _ADAPTERS.update({(package, name): function for name in classes})
+        return function
+
+    return register
+
+
+def reader(name: str, recognise: Callable[[bytes], bool]) -> Callable[[AnyReader], AnyReader]:
+    """Register the function that reads a file format.
+
+    Parameters
+    ----------
+    name : str
+        The format, as an error message should call it.
+    recognise : callable
+        Gets the first 4096 bytes of a file; the first format that says yes reads it.
+    """
+
+    def register(function: AnyReader) -> AnyReader:
+        _FORMATS.append(_Format(name, recognise, function))
+        return function
+
+    return register
+
+
+def read_model(path: str | os.PathLike[str], trust_pickle: bool = False) -> StoredObject | Release:
+    """Read a model file as data; nothing of it is run.
+
+    Parameters
+    ----------
+    path : str or path-like
+    trust_pickle : bool
+        Also open pickle and joblib files.
+
+    Returns
+    -------
+    StoredObject or Release
+        A release where the file is one already.
+
+    Raises
+    ------
+    BadModel
+        Naming the file: it is missing, empty, damaged, or no model.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise BadModel(f"{path}: {error.strerror or error}") from error
+    if not head:
+        raise BadModel(f"{path}: the file is empty")
+    for known in _FORMATS:
+        if known.recognise(head):
+            return known.read(path, trust_pickle)
+    names = ", ".join(known.name for known in _FORMATS)
+    raise BadModel(f"{path}: not a model file (known formats: {names})")
+
+
+def to_release(model: Any, trust_pickle: bool = False) -> Release:
+    """Turn any form of a model into what an adversary sees of it.
+
+    Parameters
+    ----------
+    model : Release, StoredObject, path or fitted estimator
+    trust_pickle : bool
+        Also open pickle and joblib files, should ``model`` be a path.
+
+    Raises
+    ------
+    BadModel
+        If the file or the trees in it are damaged.
+    BadInput
+        If the estimator is not fitted.
+    NotCovered
+        If this is no tree model; the message names the class.
+    """
+    origin = ""
+    if isinstance(model, (str, os.PathLike)):
+        origin = f"{os.fspath(model)}: "
+        model = read_model(model, trust_pickle)
+    if isinstance(model, Release):
+        return model
+    stored = model if isinstance(model, StoredObject) else snapshot(model)
+    function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
+    if function is None:
+        raise NotCovered(f"{origin}{stored.type} is not a tree model that treeleak knows")
+    try:
+        return function(stored)
+    except BadModel as error:
+        raise BadModel(f"{origin}{error}") from error

@@ -1,0 +1,301 @@
+"""A skops archive read as data: its JSON and its arrays, nothing instantiated or imported."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import BadModel
+from treeleak.release.live import MAX_DEPTH, attributes
+from treeleak.release.registry import reader
+from treeleak.release.stored import Opaque, StoredObject
+
+__all__ = ["read_archive"]
+
+SCHEMA = "schema.json"
+# A small hostile file must not grow into gigabytes; honest archives hold little that compresses
+# better than this.
+MAX_GROWTH = 40
+FREE_BYTES = 64 << 20
+MAX_SCHEMA_BYTES = 64 << 20
+MAX_MEMBERS = 200_000
+
+Node = dict[str, Any]
+
+
+@reader("skops", lambda head: head.startswith(b"PK\x03\x04"))
+def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noqa: ARG001
+    """Read the object in a skops archive.
+
+    Parameters
+    ----------
+    path : Path
+    trust_pickle : bool
+        Not used: reading an archive runs nothing.
+
+    Returns
+    -------
+    StoredObject
+
+    Raises
+    ------
+    BadModel
+        Naming the file and what is wrong with it.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            value = _Archive(archive, path.stat().st_size).root()
+    except BadModel as error:
+        raise BadModel(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise BadModel(f"{path}: nested too deep") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        KeyError,
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise BadModel(f"{path}: damaged archive ({type(error).__name__}: {error})") from error
+    if not isinstance(value, StoredObject):
+        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
+    return value
+
+
+class _Archive:
+    def __init__(self, archive: zipfile.ZipFile, file_bytes: int) -> None:
+        _check_size(archive, file_bytes)
+        self._zip = archive
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._by_id: dict[Any, Any] = {}
+
+    def root(self) -> Any:
+        try:
+            info = self._zip.getinfo(SCHEMA)
+        except KeyError:
+            raise BadModel(f"a zip file without {SCHEMA}, not a skops archive") from None
+        if info.file_size > MAX_SCHEMA_BYTES:
+            raise BadModel(f"{SCHEMA} is larger than {MAX_SCHEMA_BYTES >> 20} MiB: not read")
+        schema = json.loads(_unpack(self._zip, info))
+        if not isinstance(schema, dict):
+            raise BadModel(f"{SCHEMA} is not an object")
+        return self.value(schema, 0)
+
+    def value(self, node: Any, depth: int) -> Any:
+        if not isinstance(node, dict):
+            raise BadModel(f"{SCHEMA}: a {type(node).__name__} where an object was due")
+        if depth > MAX_DEPTH:
+            raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
+        loader, mark = str(node.get("__loader__")), node.get("__id__")
+        if loader == "CachedNode":
+            return self._by_id.get(mark, Opaque(_type(node), "refers back to itself"))
+        read = _LOADERS.get(loader)
+        if read is None:
+            return Opaque(_type(node), f"stored by {loader}, which is not known here")
+        value = read(self, node, depth + 1)
+        if isinstance(mark, int):
+            self._by_id[mark] = value
+        return value
+
+    def member(self, node: Node) -> bytes:
+        return _unpack(self._zip, self._zip.getinfo(str(node["file"])))
+
+    def array(self, node: Node) -> NDArray[Any]:
+        # Read once: an archive may refer to one member a million times.
+        name = str(node["file"])
+        if name not in self._arrays:
+            self._arrays[name] = parse_npy(self.member(node), name)
+        return self._arrays[name]
+
+
+def _check_size(archive: zipfile.ZipFile, packed_bytes: int) -> None:
+    members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise BadModel(f"{len(members)} members, more than {MAX_MEMBERS}")
+    if sum(m.file_size for m in members) > FREE_BYTES + MAX_GROWTH * packed_bytes:
+        raise BadModel("unpacks to far more than its own size: not read")
+
+
+def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    # zipfile bounds what it unpacks by the size asked for, not by the size declared, and only
+    # for these two methods.
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise BadModel(f"{info.filename}: compression method {info.compress_type}")
+    with archive.open(info) as file:
+        data = file.read(info.file_size)
+    if len(data) != info.file_size:
+        raise BadModel(f"{info.filename} is cut short")
+    return data
+
+
+def parse_npy(data: bytes, name: str) -> NDArray[Any]:
+    """Read an ``.npy`` member: header first, and memory only for what is there.
+
+    Raises
+    ------
+    BadModel
+        If the header promises anything but the bytes that follow it.
+    """
+    file = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        else:
+            raise BadModel(f"array {name}: format version {version}")
+    except (ValueError, TypeError, SyntaxError, EOFError) as error:
+        raise BadModel(f"array {name}: {error}") from error
+    if dtype.hasobject or any(n < 0 for n in shape):
+        raise BadModel(f"array {name}: type {dtype}, shape {shape}")
+    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or dtype.itemsize == 0:
+        raise BadModel(f"array {name}: shape {shape} does not fit its {len(data)} bytes")
+    return np.ndarray(shape, dtype, buffer=data, offset=file.tell(), order="F" if fortran else "C")
+
+
+def _type(node: Node) -> str:
+    return f"{node.get('__module__')}.{node.get('__class__')}"
+
+
+def _list(archive: _Archive, node: Node, depth: int) -> list[Any]:
+    return [archive.value(v, depth) for v in _content(node, list)]
+
+
+def _content(node: Node, kind: type) -> Any:
+    content = node["content"]
+    if not isinstance(content, kind):
+        raise BadModel(f"{SCHEMA}: {_type(node)} holds no {kind.__name__}")
+    return content
+
+
+def _dict(archive: _Archive, node: Node, depth: int) -> dict[Any, Any]:
+    content = _content(node, dict)
+    types = node.get("key_types", {}).get("content", [])
+    names = [str(t.get("__class__")) for t in types] if len(types) == len(content) else []
+    names = names or ["str"] * len(content)
+    return {
+        _key(k, name): archive.value(v, depth)
+        for (k, v), name in zip(content.items(), names, strict=True)
+    }
+
+
+def _key(key: str, type_name: str) -> Any:
+    """Undo what JSON does to a key that is no string."""
+    if type_name.startswith("bool"):
+        return key == "true"
+    if type_name.startswith(("int", "uint")):
+        return int(key)
+    if type_name.startswith("float"):
+        return float(key)
+    return None if type_name == "NoneType" else key
+
+
+def _set(archive: _Archive, node: Node, depth: int) -> Any:
+    items = _list(archive, node, depth)
+    try:
+        return frozenset(items)
+    except TypeError:
+        return tuple(items)
+
+
+def _array(archive: _Archive, node: Node, depth: int) -> Any:
+    if node["type"] == "numpy":
+        array = archive.array(node)
+        return array if node.get("__class__") == "ndarray" else array[()]
+    shape = tuple(int(n) for n in archive.value(node["shape"], depth))
+    items: list[Any] = _list(archive, node, depth)
+    for _ in shape[1:]:
+        items = [x for item in items for x in item]
+    if len(items) != math.prod(shape):
+        raise BadModel(f"an array of shape {shape} with {len(items)} items")
+    array = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        array[i] = item
+    return array.reshape(shape)
+
+
+def _object(archive: _Archive, node: Node, depth: int) -> StoredObject:
+    state = archive.value(node["content"], depth) if node.get("content") else None
+    return StoredObject(_type(node), attributes(state))
+
+
+def _reduced(archive: _Archive, node: Node, depth: int) -> StoredObject:
+    args = archive.value(node["__reduce__"]["args"], depth)
+    state = archive.value(node["content"], depth)
+    return StoredObject(_type(node), attributes(state), tuple(args))
+
+
+def _sparse(archive: _Archive, node: Node, depth: int) -> StoredObject:  # noqa: ARG001
+    data = archive.member(node)
+    with zipfile.ZipFile(io.BytesIO(data)) as inner:
+        _check_size(inner, len(data))
+        parts = {
+            info.filename.removesuffix(".npy"): parse_npy(_unpack(inner, info), info.filename)
+            for info in inner.infolist()
+        }
+    return StoredObject(_type(node), parts)
+
+
+def _parts(*names: str) -> Callable[[_Archive, Node, int], StoredObject]:
+    def read(archive: _Archive, node: Node, depth: int) -> StoredObject:
+        content = _content(node, dict)
+        state = {n: archive.value(content[n], depth) for n in names if n in content}
+        return StoredObject(_type(node), state)
+
+    return read
+
+
+def _code(archive: _Archive, node: Node, depth: int) -> Opaque:  # noqa: ARG001
+    return Opaque(_type(node), "code, not data")
+
+
+# One entry per loader that skops 0.9 to 0.16 write; protocols 0 to 2 differ only in functions
+# and generators, whose content is not needed.
+_LOADERS: dict[str, Callable[[_Archive, Node, int], Any]] = {
+    "JsonNode": lambda _, node, __: json.loads(node["content"]),
+    "DictNode": _dict,
+    "DefaultDictNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
+    "_DictWithDeprecatedKeysNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
+    "ListNode": _list,
+    "TupleNode": lambda a, node, d: tuple(_list(a, node, d)),
+    "SetNode": _set,
+    "BytesNode": lambda a, node, _: a.member(node),
+    "BytearrayNode": lambda a, node, _: a.member(node),
+    "SliceNode": lambda _, node, __: StoredObject(
+        "builtins.slice", args=tuple(_content(node, dict).get(k) for k in ("start", "stop", "step"))
+    ),
+    "NdArrayNode": _array,
+    "MaskedArrayNode": _parts("data", "mask"),
+    "SparseMatrixNode": _sparse,
+    "DTypeNode": lambda a, node, d: StoredObject(
+        "numpy.dtype", args=(str(a.value(node["content"], d).dtype),)
+    ),
+    "RandomStateNode": _object,
+    "RandomGeneratorNode": _parts("seed_seq"),
+    "ObjectNode": _object,
+    "TreeNode": _reduced,
+    "LossNode": _reduced,
+    "QuantileForestNode": _reduced,
+    "ConstructorFromReduceNode": lambda a, node, d: StoredObject(
+        _type(node), args=tuple(a.value(node["content"], d))
+    ),
+    "PartialNode": _parts("func", "args", "kwds"),
+    "FunctionNode": _code,
+    "TypeNode": _code,
+    "MethodNode": _code,
+    "OperatorFuncNode": _code,
+}

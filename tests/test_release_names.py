@@ -1,0 +1,205 @@
+"""Column names from stored steps, against scikit-learn's own get_feature_names_out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+from treeleak.release import to_release
+
+rng = np.random.default_rng(5)
+N = 60
+TABLE = pd.DataFrame(
+    {
+        "job": rng.choice(["cook", "judge", "smith"], N),
+        "ward": rng.choice(["a", "b", "c", "d"], N, p=[0.5, 0.4, 0.05, 0.05]),
+        "age": rng.integers(18, 90, N).astype(float),
+        "bmi": rng.normal(25, 4, N),
+        "flag": rng.integers(0, 2, N),
+    }
+)
+GAPS = TABLE[["age", "bmi", "flag"]].astype(float)
+GAPS.loc[::4, "bmi"] = np.nan
+GAPS["void"] = np.nan
+Y = np.array(["no", "yes"])[(TABLE["age"] > 50).astype(int)]
+NUMBERS = ["age", "bmi"]
+WORDS = ["job", "ward"]
+
+
+def columns(*steps, **options):
+    return ColumnTransformer(list(steps), **options)
+
+
+STEPS = {
+    "scalers": (
+        make_pipeline(
+            StandardScaler(), MinMaxScaler(), RobustScaler(), MaxAbsScaler(), "passthrough"
+        ),
+        TABLE[NUMBERS],
+    ),
+    "imputer": (SimpleImputer(), GAPS),
+    "imputer with indicator": (SimpleImputer(add_indicator=True), GAPS),
+    "imputer that keeps": (SimpleImputer(keep_empty_features=True), GAPS),
+    "neighbours": (KNNImputer(add_indicator=True), GAPS),
+    "one-hot": (OneHotEncoder(), TABLE[WORDS]),
+    "one-hot drop first": (OneHotEncoder(drop="first", sparse_output=False), TABLE[WORDS]),
+    "one-hot drop binary": (OneHotEncoder(drop="if_binary"), TABLE[["job", "flag"]]),
+    "one-hot of numbers": (OneHotEncoder(), TABLE[["flag"]]),
+    "one-hot infrequent": (
+        OneHotEncoder(min_frequency=8, handle_unknown="infrequent_if_exist"),
+        TABLE[WORDS],
+    ),
+    "one-hot infrequent drop": (OneHotEncoder(max_categories=3, drop="first"), TABLE[WORDS]),
+    "ordinal": (OrdinalEncoder(), TABLE[WORDS]),
+    "bins": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), TABLE[NUMBERS]),
+    "bins ordinal": (
+        KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+        TABLE[NUMBERS],
+    ),
+    "columns": (
+        columns(("words", OneHotEncoder(), WORDS), ("numbers", StandardScaler(), NUMBERS)),
+        TABLE,
+    ),
+    "columns without prefix": (
+        columns(
+            ("words", OneHotEncoder(), WORDS),
+            ("gone", "drop", ["flag"]),
+            ("empty", StandardScaler(), []),
+            remainder="passthrough",
+            verbose_feature_names_out=False,
+        ),
+        TABLE,
+    ),
+    "columns with a pattern": (
+        columns(
+            ("words", OneHotEncoder(), WORDS),
+            verbose_feature_names_out="{feature_name}<{transformer_name}>",
+        ),
+        TABLE,
+    ),
+    "columns in another order": (
+        columns(("back", StandardScaler(), ["flag", "age"]), ("mid", "passthrough", [3])),
+        TABLE,
+    ),
+    "columns by slice, mask and selector": (
+        columns(
+            ("slice", MinMaxScaler(), slice(2, 4)),
+            ("mask", "passthrough", [False, False, False, False, True]),
+            ("chosen", OneHotEncoder(), make_column_selector(dtype_exclude=np.number)),
+        ),
+        TABLE,
+    ),
+    "nested": (
+        columns(
+            ("num", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["bmi"]),
+            (
+                "rest",
+                make_pipeline(
+                    SimpleImputer(), KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf")
+                ),
+                ["age", "flag"],
+            ),
+        ),
+        GAPS,
+    ),
+    "identity": (
+        columns(("same", FunctionTransformer(feature_names_out="one-to-one"), NUMBERS)),
+        TABLE,
+    ),
+    "best": (SelectKBest(k=2), TABLE[["age", "bmi", "flag"]]),
+    "all of the best": (SelectKBest(k="all"), TABLE[["age", "bmi", "flag"]]),
+    "varying": (VarianceThreshold(1.0), TABLE[["age", "bmi", "flag"]]),
+    "eliminated": (
+        RFE(DecisionTreeClassifier(random_state=0), n_features_to_select=2),
+        TABLE[["age", "bmi", "flag"]],
+    ),
+    "union": (FeatureUnion([("a", StandardScaler()), ("b", PCA(2))]), TABLE[NUMBERS]),
+}
+
+
+def fitted(step, X):
+    return make_pipeline(step, DecisionTreeClassifier(random_state=0)).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.filterwarnings("ignore:Skipping features without any observed")
+@pytest.mark.filterwarnings("ignore:Bins whose width are too small")
+@pytest.mark.filterwarnings("ignore:Feature 1 is constant")
+def test_names_are_those_of_scikit_learn(name):
+    step, X = STEPS[name]
+    model = fitted(step, X)
+    release = to_release(model)
+    assert release.feature_names == tuple(model[:-1].get_feature_names_out())
+    table = model[:-1].transform(X)
+    table = np.asarray(table.toarray() if hasattr(table, "toarray") else table, dtype=float)
+    at = {c: i for i, c in enumerate(release.feature_names)}
+    for group in release.one_hot.values():
+        assert (table[:, [at[c] for c in group]].sum(axis=1) == 1).all()
+
+
+def groups(step, X=TABLE[WORDS]):
+    return {len(g) for g in to_release(fitted(step, X)).one_hot.values()}
+
+
+def test_a_fitted_encoder_declares_its_groups():
+    assert groups(OneHotEncoder()) == {3, 4}
+    assert groups(OneHotEncoder(handle_unknown="ignore")) == {3, 4}
+    assert groups(columns(("words", OneHotEncoder(), ["ward"]))) == {4}
+
+
+def test_columns_that_may_all_be_zero_are_no_group():
+    assert groups(OneHotEncoder(drop="first")) == set()
+    lists = [["cook", "judge"], ["a", "b", "c", "d"]]
+    assert groups(OneHotEncoder(categories=lists, handle_unknown="ignore")) == set()
+    assert groups(make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler())) == set()
+
+
+def test_a_group_that_loses_a_column_is_none():
+    encoded = make_pipeline(OneHotEncoder(), SelectKBest(k=6))
+    assert len(groups(encoded)) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Features .* are constant")
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (PolynomialFeatures(2), "PolynomialFeatures is not known"),
+        (FunctionTransformer(np.sqrt), "does not name its columns"),
+        (
+            columns(("a", PolynomialFeatures(2), NUMBERS), ("b", "passthrough", ["flag"])),
+            "PolynomialFeatures is not known",
+        ),
+    ],
+)
+def test_an_unknown_step_gives_numbered_columns_and_a_note(step, why):
+    X = TABLE[["age", "bmi", "flag"]]
+    X = X if isinstance(step, ColumnTransformer) else X.to_numpy()
+    release = to_release(fitted(step, X))
+    assert release.feature_names == tuple(f"x{i}" for i in range(release.n_features))
+    assert why in release.notes[-1]
+
+
+def test_the_model_itself_may_know_its_columns():
+    release = to_release(fitted(FunctionTransformer(np.sqrt), TABLE[NUMBERS]))
+    assert release.feature_names == ("age", "bmi")
+
+
+def test_a_table_without_names_numbers_its_columns():
+    release = to_release(fitted(StandardScaler(), TABLE[NUMBERS].to_numpy()))
+    assert release.feature_names == ("x0", "x1")
