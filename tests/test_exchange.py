@@ -17,9 +17,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadModel
-from treeleak.release import exchange
+from treeleak.release import exchange, to_release
 from treeleak.release.exchange import (
     read_release,
     release_from_dict,
@@ -81,10 +82,14 @@ def releases(draw: st.DrawFn) -> Release:
             st.just(AllRows()),
             st.builds(UnknownSampling, st.text(max_size=5)),
             st.builds(
-                lambda n, seeds, seed: Bootstrap(n, tuple(seeds), seed),
+                lambda n, seeds, seed, rule, w: Bootstrap(
+                    n, tuple(seeds), seed, rule, None if w is None else tuple(w)
+                ),
                 SEEDS,
                 st.just([]) | st.lists(SEEDS, min_size=n_trees, max_size=n_trees),
                 SEEDS,
+                st.text(max_size=5),
+                st.none() | st.lists(st.floats(0, 1e300), max_size=3),
             ),
         )
     )
@@ -207,6 +212,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1]}, "1 tree_seeds for 2 trees"),
         (("sampling",), {"kind": "bootstrap", "n_draws": -1}, "-1 is no whole"),
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1, "x"]}, "'x' is no whole"),
+        (("sampling",), {"kind": "bootstrap", "row_weights": [1, -1]}, "row 1 has weight -1"),
         (("trees", 1), [], "tree 1 is no object"),
         (("trees", 1, "values"), [], "tree 1: unknown keys"),
         (("trees", 1, "feature"), [], "for 0 nodes"),
@@ -317,6 +323,26 @@ def check_counts(release: Release, X: np.ndarray, y: np.ndarray) -> None:
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:
             counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
         np.testing.assert_array_equal(tree.counts, counts, err_msg=f"tree {t}")
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_a_forest_from_scikit_learn_survives_the_file(tmp_path: Path, bootstrap: bool):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.random((80, 4)), columns=["a", "b c", "d", "é"])
+    X.loc[::7, "d"] = np.nan
+    y = rng.integers(0, 3, 80)
+    forest = RandomForestClassifier(5, bootstrap=bootstrap, random_state=0).fit(X, y)
+    release = to_release(forest)
+    write_release(release, tmp_path / "release.json")
+    assert release.n_rows == 80
+    assert_same(to_release(tmp_path / "release.json"), release)
+
+
+@pytest.mark.parametrize("start", ["", "\n ", "\ufeff"])
+def test_the_release_file_is_known_by_its_content(tmp_path: Path, start: str):
+    path = tmp_path / "model.dat"
+    path.write_text(start + guide_example(), encoding="utf-8")
+    assert_same(to_release(path), read_release(guide_example()))
 
 
 def test_changing_what_was_described_changes_no_release():

@@ -7,6 +7,7 @@ every index is checked before it is used.
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel
+from treeleak.release.registry import reader
 from treeleak.release.tree import (
     LEAF,
     AllRows,
@@ -72,7 +74,7 @@ def read_release(source: str | Path) -> Release:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise BadModel(f"{where}larger than {MAX_BYTES >> 20} MiB")
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise BadModel(f"{where}{error}") from error
     try:
@@ -81,11 +83,16 @@ def read_release(source: str | Path) -> Release:
         raise BadModel(f"{where}{error}") from error
 
 
+@reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")
+def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
+    return read_release(path)
+
+
 def release_to_dict(release: Release) -> dict[str, Any]:
     """Describe a release in plain lists, texts and numbers that JSON can hold.
 
-    Nothing is added to what the release says, and nothing left out: the seeds of trees are there
-    if the model holds them, since an adversary would have them too.
+    Nothing is added to what the release says, and nothing left out: the seeds of trees
+    and the weights of rows are there if the model holds them: an adversary has them too.
 
     Raises
     ------
@@ -166,7 +173,7 @@ _TREE_KEYS = {
 }  # fmt: skip
 _SAMPLING_KEYS = {
     "all": set(),
-    "bootstrap": {"n_draws", "tree_seeds", "forest_seed"},
+    "bootstrap": {"n_draws", "tree_seeds", "forest_seed", "rule", "row_weights"},
     "unknown": {"why"},
 }  # fmt: skip
 _KINDS = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
@@ -177,12 +184,14 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     match sampling:
         case AllRows():
             return {"kind": "all"}
-        case Bootstrap(n_draws=n_draws, tree_seeds=tree_seeds, forest_seed=forest_seed):
+        case Bootstrap(n_draws, tree_seeds, forest_seed, rule, weights):
             return {
                 "kind": "bootstrap",
                 "n_draws": _plain(n_draws),
                 "tree_seeds": [_plain(s) for s in tree_seeds],
                 "forest_seed": _plain(forest_seed),
+                "rule": rule,
+                "row_weights": None if weights is None else [float(w) for w in weights],
             }
         case UnknownSampling(why=why):
             return {"kind": "unknown", "why": why}
@@ -206,7 +215,17 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
     for number in (n_draws, forest_seed, *seeds):
         if number is not None and not _is_whole(number, 0, EXACT_WHOLE):
             raise BadModel(f"sampling: {number!r:.40} is no whole number of 0 or more")
-    return Bootstrap(n_draws, tuple(seeds), forest_seed)
+    weights = _take(data, "row_weights", list, None, "sampling: ")
+    for row, weight in enumerate(weights or ()):
+        if not (_is_finite(weight) and weight >= 0):
+            raise BadModel(f"sampling: row {row} has weight {weight!r:.40}")
+    return Bootstrap(
+        n_draws,
+        tuple(seeds),
+        forest_seed,
+        _take(data, "rule", str, "", "sampling: "),
+        None if weights is None else tuple(map(float, weights)),
+    )
 
 
 def _tree_to_dict(tree: Tree) -> dict[str, Any]:
