@@ -12,6 +12,7 @@ find the package that it belongs to.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -32,7 +33,8 @@ Order = Literal["C", "F"]
 # The pure Python unpickler: its steps can be replaced one by one.
 Base: Any = pickle._Unpickler
 
-MAX_NODES = 1_000_000
+PLAIN = (type(None), bool, int, float, str)
+MAX_NODES = 400_000
 MAX_DEPTH = 90
 CPU_SECONDS = 300
 FREE_BYTES = 2 << 30
@@ -57,8 +59,9 @@ class Name:
 class Stub:
     """An object of a class that stays unknown: arguments, state and items as they came."""
 
-    def __init__(self, cls: Name, args: tuple[Any, ...] = ()) -> None:
-        self.cls, self.args = cls, args
+    def __init__(self, cls: Any, args: tuple[Any, ...] = ()) -> None:
+        self.cls = cls if isinstance(cls, Name) else Name("pickle", "unnamed")
+        self.args = args
         self.state: Any = None
         self.items: list[Any] = []
 
@@ -192,6 +195,8 @@ class Unpickler(Base):  # type: ignore[misc]
         return Stub(Name("pickle", "persistent"), (pid,))
 
     def call(self, function: Any, args: Any) -> Any:
+        if isinstance(function, Stub):  # the result of a call that was not made
+            return Stub(function, (function, *args))
         if not isinstance(function, Name):
             raise UnreadableError("calls something that is no name")
         return function(*args)
@@ -252,7 +257,8 @@ class Writer:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise UnreadableError(f"holds more than {MAX_NODES} objects")
-        if type(x) in (type(None), bool, int, float, str):
+        if type(x) in PLAIN or (type(x) is list and all(type(v) in PLAIN for v in x)):
+            self.nodes += len(x) // 10 if type(x) is list else 0
             return loader("JsonNode", content=json.dumps(x))
         if id(x) in self.open or depth > MAX_DEPTH:
             return loader("FunctionNode", *type_of(x))
@@ -388,7 +394,8 @@ def limit(path: str) -> None:
     ):
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, most))
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
 
 
 def main(path: str, out: str) -> None:

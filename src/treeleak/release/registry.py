@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treeleak.errors import BadModel, NotCovered
+from treeleak.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release.live import snapshot
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Release
@@ -140,3 +140,8 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         return function(stored)
     except BadModel as error:
         raise BadModel(f"{origin}{error}") from error
+    except TreeleakError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A damaged file may hold anything anywhere; a check per attribute would drown the rest.
+        raise BadModel(f"{origin}{stored.name} is stored in an unknown way ({error})") from error

@@ -53,6 +53,7 @@ IntArray = NDArray[np.int64]
 # misses by far more than this.
 TOLERANCE = 1e-4
 MAX_COLUMNS = 1_000_000
+MAX_CLASSES = 10_000
 MAX_TRIED = 10_000
 
 TREES = ("DecisionTree", "ExtraTree")
@@ -494,11 +495,12 @@ def _nodes(t: int, stored: Any, features: Any, n_columns: int) -> _Nodes:
     if not isinstance(inner, StoredObject):
         raise BadInput(f"tree {t} is not fitted")
     nodes, value = inner.get("nodes"), inner.get("values")
-    fields = ("left_child", "right_child", "feature", "threshold", "n_node_samples")
+    whole = ("left_child", "right_child", "feature", "n_node_samples")
+    fields = (*whole, "threshold", "weighted_n_node_samples")
     if not isinstance(nodes, np.ndarray) or not set(fields) <= set(nodes.dtype.names or ()):
         raise BadModel(f"tree {t}: no array of nodes")
     if nodes.ndim != 1 or any(
-        nodes.dtype[name].kind not in ("f" if name == "threshold" else "iu") for name in fields
+        nodes.dtype[name].kind not in ("iu" if name in whole else "f") for name in fields
     ):
         raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
     n = len(nodes)
@@ -656,4 +658,6 @@ def _classes(stored: StoredObject) -> tuple[Any, ...]:
     classes = tuple(x.item() if isinstance(x, np.generic) else x for x in labels.tolist())
     if not all(isinstance(c, (str, int, float, bool)) for c in classes):
         raise BadModel(f"{stored.name}: class labels are neither text nor numbers")
+    if len(set(classes)) != len(classes) or len(classes) > MAX_CLASSES:
+        raise BadModel(f"{stored.name}: {len(classes)} class labels, {len(set(classes))} distinct")
     return classes

@@ -61,13 +61,14 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     except (
         zipfile.BadZipFile,
         zlib.error,
-        OSError,
+        ArithmeticError,
+        AttributeError,
         EOFError,
-        KeyError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
+        LookupError,
+        OSError,
         RuntimeError,
+        TypeError,
+        ValueError,
     ) as error:
         raise BadModel(f"{path}: damaged archive ({type(error).__name__}: {error})") from error
     if not isinstance(value, StoredObject):

@@ -1,0 +1,496 @@
+"""Reading model files: honest ones of every format alike, hostile ones never more than an error."""
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import struct
+import sys
+import zipfile
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from treeleak.errors import BadModel, NotCovered, TreeleakError
+from treeleak.release import StoredObject, read_model, to_release
+
+MODELS = Path(__file__).parent / "models"
+HONEST = MODELS / "1.9.1" / "all_rows.skops"
+
+
+def rewrite(source, target, change=None, arrays=None, **options):
+    """Copy a skops archive with its schema or its arrays changed."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", **options) as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "schema.json" and change:
+                schema = json.loads(data)
+                schema = change(schema) or schema
+                data = json.dumps(schema).encode()
+            elif name.endswith(".npy") and arrays:
+                array = np.load(io.BytesIO(data))
+                buffer = io.BytesIO()
+                np.save(buffer, arrays(array))
+                data = buffer.getvalue()
+            new.writestr(name, data)
+    return target
+
+
+def refused(path, *words, **options):
+    """The file is refused by an error that names it and says these words."""
+    with pytest.raises(BadModel) as caught:
+        to_release(path, **options)
+    for word in (str(path), *words):
+        assert word in str(caught.value)
+
+
+# ------------------------------------------------------------------------------- no model at all
+
+
+def test_a_missing_file_a_folder_and_an_empty_file(tmp_path):
+    refused(tmp_path / "none.skops", "No such file")
+    refused(tmp_path, "directory")
+    empty = tmp_path / "empty.skops"
+    empty.touch()
+    refused(empty, "empty")
+
+
+@pytest.mark.parametrize("data", [b"age,sex\n1,2\n", b"\x89PNG\r\n\x1a\n", b"\x00" * 50, b"I like"])
+def test_a_file_that_is_no_model(tmp_path, data):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    refused(path, "not a model file", trust_pickle=True)
+
+
+def test_a_zip_file_of_something_else(tmp_path):
+    path = tmp_path / "file.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("letter.txt", "hello")
+    refused(path, "not a skops archive")
+
+
+def test_a_model_without_trees_is_read_but_not_covered(tmp_path):
+    X, y = make_classification(30, random_state=0)
+    path = tmp_path / "line.skops"
+    skops.io.dump(LogisticRegression().fit(X, y), path)
+    assert read_model(path).name == "LogisticRegression"
+    with pytest.raises(NotCovered, match="LogisticRegression is not a tree model"):
+        to_release(path)
+
+
+# --------------------------------------------------------------------------------- skops archives
+
+
+def test_a_truncated_archive(tmp_path):
+    whole = HONEST.read_bytes()
+    path = tmp_path / "cut.skops"
+    for end in np.linspace(4, len(whole) - 1, 40).astype(int):
+        path.write_bytes(whole[:end])
+        refused(path)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_damaged_bytes_never_do_more_than_raise(tmp_path_factory, data):
+    whole = bytearray((MODELS / "1.9.1" / "missing.skops").read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("damaged") / "model.skops"
+    path.write_bytes(bytes(whole))
+    with contextlib.suppress(TreeleakError):
+        to_release(path)
+
+
+JUNK = st.sampled_from(
+    [None, 0, -1, 10**30, "x", [], {}, [[]], {"__loader__": "ObjectNode"}, True, 1e308]
+)
+
+
+def nodes_of(tree, path=()):
+    """Every place in a parsed JSON."""
+    yield path
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in parts:
+        if isinstance(value, (dict, list)):
+            yield from nodes_of(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_damaged_json_never_does_more_than_raise(tmp_path_factory, data):
+    def change(schema):
+        for _ in range(data.draw(st.integers(1, 3))):
+            *way, last = data.draw(st.sampled_from(list(nodes_of(schema))[1:]))
+            at = schema
+            for key in way:
+                at = at[key]
+            at[last] = data.draw(JUNK)
+
+    name = data.draw(st.sampled_from(["pipeline", "bagging", "missing", "balanced"]))
+    folder = tmp_path_factory.mktemp("junk")
+    path = rewrite(MODELS / "1.9.1" / f"{name}.skops", folder / "model.skops", change)
+    with contextlib.suppress(TreeleakError):
+        to_release(path)
+
+
+def in_nodes(**changes):
+    """Change one field of one node of every tree."""
+
+    def change(array):
+        if array.dtype.names:
+            for name, (node, value) in changes.items():
+                array[name][node] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"left_child": (0, 10**8)}, ["tree 0", "child index"]),
+        ({"left_child": (0, -7)}, ["tree 0", "child index"]),
+        ({"left_child": (1, 0)}, ["tree 0"]),
+        ({"left_child": (1, 1)}, ["tree 0"]),
+        ({"right_child": (0, -1)}, ["tree 0", "node 0", "one child"]),
+        ({"feature": (0, 10**8)}, ["tree 0", "column 100000000"]),
+        ({"feature": (0, -3)}, ["tree 0", "node 0"]),
+        ({"threshold": (0, np.nan)}, ["tree 0", "node 0", "NaN"]),
+        ({"threshold": (0, -np.inf)}, ["tree 0", "node 0", "-inf"]),
+        ({"n_node_samples": (0, 31)}, ["tree 0", "node 0", "children"]),
+        ({"n_node_samples": (0, -30)}, ["tree 0", "node 0", "negative"]),
+        ({"weighted_n_node_samples": (2, np.nan)}, ["tree 0", "node 2", "finite"]),
+        ({"weighted_n_node_samples": (2, -1.0)}, ["tree 0", "node 2", "negative"]),
+    ],
+)
+def test_hostile_nodes_are_named(tmp_path, changes, words):
+    path = rewrite(HONEST, tmp_path / "model.skops", arrays=in_nodes(**changes))
+    refused(path, *words)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.nan, ["tree 0", "node 1", "finite"]),
+        (np.inf, ["tree 0", "node 1", "finite"]),
+        (-0.5, ["tree 0", "node 1", "negative"]),
+        (0.123, ["tree 0", "node 1", "add up"]),
+    ],
+)
+def test_hostile_counts_are_named(tmp_path, value, words):
+    def change(array):
+        if array.ndim == 3:
+            array[1, 0, 0] = value
+        return array
+
+    refused(rewrite(HONEST, tmp_path / "model.skops", arrays=change), *words)
+
+
+def test_counts_that_are_no_whole_numbers_are_named(tmp_path):
+    def change(array):
+        if array.ndim == 3:
+            array[0, 0, :] = 0.5, 0.25, 0.25
+        return array
+
+    path = rewrite(HONEST, tmp_path / "model.skops", arrays=change)
+    refused(path, "tree 0, node 0", "7.5 rows of 'often'")
+
+
+def test_children_that_do_not_add_up_are_named(tmp_path):
+    def change(array):
+        if array.ndim == 3:
+            array[0, 0, :] = array[0, 0, [1, 0, 2]]
+        return array
+
+    path = rewrite(HONEST, tmp_path / "model.skops", arrays=change)
+    refused(path, "tree 0, node 0", "children's count of a class")
+
+
+def test_trees_that_contradict_each_other_are_a_release(tmp_path):
+    """What no dataset can satisfy is for the attack to say, which names tree and leaf."""
+    done = []
+
+    def swap(array):
+        if array.ndim == 3 and not done:
+            done.append(True)
+            return array[:, :, [1, 0, 2]]
+        return array
+
+    release = to_release(rewrite(HONEST, tmp_path / "model.skops", arrays=swap))
+    roots = [tuple(t.counts[0]) for t in release.trees]
+    assert release.counts_are == "rows"
+    assert len(set(roots)) == 2
+
+
+def test_arrays_of_the_wrong_kind(tmp_path):
+    for change in (
+        lambda a: a[:0] if a.ndim == 3 else a,
+        lambda a: a[:, 0] if a.ndim == 3 else a,
+        lambda a: a[["feature", "threshold"]] if a.dtype.names else a,
+        lambda a: a.astype([(n, "f8") for n in a.dtype.names]) if a.dtype.names else a,
+        lambda a: a[:1] if a.dtype.names else a,
+        lambda a: a.reshape(1, -1) if a.dtype.names else a,
+    ):
+        refused(rewrite(HONEST, tmp_path / "model.skops", arrays=change), "tree 0")
+
+
+def npy(descr, shape, data=b""):
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    text = header.encode() + b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        npy("<f8", (10**12,)),
+        npy("<f8", (10**12, 10**12, 0)),
+        npy("<f8", (-1,), b"12345678"),
+        npy("|V0", (10**12,)),
+        npy("|O", (1,), b"12345678"),
+        npy("<f8", (2,), b"12345678"),
+        npy("<f8", "oops"),
+        npy("nothing", (1,)),
+        b"\x93NUMPY\x09\x00" + b" " * 64,
+        b"no array",
+        b"",
+    ],
+)
+def test_an_array_whose_header_lies_is_not_allocated(tmp_path, data):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(HONEST) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, data if name.endswith(".npy") else old.read(name))
+    refused(path)
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", "{}")
+        archive.writestr("zeros.npy", bytes(200 << 20))
+    refused(path, "unpacks to far more")
+
+
+def test_a_member_that_understates_its_size_is_not_unpacked(tmp_path):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", b" " * (100 << 20))
+    data = path.read_bytes().replace(struct.pack("<I", 100 << 20), struct.pack("<I", 1000))
+    path.write_bytes(data)
+    refused(path, "damaged archive")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressions_that_cannot_be_bounded_are_refused(tmp_path, method):
+    refused(rewrite(HONEST, tmp_path / "m.skops", compression=method), "compression method")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"a":' * 100_000, "[1]", "null", "{", '{"__loader__": 5}', "\xff\xfe", "{}"],
+)
+def test_a_schema_that_is_none(tmp_path, text):
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("schema.json", text.encode("latin-1"))
+    refused(path)
+
+
+def test_a_deeply_nested_schema(tmp_path):
+    node = {"__loader__": "JsonNode", "content": "1"}
+    for _ in range(150):
+        node = {"__loader__": "ListNode", "content": [node]}
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("schema.json", json.dumps(node))
+    refused(path, "nested deeper")
+
+
+def test_one_member_named_a_million_times_is_read_once(tmp_path):
+    one = {"__loader__": "NdArrayNode", "__class__": "ndarray", "type": "numpy", "file": "a.npy"}
+    schema = {
+        "__loader__": "ObjectNode",
+        "__module__": "a",
+        "__class__": "B",
+        "content": {
+            "__loader__": "DictNode",
+            "content": {"x": {"__loader__": "ListNode", "content": [one] * 10_000}},
+        },
+    }
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("schema.json", json.dumps(schema))
+        archive.writestr("a.npy", npy("<f8", (1 << 18,), bytes(1 << 21)))
+    arrays = read_model(path).get("x")
+    assert len({id(a) for a in arrays}) == 1
+
+
+def test_what_the_archive_names_is_not_imported(tmp_path):
+    def change(schema):
+        schema["__module__"] = "this"
+        schema["__class__"] = "Zen"
+
+    path = rewrite(HONEST, tmp_path / "model.skops", change)
+    assert read_model(path).type == "this.Zen"
+    assert "this" not in sys.modules
+
+
+def test_an_unknown_loader_leaves_the_rest_readable(tmp_path):
+    def change(schema):
+        schema["content"]["content"]["estimator"] = {
+            "__loader__": "FutureNode",
+            "__module__": "a",
+            "__class__": "B",
+        }
+
+    path = rewrite(HONEST, tmp_path / "model.skops", change)
+    assert "FutureNode" in read_model(path).get("estimator").why
+    assert len(to_release(path).trees) == 3
+
+
+# --------------------------------------------------------------------------------- pickle, joblib
+
+
+@pytest.fixture(scope="module")
+def forest():
+    X, y = make_classification(40, 6, random_state=1)
+    return RandomForestClassifier(3, random_state=0).fit(X, np.array(["a", "b"])[y])
+
+
+def test_a_pickle_is_refused_without_the_flag(tmp_path, forest):
+    for name, write in (
+        ("m.pkl", lambda p: p.write_bytes(pickle.dumps(forest))),
+        ("m0.pkl", lambda p: p.write_bytes(pickle.dumps(forest, protocol=0))),
+        ("m.joblib", lambda p: joblib.dump(forest, p)),
+        ("m.joblib.gz", lambda p: joblib.dump(forest, p)),
+    ):
+        path = tmp_path / name
+        write(path)
+        refused(path, "can run any code", "--trust-pickle")
+
+
+class Hostile:
+    def __init__(self, function, *args):
+        self.call = function, args
+
+    def __reduce__(self):
+        return self.call
+
+
+def test_a_hostile_pickle_runs_nothing_even_with_the_flag(tmp_path, forest):
+    sign = tmp_path / "sign"
+    path = tmp_path / "model.pkl"
+    for function, args in (
+        (os.system, (f"touch {sign}",)),
+        (exec, (f"open({str(sign)!r}, 'w')",)),
+        (eval, (f"open({str(sign)!r}, 'w')",)),
+        (open, (str(sign), "w")),
+        (Path.touch, (sign,)),
+    ):
+        forest.extra_ = Hostile(function, *args)
+        for protocol in (0, 2, 5):
+            path.write_bytes(pickle.dumps(forest, protocol=protocol))
+            stored = read_model(path, trust_pickle=True)
+            assert isinstance(stored.get("extra_"), StoredObject)
+            assert not sign.exists()
+    del forest.extra_
+    assert len(to_release(path, trust_pickle=True).trees) == 3
+    assert not sign.exists()
+
+
+def opcodes(*parts):
+    return b"\x80\x04" + b"".join(parts) + b"."
+
+
+def name(module, attribute):
+    return b"c" + module.encode() + b"\n" + attribute.encode() + b"\n"
+
+
+def text(value):
+    return b"\x8c" + bytes([len(value)]) + value.encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        # state set on a name, on a list, on a number
+        opcodes(name("builtins", "list"), b"}", text("a"), b"K\x01", b"sb"),
+        opcodes(b"]}b"),
+        opcodes(b"K\x01}b"),
+        # a call of what is no name
+        opcodes(text("os"), b")R"),
+        opcodes(b"])\x81"),
+        # the older ways to make an object
+        b"(ios\nsystem\n.",
+        opcodes(b"(", name("os", "system"), text("true"), b"o"),
+        # extension codes
+        opcodes(b"\x82\x01"),
+        # lengths that lie
+        opcodes(b"\x8e" + struct.pack("<Q", 1 << 60)),
+        opcodes(b"\x96" + struct.pack("<Q", 1 << 60)),
+        opcodes(b"B" + struct.pack("<I", 1 << 31)),
+        # memory that was never filled
+        opcodes(b"h\x07"),
+        # no end, nothing on the stack
+        b"\x80\x04]",
+        b"\x80\x04.",
+        b"\x80\x05" + b"(" * 100_000,
+        # an array that does not fit, of a type that is none
+        opcodes(
+            name("numpy._core.multiarray", "_reconstruct"),
+            name("numpy", "ndarray") + b"K\x00\x85C\x01b\x87R",
+            b"(K\x01J\xff\xff\xff\x7f\x85",
+            name("numpy", "dtype") + text("f8") + b"\x89\x88\x87R\x89C\x04abcdtb",
+        ),
+        opcodes(name("numpy", "dtype") + text("nope") + b"\x85R"),
+        # compressed, and cut short
+        b"\x78\x9c" + b"\x00" * 20,
+        b"\x1f\x8b\x08\x00" + b"\x00" * 20,
+    ],
+)
+def test_a_malformed_pickle_is_an_error(tmp_path, data):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(data)
+    with pytest.raises(TreeleakError) as caught:
+        to_release(path, trust_pickle=True)
+    assert str(path) in str(caught.value) or "not a tree model" in str(caught.value)
+
+
+def test_a_pickle_that_grows_without_bound_is_stopped(tmp_path):
+    grown = b"\x80\x04]q\x00" + b"".join(
+        b"](" + (b"h" + bytes([i])) * 10 + b"eq" + bytes([i + 1]) for i in range(30)
+    )
+    path = tmp_path / "model.pkl"
+    path.write_bytes(grown + b".")
+    refused(path, "holds more than", trust_pickle=True)
+
+
+def test_a_pickle_that_holds_itself(tmp_path, forest):
+    forest.itself_ = forest
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(forest))
+    del forest.itself_
+    assert len(to_release(path, trust_pickle=True).trees) == 3
+
+
+def test_a_truncated_pickle(tmp_path, forest):
+    path = tmp_path / "model.pkl"
+    whole = pickle.dumps(forest)
+    for end in (3, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        refused(path, "not a readable pickle", trust_pickle=True)
+    joblib.dump(forest, path, compress=("zlib", 3))
+    path.write_bytes(path.read_bytes()[:-40])
+    refused(path, "not a readable pickle", trust_pickle=True)

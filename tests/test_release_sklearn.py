@@ -1,0 +1,458 @@
+"""What a release says of a scikit-learn model, against what the model really saw."""
+
+import pickle
+import zipfile
+from dataclasses import fields
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
+
+from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.release import (
+    AllRows,
+    Bootstrap,
+    Release,
+    StoredObject,
+    UnknownSampling,
+    adapter,
+    registry,
+    snapshot,
+    to_release,
+)
+from treeleak.release.skops_archive import read_archive
+
+rng = np.random.default_rng(11)
+N = 50
+X = rng.integers(0, 6, (N, 4)).astype(float)
+Y = rng.choice(["a", "b", "c"], N, p=[0.55, 0.3, 0.15])
+GAPS = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+FEW = {"n_estimators": 4, "random_state": 0}
+
+
+def times_drawn(model, n_trees, n_rows=N):
+    if not hasattr(model, "estimators_samples_") or not model.bootstrap:
+        return np.ones((n_trees, n_rows))
+    return np.array([np.bincount(s, minlength=n_rows) for s in model.estimators_samples_])
+
+
+def seen(tree, X, y, classes, times):
+    """Counts per node and class, by pushing rows through the release's own traversal."""
+    counts = np.zeros((tree.n_nodes, len(classes)))
+    np.add.at(counts, tree.apply(X.astype(np.float32)), times[:, None] * (y[:, None] == classes))
+    for node in reversed(np.flatnonzero(~tree.is_leaf)):
+        counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
+    return counts
+
+
+def assert_true(release, model, X, y):
+    times = times_drawn(model, len(release.trees), len(X))
+    for tree, t in zip(release.trees, times, strict=True):
+        counts = seen(tree, X, y, np.array(release.classes), t)
+        np.testing.assert_array_equal(tree.counts, counts)
+        np.testing.assert_array_equal(tree.totals, counts.sum(axis=1))
+        distinct = seen(tree, X, y, np.array(release.classes), t > 0).sum(axis=1)
+        np.testing.assert_array_equal(tree.distinct, distinct)
+
+
+def assert_same(one, other):
+    for field in fields(Release):
+        if field.name != "trees":
+            assert getattr(one, field.name) == getattr(other, field.name), field.name
+    assert len(one.trees) == len(other.trees)
+    for a, b in zip(one.trees, other.trees, strict=True):
+        for field in fields(a):
+            np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name))
+
+
+# ------------------------------------------------------------------------------------- the truth
+
+
+@st.composite
+def forests(draw):
+    n = draw(st.integers(1, 25))
+    bits = st.lists(st.integers(0, 2), min_size=n * 3, max_size=n * 3)
+    table = np.array(draw(bits), dtype=float).reshape(n, 3)
+    labels = draw(st.sampled_from([["no", "yes"], [0, 1, 2], [False, True], [1.0, 2.0]]))
+    y = np.array(draw(st.lists(st.sampled_from(labels), min_size=n, max_size=n)))
+    kind = draw(st.sampled_from([RandomForestClassifier, ExtraTreesClassifier]))
+    model = kind(
+        draw(st.integers(1, 4)),
+        max_depth=draw(st.sampled_from([None, 1, 3])),
+        bootstrap=draw(st.booleans()),
+        ccp_alpha=draw(st.sampled_from([0.0, 0.02])),
+        max_leaf_nodes=draw(st.sampled_from([None, 5])),
+        random_state=draw(st.integers(0, 9)),
+    )
+    if draw(st.booleans()):
+        table[draw(st.integers(0, n - 1)), draw(st.integers(0, 2))] = np.nan
+    return model.fit(table, y), table, y
+
+
+@settings(max_examples=60, deadline=None)
+@given(forests())
+def test_counts_are_what_the_nodes_saw(case):
+    model, table, y = case
+    release = to_release(model)
+    assert release.counts_are == ("draws" if model.bootstrap else "rows")
+    assert release.n_rows == len(table)
+    assert release.classes == tuple(model.classes_.tolist())
+    assert all(type(c) in (str, int, float, bool) for c in release.classes)
+    assert_true(release, model, table, y)
+    missing = {f"x{i}" for i in np.flatnonzero(np.isnan(table).any(axis=0))}
+    assert release.maybe_missing <= missing
+
+
+@settings(max_examples=6, deadline=None)
+@given(forests(), st.sampled_from([0, 2, 4, 5]), st.sampled_from([0, ("zlib", 1), ("xz", 1)]))
+def test_every_form_of_a_model_gives_the_same_release(tmp_path_factory, case, protocol, compress):
+    model = case[0]
+    folder = tmp_path_factory.mktemp("forms")
+    release = to_release(model)
+    skops.io.dump(model, folder / "a.skops")
+    skops.io.dump(model, folder / "b.skops", compression=zipfile.ZIP_DEFLATED)
+    (folder / "a.pkl").write_bytes(pickle.dumps(model, protocol=protocol))
+    joblib.dump(model, folder / "a.joblib", compress=compress)
+    for path in sorted(folder.iterdir()):
+        assert_same(release, to_release(path, trust_pickle=True))
+        assert_same(release, to_release(str(path), trust_pickle=True))
+    assert_same(release, to_release(snapshot(model)))
+    assert to_release(release) is release
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreeClassifier])
+def test_single_trees(kind):
+    model = kind(random_state=0).fit(X, Y)
+    release = to_release(model)
+    assert isinstance(release.sampling, AllRows)
+    assert_true(release, model, X, Y)
+
+
+def test_rows_go_where_scikit_learn_sends_them():
+    model = RandomForestClassifier(**FEW).fit(GAPS, Y)
+    release = to_release(model)
+    assert release.maybe_missing == {"x0", "x1", "x2", "x3"}
+    new = np.where(rng.random((500, 4)) < 0.2, np.nan, rng.normal(3, 2, (500, 4)))
+    for tree, own in zip(release.trees, model.estimators_, strict=True):
+        np.testing.assert_array_equal(tree.apply(new.astype(np.float32)), own.apply(new))
+
+
+@pytest.mark.parametrize(
+    ("bagging", "unit", "sampling"),
+    [
+        ({"max_features": 2}, "draws", Bootstrap),
+        ({"max_samples": 0.5}, "draws", Bootstrap),
+        ({"bootstrap": False}, "rows", AllRows),
+        ({"bootstrap_features": True}, "draws", Bootstrap),
+    ],
+)
+def test_bagging_of_trees(bagging, unit, sampling):
+    model = BaggingClassifier(DecisionTreeClassifier(), **FEW, **bagging).fit(X, Y)
+    release = to_release(model)
+    assert release.counts_are == unit
+    assert isinstance(release.sampling, sampling)
+    assert release.n_rows == N
+    assert_true(release, model, X, Y)
+    if sampling is Bootstrap:
+        assert release.sampling.n_draws == N * bagging.get("max_samples", 1)
+        assert release.sampling.tree_seeds == tuple(model._seeds.tolist())
+
+
+def test_a_bagging_that_drew_without_replacement_is_not_covered():
+    bag = BaggingClassifier(DecisionTreeClassifier(), bootstrap=False, max_samples=0.4, **FEW)
+    release = to_release(bag.fit(X, Y))
+    assert isinstance(release.sampling, UnknownSampling)
+    assert "without replacement" in release.not_covered
+    assert release.trees[0].totals[0] == 20
+
+
+def test_a_class_that_a_tree_never_drew():
+    y = np.array(["a"] * (N - 1) + ["b"])
+    model = RandomForestClassifier(20, random_state=0).fit(X, y)
+    release = to_release(model)
+    assert any(t.counts[0, 1] == 0 for t in release.trees)
+    assert_true(release, model, X, y)
+
+
+def test_a_tree_of_a_bagging_may_know_fewer_classes_than_the_bagging():
+    model = BaggingClassifier(DecisionTreeClassifier(random_state=0), 1, bootstrap=False)
+    model.fit(X, np.where(Y == "b", "c", Y))
+    tree = model.estimators_[0]
+    model.classes_ = np.array(["a", "b", "c"])
+    tree.classes_ = np.array([0, 2])
+    release = to_release(model)
+    assert release.trees[0].counts.shape[1] == 3
+    assert not release.trees[0].counts[:, 1].any()
+    tree.classes_ = np.array([0, 7])
+    with pytest.raises(BadModel, match="tree 0 counts 2 classes"):
+        to_release(model)
+
+
+# ----------------------------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize(
+    "class_weight",
+    ["balanced", {"a": 1.75, "b": 0.1, "c": 1.0}, {"b": 3}],
+    ids=["balanced", "all", "one"],
+)
+@pytest.mark.parametrize("depth", [None, 2])
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_counts_behind_class_weights(class_weight, depth, bootstrap):
+    options = {"class_weight": class_weight, "max_depth": depth, "bootstrap": bootstrap}
+    model = RandomForestClassifier(**FEW, **options).fit(X, Y)
+    release = to_release(model)
+    assert release.counts_are == ("draws" if bootstrap else "rows")
+    assert_true(release, model, X, Y)
+
+
+def test_counts_behind_weights_that_balance_each_draw():
+    model = RandomForestClassifier(class_weight="balanced_subsample", **FEW).fit(X, Y)
+    release = to_release(model)
+    assert release.counts_are == "draws"
+    assert_true(release, model, X, Y)
+
+
+def test_counts_that_weights_hide_are_not_guessed():
+    """In stumps, many counts fit the balanced sums of weights."""
+    forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=1, **FEW)
+    release = to_release(forest.fit(X, Y))
+    assert release.counts_are == "weights"
+    assert release.trees[0].totals is None
+    assert "weighted" in release.notes[0]
+
+
+def test_row_weights():
+    weights = rng.choice([0.0, 0.5, 1.5], N)
+    model = RandomForestClassifier(bootstrap=False, **FEW).fit(X, Y, sample_weight=weights)
+    release = to_release(model)
+    assert release.counts_are == "weights"
+    for tree in release.trees:
+        expected = seen(tree, X, Y, np.array(release.classes), weights)
+        np.testing.assert_allclose(tree.counts, expected, atol=1e-9)
+        rows = seen(tree, X, Y, np.array(release.classes), weights > 0).sum(axis=1)
+        np.testing.assert_array_equal(tree.totals, rows)
+        np.testing.assert_array_equal(tree.distinct, rows)
+
+
+def test_row_weights_beside_class_weights_are_not_taken_for_counts():
+    model = RandomForestClassifier(bootstrap=False, class_weight="balanced", **FEW)
+    model.fit(X, Y, sample_weight=rng.choice([0.3, 1.1], N))
+    assert to_release(model).counts_are == "weights"
+
+
+def test_whole_row_weights_are_not_taken_for_draws():
+    forest = RandomForestClassifier(**FEW).fit(X, Y)
+    stored = snapshot(forest)
+    weighted = snapshot(
+        RandomForestClassifier(bootstrap=False, **FEW).fit(
+            X, Y, sample_weight=rng.integers(1, 4, N)
+        )
+    )
+    state = dict(stored.state) | {"estimators_": weighted.state["estimators_"]}
+    assert to_release(StoredObject(stored.type, state)).counts_are == "weights"
+
+
+# ------------------------------------------------------------------------------ not reconstructed
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (DecisionTreeRegressor(max_depth=3), "regression"),
+        (RandomForestRegressor(n_estimators=3), "regression"),
+        (GradientBoostingClassifier(n_estimators=3), "boosted"),
+        (GradientBoostingRegressor(n_estimators=3, subsample=0.5), "boosted"),
+        (AdaBoostClassifier(n_estimators=3), "boosted"),
+        (AdaBoostRegressor(n_estimators=3), "boosted"),
+        (HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=4), "boosted"),
+        (IsolationForest(n_estimators=3), "isolation forest"),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_trees_without_class_counts_still_show_their_rows(model, reason):
+    numeric = "Regressor" in type(model).__name__
+    release = to_release(model.fit(X, rng.normal(size=N) if numeric else Y))
+    assert reason in release.not_covered
+    assert release.counts_are == "none"
+    assert release.classes == ()
+    assert len(release.trees) >= 1
+    for tree in release.trees:
+        inner = np.flatnonzero(~tree.is_leaf)
+        parts = tree.totals[tree.left[inner]] + tree.totals[tree.right[inner]]
+        np.testing.assert_array_equal(parts, tree.totals[inner])
+        assert tree.counts is None
+
+
+def test_histogram_boosting_goes_where_scikit_learn_does():
+    model = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=4).fit(GAPS, Y == "a")
+    tree = to_release(model).trees[0]
+    reached = np.bincount(tree.apply(GAPS), minlength=tree.n_nodes)
+    np.testing.assert_array_equal(reached[tree.leaves], tree.totals[tree.leaves])
+
+
+def test_several_targets():
+    model = RandomForestClassifier(**FEW).fit(X, np.column_stack([Y, Y]))
+    release = to_release(model)
+    assert "multi-output" in release.not_covered
+    assert release.trees[0].totals[0] == N
+
+
+def test_monotonic_constraints_clip_the_counts():
+    model = RandomForestClassifier(bootstrap=False, monotonic_cst=[1, 0, 0, 0], **FEW)
+    release = to_release(model.fit(X, Y == "a"))
+    assert "monotonic" in release.not_covered
+    assert release.trees[0].counts is None
+    assert release.trees[0].totals[0] == N
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        VotingClassifier([("tree", DecisionTreeClassifier())]),
+        BaggingClassifier(LogisticRegression(), 2),
+        CalibratedClassifierCV(DecisionTreeClassifier(max_depth=2), cv=2),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), "passthrough"),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_no_tree_model_is_not_covered(model):
+    with pytest.raises(NotCovered):
+        to_release(model.fit(X, Y))
+
+
+@pytest.mark.parametrize("thing", [None, 3, {"a": 1}, object(), len, X])
+def test_what_is_no_model_is_not_covered(thing):
+    with pytest.raises(NotCovered, match="not a tree model"):
+        to_release(thing)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeClassifier(),
+        RandomForestClassifier(),
+        BaggingClassifier(),
+        GradientBoostingClassifier(),
+        HistGradientBoostingClassifier(),
+        GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2]}),
+        CalibratedClassifierCV(DecisionTreeClassifier()),
+        make_pipeline(StandardScaler(), RandomForestClassifier()),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_a_model_that_is_not_fitted(model):
+    with pytest.raises(BadInput, match=r"not fitted|no fitted model"):
+        to_release(model)
+
+
+# ------------------------------------------------------------------------------ around the model
+
+
+def test_a_search_is_its_best_model():
+    search = GridSearchCV(RandomForestClassifier(**FEW), {"max_depth": [2, 3]}, cv=2).fit(X, Y)
+    release = to_release(search)
+    assert_same_trees(release, to_release(search.best_estimator_))
+    assert "inside a GridSearchCV" in release.notes[0]
+
+
+def test_a_calibration_of_one_model_is_that_model():
+    model = CalibratedClassifierCV(RandomForestClassifier(**FEW), cv=2, ensemble=False).fit(X, Y)
+    inner = model.calibrated_classifiers_[0].estimator
+    assert_same_trees(to_release(model), to_release(inner))
+
+
+def assert_same_trees(one, other):
+    for a, b in zip(one.trees, other.trees, strict=True):
+        np.testing.assert_array_equal(a.counts, b.counts)
+
+
+def test_a_pipeline_is_seen_from_its_last_step():
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(bootstrap=False, **FEW))
+    release = to_release(model.fit(GAPS, Y))
+    assert_true(release, model[-1], model[0].transform(GAPS), Y)
+    assert release.maybe_missing == set(release.feature_names)
+
+
+def test_seeds_and_generators():
+    model = RandomForestClassifier(3, random_state=np.random.RandomState(4)).fit(X, Y)
+    sampling = to_release(model).sampling
+    assert sampling.forest_seed is None
+    assert sampling.tree_seeds == tuple(t.random_state for t in model.estimators_)
+    assert to_release(RandomForestClassifier(3).fit(X, Y)).sampling.forest_seed is None
+
+
+def test_columns_that_share_a_name_are_numbered():
+    stored = snapshot(DecisionTreeClassifier().fit(X, Y))
+    names = np.array(["a", "a", "b", "c"], dtype=object)
+    release = to_release(StoredObject(stored.type, {**stored.state, "feature_names_in_": names}))
+    assert release.feature_names == ("x0", "x1", "x2", "x3")
+    assert "numbered" in release.notes[0]
+
+
+def test_a_snapshot_ends_where_an_object_refers_to_itself():
+    model = DecisionTreeClassifier().fit(X, Y)
+    model.itself_ = {"again": [model]}
+    stored = snapshot(model)
+    assert stored.get("itself_")["again"][0].why == "refers back to itself"
+    deep = model.deep_ = []
+    for _ in range(5000):
+        deep.append([])
+        deep = deep[0]
+    assert to_release(model).n_rows == N
+
+
+def test_a_new_kind_of_model_is_one_function(monkeypatch):
+    monkeypatch.setattr(registry, "_ADAPTERS", dict(registry._ADAPTERS))
+    expected = to_release(DecisionTreeClassifier().fit(X, Y))
+
+    class Oracle:
+        pass
+
+    @adapter(__name__.partition(".")[0], "Oracle")
+    def read(stored):
+        return expected
+
+    Oracle.__qualname__ = "Oracle"
+    assert to_release(Oracle()) is expected
+
+
+def test_a_new_format_is_one_function(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "_FORMATS", list(registry._FORMATS))
+    expected = to_release(DecisionTreeClassifier().fit(X, Y))
+    registry.reader("oracle", lambda head: head.startswith(b"ORACLE"))(lambda *_: expected)
+    path = tmp_path / "model.oracle"
+    path.write_bytes(b"ORACLE 1")
+    assert to_release(path) is expected
+
+
+def test_an_archive_may_hold_something_else_than_a_model(tmp_path):
+    path = tmp_path / "list.skops"
+    skops.io.dump([1, 2], path)
+    with pytest.raises(BadModel, match="holds a list, no model"):
+        read_archive(path)
