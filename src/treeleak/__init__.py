@@ -1,0 +1,48 @@
+"""treeleak: how much of its training data does a tree model give away?"""
+
+from treeleak import datasets, metrics
+from treeleak._version import __version__
+from treeleak.errors import (
+    BadInput,
+    BadModel,
+    BadSchema,
+    Mismatch,
+    NotCovered,
+    TreeleakError,
+)
+from treeleak.reconstruct import reconstruct
+from treeleak.reconstruction import Reconstruction
+from treeleak.schema import (
+    AtMost,
+    Binary,
+    Categorical,
+    Implies,
+    Linear,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Schema,
+)
+
+__all__ = [
+    "AtMost",
+    "BadInput",
+    "BadModel",
+    "BadSchema",
+    "Binary",
+    "Categorical",
+    "Implies",
+    "Linear",
+    "Mismatch",
+    "NotCovered",
+    "Numeric",
+    "OneHot",
+    "Ordinal",
+    "Reconstruction",
+    "Schema",
+    "TreeleakError",
+    "__version__",
+    "datasets",
+    "metrics",
+    "reconstruct",
+]

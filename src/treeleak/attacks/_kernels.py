@@ -1,0 +1,239 @@
+"""Compiled loops of the attacks. All arrays are contiguous; every loop releases the GIL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+__all__ = ["anneal", "fit_weights", "propagate"]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def propagate(signature: Any, target: Any, lower: Any, upper: Any, max_sweeps: int) -> Any:
+    """Tighten lower <= m <= upper under A m = n, in place.
+
+    With s_r the sum of the lower and S_r of the upper bounds of equation r's cells, every cell j
+    of r has m_j <= n_r - (s_r - lower_j) and m_j >= n_r - (S_r - upper_j).
+
+    Returns the equation that cannot be met, or -1.
+    """
+    n_cells, n_trees = signature.shape
+    low_sum = np.zeros(len(target), dtype=np.int64)
+    high_sum = np.zeros(len(target), dtype=np.int64)
+    for j in range(n_cells):
+        for t in range(n_trees):
+            low_sum[signature[j, t]] += lower[j]
+            high_sum[signature[j, t]] += upper[j]
+    for _ in range(max_sweeps):
+        changed = False
+        for j in range(n_cells):
+            if lower[j] == upper[j]:
+                continue
+            low, high = lower[j], upper[j]
+            for t in range(n_trees):
+                r = signature[j, t]
+                high = min(high, target[r] - (low_sum[r] - lower[j]))
+                low = max(low, target[r] - (high_sum[r] - upper[j]))
+            if low > high:
+                for t in range(n_trees):
+                    r = signature[j, t]
+                    if target[r] < low_sum[r] or target[r] > high_sum[r]:
+                        return r
+                return signature[j, 0]
+            if low != lower[j] or high != upper[j]:
+                changed = True
+                for t in range(n_trees):
+                    r = signature[j, t]
+                    low_sum[r] += low - lower[j]
+                    high_sum[r] += high - upper[j]
+                lower[j], upper[j] = low, high
+        if not changed:
+            break
+    for r in range(len(target)):
+        if target[r] < low_sum[r] or target[r] > high_sum[r]:
+            return r
+    return -1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance: float) -> float:
+    """Scale weights tree by tree until A w = n (iterative proportional fitting), in place.
+
+    Its limit is the w that meets the equations with the least KL(w || start).
+    Returns the largest |A w - n| seen in the last sweep.
+    """
+    n_cells, n_trees = signature.shape
+    total = np.zeros(len(target), dtype=np.float64)
+    worst = 0.0
+    for _ in range(sweeps):
+        worst = 0.0
+        for t in range(n_trees):
+            for j in range(n_cells):
+                total[signature[j, t]] = 0.0
+            for j in range(n_cells):
+                total[signature[j, t]] += weight[j]
+            for j in range(n_cells):
+                r = signature[j, t]
+                if total[r] > 0.0:
+                    weight[j] *= target[r] / total[r]
+                    worst = max(worst, abs(total[r] - target[r]))
+        if worst < tolerance:
+            break
+    return worst
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _uniform(state: Any) -> float:
+    # xorshift64*: a chain carries its own generator, so that it is the same in any thread.
+    x = state[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state[0] = x
+    return ((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _move(signature: Any, residual: Any, old: int, new: int) -> int:
+    """Move one row between cells; return the change of sum |residual|."""
+    change = 0
+    if old != new:
+        for t in range(signature.shape[1]):
+            a, b = signature[old, t], signature[new, t]
+            if a != b:
+                change += -1 if residual[a] > 0 else 1
+                residual[a] -= 1
+                change += 1 if residual[b] >= 0 else -1
+                residual[b] += 1
+    return change
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _undo(signature: Any, residual: Any, old: int, new: int) -> None:
+    if old != new:
+        for t in range(signature.shape[1]):
+            a, b = signature[old, t], signature[new, t]
+            if a != b:
+                residual[a] += 1
+                residual[b] -= 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def anneal(
+    signature: Any,
+    cell: Any,
+    value: Any,
+    neighbour: Any,
+    log_prior: Any,
+    jump: Any,
+    cost: Any,
+    rows: Any,
+    residual: Any,
+    best_rows: Any,
+    score: Any,
+    rng: Any,
+    first: int,
+    stop: int,
+    total: int,
+    hot: float,
+    cold: float,
+    swap_share: float,
+    jump_share: float,
+    stop_at_zero: bool,
+) -> int:
+    """Search for rows whose counts match, by simulated annealing.
+
+    The energy is sum |A m - n| - sum log_prior[row] + sum cost[k, value of row k]. Moves: set one
+    attribute of one row; swap one attribute between two rows (one-way counts stay); jump to a
+    point drawn from the fitted weights.
+
+    Parameters
+    ----------
+    signature : int32 array, shape (n_cells, n_trees)
+    cell : int32 array, shape (n_points,)
+    value : int32 array, shape (n_points, n_attributes)
+        Each attribute's value, as a number unique over all attributes.
+    neighbour : int32 array, shape (n_points, n_values)
+        The point with one value set, -1 where it is not possible.
+    log_prior : float array, shape (n_points,)
+    jump : float array, shape (n_points,)
+        Cumulative weights.
+    cost : float32 array, shape (n_rows, n_values) or (0, n_values)
+    rows, best_rows : int64 array, shape (n_rows,)
+        Points; changed in place.
+    residual : int64 array
+        A m - n of ``rows``; changed in place.
+    score : float array, shape (4,)
+        sum |residual| and cost of ``rows``, then of ``best_rows``; changed in place.
+    rng : uint64 array, shape (1,)
+    first, stop, total : int
+        Steps to run, out of the schedule's total.
+    hot, cold : float
+        Temperatures at the schedule's ends.
+    swap_share, jump_share : float
+    stop_at_zero : bool
+        Return as soon as all counts match.
+
+    Returns
+    -------
+    int
+        The step reached.
+    """
+    n_rows, n_values, n_attributes = len(rows), neighbour.shape[1], value.shape[1]
+    n_points = len(cell)
+    costly = len(cost) > 0
+    temperature = hot
+    for step in range(first, stop):
+        if step % 64 == 0 or step == first:
+            temperature = hot * (cold / hot) ** (step / total)
+        kind = _uniform(rng)
+        k = int(_uniform(rng) * n_rows)
+        p = rows[k]
+        k2, p2, new2 = -1, p, p
+        if kind < swap_share:
+            k2 = int(_uniform(rng) * n_rows)
+            a = int(_uniform(rng) * n_attributes)
+            p2 = rows[k2]
+            if value[p, a] == value[p2, a]:
+                continue
+            new = neighbour[p, value[p2, a]]
+            new2 = neighbour[p2, value[p, a]]
+            if new2 < 0:
+                continue
+        elif kind < swap_share + jump_share:
+            new = min(np.searchsorted(jump, _uniform(rng) * jump[-1]), n_points - 1)
+        else:
+            new = neighbour[p, int(_uniform(rng) * n_values)]
+        if new < 0 or new == p:
+            continue
+        misfit = _move(signature, residual, cell[p], cell[new])
+        energy = log_prior[p] - log_prior[new]
+        extra = 0.0
+        if k2 >= 0:
+            misfit += _move(signature, residual, cell[p2], cell[new2])
+            energy += log_prior[p2] - log_prior[new2]
+        if costly:
+            for a in range(n_attributes):
+                extra += cost[k, value[new, a]] - cost[k, value[p, a]]
+            if k2 >= 0:
+                for a in range(n_attributes):
+                    extra += cost[k2, value[new2, a]] - cost[k2, value[p2, a]]
+        energy += misfit + extra
+        if energy <= 0.0 or _uniform(rng) < np.exp(-energy / temperature):
+            rows[k] = new
+            if k2 >= 0:
+                rows[k2] = new2
+            score[0] += misfit
+            score[1] += extra
+            if score[0] < score[2] or (score[0] == score[2] and score[1] < score[3] - 1e-9):
+                score[2], score[3] = score[0], score[1]
+                best_rows[:] = rows
+                if stop_at_zero and score[2] == 0.0:
+                    return step + 1
+        else:
+            if k2 >= 0:
+                _undo(signature, residual, cell[p2], cell[new2])
+            _undo(signature, residual, cell[p], cell[new])
+    return stop

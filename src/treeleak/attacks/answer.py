@@ -1,0 +1,66 @@
+"""What an attack hands over, before it is written in the user's columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.space import Values
+from treeleak.evidence import Contradiction
+
+__all__ = ["Answer", "Rows"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of an answer, and how sure they are.
+
+    Attributes
+    ----------
+    values : int array, shape (n_rows, n_attributes + 1)
+        Values, numbered as in :class:`Values`; the last is the class.
+    confidence : float array, shape (n_rows, n_attributes + 1)
+        Probability of each value; 1 only where proved.
+    proved : bool array, shape (n_rows,)
+        Whether the row's cell is proved to hold it.
+    unique : bool
+        Whether the histogram over cells is proved to be the only one.
+    misfit : int
+        Sum over all equations of |A m - n|.
+    """
+
+    values: IntArray
+    confidence: FloatArray
+    proved: BoolArray
+    unique: bool
+    misfit: int
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The rows of all systems together, or a contradiction.
+
+    Attributes
+    ----------
+    status : {"unique", "feasible", "likely", "infeasible", "unknown"}
+    values : Values
+    rows : tuple of Rows
+    contradiction : Contradiction or None
+    notes : tuple of str
+    numbers : dict
+        Sizes of the problem, for the record.
+    """
+
+    status: Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+    values: Values
+    rows: tuple[Rows, ...] = ()
+    contradiction: Contradiction | None = None
+    notes: tuple[str, ...] = ()
+    numbers: dict[str, int] = field(default_factory=dict)

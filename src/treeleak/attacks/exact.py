@@ -1,0 +1,178 @@
+"""The exact attack: every row used once per tree, so A m = n holds exactly.
+
+Propagation of bounds settles deep forests at once. What it leaves open goes to the integer
+solver while small, which also proves how much of the answer stands in every solution, and to
+annealing, whose several worlds say where the answer is free. The answer is the middle of these
+worlds, moved to the nearest dataset that meets every count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.integer import Bounds, IntegerProblem, bounds
+from treeleak.attacks.space import Values, values_of
+from treeleak.attacks.worlds import WorldSearch
+from treeleak.clock import Clock
+from treeleak.evidence import Contradiction, CountSystem, Evidence
+from treeleak.partition import Geometry, enumerate_cells
+
+__all__ = ["exact"]
+
+IntArray = NDArray[np.int64]
+
+_MODEL_TERMS = 2_000_000
+"""Terms up to which the integer model is built."""
+_FIRST_TRY, _PROOF = 1.5, 4.0
+"""Seconds for the integer solver: before annealing, and for proofs after it."""
+
+
+def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> Answer:
+    """Rebuild the rows behind exact counts.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Of the exact kind.
+    geometry : Geometry
+    clock : Clock
+    seed : int
+
+    Returns
+    -------
+    Answer
+        "unique" or "feasible" where every count is met, "infeasible" with the place of the
+        contradiction, "unknown" with the best rows so far when time ran out.
+    """
+    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    if (clash := evidence.contradiction()) is not None:
+        return Answer("infeasible", values, contradiction=clash)
+    clock.tell("enumerating cells", 0.0)
+    partition = enumerate_cells(
+        geometry, evidence.open_leaves(), lambda done: clock.tell("enumerating cells", done)
+    )
+    systems = list(evidence.systems(partition))
+    numbers = {
+        "grid_points": geometry.n_points,
+        "live_points": len(partition.points),
+        "cells": sum(len(s.signature) for s in systems),
+        "equations": sum(int((s.target > 0).sum()) for s in systems),
+    }
+    problems = []
+    for system in systems:
+        if (clash := _empty_leaf(system, geometry)) is not None:
+            return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+        found = bounds(system)
+        if found.broken >= 0:
+            clash = _located(system, geometry, found.broken)
+            return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+        problems.append(IntegerProblem(system, found))
+    numbers["open_cells"] = sum(len(p.free) for p in problems)
+    rows: list[Rows] = []
+    for k, problem in enumerate(problems):
+        solved = _solve(problem, geometry, values, clock, seed + 1000 * k)
+        if isinstance(solved, Contradiction):
+            return Answer("infeasible", values, contradiction=solved, numbers=numbers)
+        rows.append(solved)
+    if any(r.misfit for r in rows):
+        status = "unknown"
+    elif all(r.unique and (r.confidence == 1).all() for r in rows):
+        status = "unique"
+    else:
+        status = "feasible"
+    return Answer(status, values, tuple(rows), numbers=numbers)  # type: ignore[arg-type]
+
+
+def _solve(
+    problem: IntegerProblem, geometry: Geometry, values: Values, clock: Clock, seed: int
+) -> Rows | Contradiction:
+    system = problem.system
+    stage = f"rebuilding the rows of {system.name}"
+    clock.tell(stage, 0.0)
+    exact_worlds: list[IntArray] = []
+    tractable = problem.n_terms <= _MODEL_TERMS
+    if problem.bounds.settled:
+        exact_worlds = [problem.bounds.lower]
+    elif tractable:
+        outcome = problem.solve(clock, _FIRST_TRY, seed)
+        if outcome.status == "none":
+            return _unmet(problem, geometry, clock, seed)
+        if outcome.m is not None:
+            exact_worlds = [outcome.m]
+    common, proved = problem.bounds.lower, problem.bounds.settled
+    if exact_worlds and not proved:
+        common, proved, more = problem.always(exact_worlds, clock, _FIRST_TRY, seed)
+        exact_worlds += more
+    known = _known(problem.bounds, common, proved, system.n_rows)
+    search = WorldSearch.of(system, known, geometry, values)
+    found = search.worlds(exact_worlds, problem if tractable else None, clock, stage, seed)
+    final = search.middle(found, clock, stage, seed)
+    if not proved and tractable and final.misfit == 0:
+        clock.tell(f"proving rows of {system.name}", 0.9)
+        histograms = [search.histogram(w) for w in (*found, final) if w.misfit == 0]
+        common, proved, _ = problem.always([*exact_worlds, *histograms], clock, _PROOF, seed)
+        known = _known(problem.bounds, common, proved, system.n_rows)
+    clock.tell(stage, 1.0, final.misfit)
+    return search.rows(final, found, known)
+
+
+def _known(found: Bounds, common: IntArray, proved: bool, n_rows: int) -> Bounds:
+    """Bounds after the proof: what stands in all solutions, and all of it if that is everything."""
+    lower = np.maximum(found.lower, common) if proved else found.lower
+    upper = lower if lower.sum() == n_rows else found.upper
+    return Bounds(lower, upper, -1)
+
+
+def _empty_leaf(system: CountSystem, geometry: Geometry) -> Contradiction | None:
+    """Find a leaf that holds rows but no live cell."""
+    reached = np.zeros(len(system.target), dtype=bool)
+    reached[system.signature.ravel()] = True
+    short = np.flatnonzero((system.target > 0) & ~reached)
+    if not len(short):
+        return None
+    tree, node = geometry.leaf_of_row(int(short[0]))
+    return Contradiction(
+        tree,
+        node,
+        f"holds {system.target[short[0]]} rows of {system.name}, but the other trees and the schema "
+        "leave no place for them there",
+    )
+
+
+def _located(system: CountSystem, geometry: Geometry, equation: int) -> Contradiction:
+    tree, node = geometry.leaf_of_row(equation)
+    return Contradiction(
+        tree,
+        node,
+        f"no dataset under this schema puts {system.target[equation]} rows of {system.name} there "
+        "and meets the counts of the other trees",
+    )
+
+
+def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int) -> Contradiction:
+    """Name the tree without which the rest can be met, or else the last one."""
+    system = problem.system
+    n_trees = system.signature.shape[1]
+    low, high = 1, n_trees
+    # The shortest run of first trees that cannot be met together ends with the culprit.
+    while low < high:
+        middle = (low + high) // 2
+        first = CountSystem(
+            system.name,
+            system.points,
+            system.label,
+            system.cell,
+            np.ascontiguousarray(system.signature[:, :middle]),
+            system.target,
+            system.n_rows,
+        )
+        found = bounds(first)
+        feasible = found.broken < 0
+        if feasible:
+            feasible = IntegerProblem(first, found).solve(clock, 5.0, seed).status != "none"
+        low, high = (middle + 1, high) if feasible else (low, middle)
+    start, stop = geometry.leaf_start[low - 1 : low + 1]
+    equation = start + int(np.argmax(system.target[start:stop]))
+    return _located(system, geometry, int(equation))

@@ -1,0 +1,185 @@
+"""Whole-number solutions of A m = n, and proofs about all of them, through CP-SAT."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks._kernels import propagate
+from treeleak.clock import Clock
+from treeleak.evidence import CountSystem
+
+__all__ = ["Bounds", "IntegerProblem", "Outcome", "bounds"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What propagation alone proves of a system: lower <= m <= upper in every solution.
+
+    Attributes
+    ----------
+    lower, upper : int array, shape (n_cells,)
+    broken : int
+        An equation that cannot be met, or -1.
+    """
+
+    lower: IntArray
+    upper: IntArray
+    broken: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether one histogram is left."""
+        return self.broken < 0 and bool(np.array_equal(self.lower, self.upper))
+
+
+def bounds(system: CountSystem) -> Bounds:
+    """Propagate the bounds of every cell through all equations until nothing moves."""
+    upper = system.target[system.signature].min(axis=1, initial=system.n_rows)
+    lower = np.zeros_like(upper)
+    # A sweep touches every incidence once; twenty settle all but long chains.
+    broken = int(propagate(system.signature, system.target, lower, upper, 200))
+    return Bounds(lower, upper, broken)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the solver says: a solution, a proof that there is none, or neither in time."""
+
+    status: Literal["solution", "none", "unknown"]
+    m: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerProblem:
+    """The cells that propagation leaves open, as an integer problem."""
+
+    system: CountSystem
+    bounds: Bounds
+
+    @cached_property
+    def free(self) -> IntArray:
+        """Cells whose number is not settled."""
+        return np.flatnonzero(self.bounds.lower < self.bounds.upper)
+
+    @cached_property
+    def equations(self) -> list[tuple[IntArray, int]]:
+        """Distinct equations over the free cells: positions in :attr:`free`, and their sum."""
+        settled = np.where(self.bounds.lower == self.bounds.upper, self.bounds.lower, 0)
+        left = -self.system.residual(settled)
+        seen: dict[bytes, None] = {}
+        out: list[tuple[IntArray, int]] = []
+        for t in range(self.system.signature.shape[1]):
+            row = self.system.signature[self.free, t]
+            order = np.argsort(row, kind="stable")
+            cuts = np.flatnonzero(np.diff(row[order])) + 1
+            for members in np.split(order, cuts):
+                key = members.astype(np.int32).tobytes()
+                if len(members) and key not in seen:
+                    seen[key] = None
+                    out.append((members, int(left[row[members[0]]])))
+        return out
+
+    @property
+    def n_terms(self) -> int:
+        """Upper bound of the terms of all equations."""
+        return len(self.free) * self.system.signature.shape[1]
+
+    def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
+        model = cp_model.CpModel()
+        low, high = self.bounds.lower[self.free], self.bounds.upper[self.free]
+        m = [model.new_int_var(int(a), int(b), "") for a, b in zip(low, high, strict=True)]
+        for members, total in self.equations:
+            model.add(cp_model.LinearExpr.sum([m[i] for i in members]) == total)
+        return model, m
+
+    def _solve(
+        self, model: cp_model.CpModel, m: list[Any], clock: Clock, limit: float, seed: int
+    ) -> Outcome:
+        seconds = min(limit, clock.left)
+        if seconds <= 0:
+            return Outcome("unknown")
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed % 2**31
+        solver.parameters.max_time_in_seconds = seconds
+        status = _interruptible(solver, model, clock)
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            full = self.bounds.lower.copy()
+            full[self.free] = [solver.value(x) for x in m]
+            return Outcome("solution", full)
+        return Outcome("none" if status == cp_model.INFEASIBLE else "unknown")
+
+    def solve(self, clock: Clock, limit: float, seed: int) -> Outcome:
+        """Find a solution, or prove that there is none."""
+        model, m = self._model()
+        return self._solve(model, m, clock, limit, seed)
+
+    def always(
+        self, known: Iterable[IntArray], clock: Clock, limit: float, seed: int
+    ) -> tuple[IntArray, bool, list[IntArray]]:
+        """Find the rows that stand in every solution.
+
+        Asks for a solution with fewer rows in some cell than all known ones have; each answer
+        lowers the common part, and a proof that there is none ends it.
+
+        Parameters
+        ----------
+        known : iterable of int array
+            Solutions, at least one.
+        clock, limit, seed
+            The search stops after ``limit`` seconds.
+
+        Returns
+        -------
+        common : int array, shape (n_cells,)
+            Rows per cell that all known solutions share.
+        proved : bool
+            Whether ``common`` is the common part of *all* solutions.
+        found : list of int array
+            The further solutions met on the way.
+        """
+        found: list[IntArray] = []
+        common = np.minimum.reduce([np.asarray(m) for m in known])
+        model, m = self._model()
+        part = clock.part(limit)
+        fewer = {}
+        open_ = common[self.free] > self.bounds.lower[self.free]
+        for i in np.flatnonzero(open_):
+            fewer[int(i)] = model.new_bool_var("")
+        while True:
+            candidates = [
+                i for i in fewer if common[self.free[i]] > self.bounds.lower[self.free[i]]
+            ]
+            if not candidates:
+                return common, True, found
+            probe = model.clone()
+            for i in candidates:
+                probe.add(m[i] <= int(common[self.free[i]]) - 1).only_enforce_if(fewer[i])
+            probe.add_bool_or([fewer[i] for i in candidates])
+            outcome = self._solve(probe, m, part, part.left, seed)
+            if outcome.m is None:
+                return common, outcome.status == "none", found
+            found.append(outcome.m)
+            common = np.minimum(common, outcome.m)
+
+
+def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:
+    """Solve in a thread, so that a clock that is stopped reaches the solver at once."""
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(solver.solve(model)), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+        if clock.stopped:
+            solver.stop_search()
+    return result[0]

@@ -1,0 +1,158 @@
+"""The search space of a system: what the rows can be, attribute by attribute.
+
+Two levels. The *atoms* of an attribute are what the evidence can tell apart; the search moves
+over them. The *values* of an atom are what the user reads; the evidence says nothing of the
+choice between them, and distances between rows are measured on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.partition import AttributeAtoms
+from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal
+
+__all__ = ["Values", "values_of"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """All listed values of all attributes, numbered through; the last attribute is the class.
+
+    Attributes
+    ----------
+    parts : tuple of AttributeAtoms
+    start : int array, shape (n_attributes + 2,)
+        Values of attribute a are ``start[a]`` to ``start[a + 1] - 1``.
+    atom_start : int array, shape (n_attributes + 2,)
+        The same for atoms.
+    atom_of : int array, shape (n_values,)
+        Atom of each value, numbered over all attributes.
+    distance : tuple of float arrays
+        Per attribute, columns that differ between two values (a share of the range, for numbers).
+    """
+
+    parts: tuple[AttributeAtoms, ...]
+    start: IntArray
+    atom_start: IntArray
+    atom_of: IntArray
+    distance: tuple[FloatArray, ...]
+
+    @property
+    def n_values(self) -> int:
+        """Number of listed values of all attributes."""
+        return int(self.start[-1])
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms of all attributes."""
+        return int(self.atom_start[-1])
+
+    @cached_property
+    def atom_sizes(self) -> FloatArray:
+        """Points of the schema in each atom."""
+        own = [atom.size for part in self.parts for atom in part.atoms]
+        return np.array(own + [1.0] * (self.n_atoms - len(own)))
+
+    @cached_property
+    def settled(self) -> NDArray[np.bool_]:
+        """Whether an atom is a single value, over all atoms."""
+        own = [atom.fixed for part in self.parts for atom in part.atoms]
+        return np.array(own + [True] * (self.n_atoms - len(own)))
+
+    def table(self, a: int) -> FloatArray:
+        """Listed values of attribute ``a``, shape (n_values, n_columns)."""
+        return np.concatenate([atom.values for atom in self.parts[a].atoms])
+
+    def rows(self, chosen: IntArray, n_columns: int) -> FloatArray:
+        """Write rows in the model's columns; ``chosen`` holds one value per attribute."""
+        out = np.zeros((len(chosen), n_columns))
+        for a, part in enumerate(self.parts):
+            out[:, part.columns] = self.table(a)[chosen[:, a] - self.start[a]]
+        return out
+
+    def prior(self, atom_marginal: FloatArray) -> FloatArray:
+        """Probability of each value given its atom, from the marginals of the atoms.
+
+        The values of an atom are equally likely, but for columns that no tree tests: these are
+        taken to be as skewed as the tested binary columns are on average, with two columns'
+        worth of doubt.
+        """
+        counts = np.bincount(self.atom_of, minlength=self.n_atoms)
+        out = 1.0 / counts[self.atom_of]
+        binaries = [a for a, p in enumerate(self.parts) if isinstance(p.attribute, Binary)]
+        ones = [atom_marginal[self.atom_start[a] + 1] for a in binaries if self.parts[a].used]
+        p = (sum(ones) + 1.0) / (len(ones) + 2.0)
+        for a in binaries:
+            if not self.parts[a].used:
+                out[self.start[a] : self.start[a] + 2] = (1 - p, p)
+        return out
+
+    def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Choose a value for every atom of ``atoms`` (rows x attributes, numbered through)."""
+        out = np.empty_like(atoms)
+        for a in range(atoms.shape[1]):
+            own = slice(self.start[a], self.start[a + 1])
+            allowed = self.atom_of[own][None, :] == atoms[:, a, None]
+            share = np.cumsum(np.where(allowed, prior[own][None, :], 0.0), axis=1)
+            u = rng.random(len(atoms)) * share[:, -1]
+            out[:, a] = self.start[a] + (share <= u[:, None]).sum(axis=1)
+        return out
+
+    def between(self, x: IntArray, y: IntArray) -> FloatArray:
+        """Columns that differ between every row of ``x`` and every row of ``y``."""
+        out = np.zeros((len(x), len(y)))
+        for a, d in enumerate(self.distance):
+            if len(d) > 1:
+                out += d[x[:, a, None] - self.start[a], y[None, :, a] - self.start[a]]
+        return out
+
+    def expected_cost(self, share: FloatArray) -> FloatArray:
+        """Expected distance of each value, given each row's shares; shape (n_rows, n_values)."""
+        out = np.zeros_like(share)
+        for a, d in enumerate(self.distance):
+            own = slice(self.start[a], self.start[a + 1])
+            out[:, own] = share[:, own] @ d
+        return out
+
+
+def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
+    """List the values of every attribute, and the classes, and measure distances between them."""
+    start, atom_start = [0], [0]
+    atom_of: list[int] = []
+    distance: list[FloatArray] = []
+    for part in parts:
+        for k, atom in enumerate(part.atoms):
+            atom_of += [atom_start[-1] + k] * len(atom.values)
+        table = np.concatenate([atom.values for atom in part.atoms])
+        distance.append(_distance(part, table))
+        start.append(start[-1] + len(table))
+        atom_start.append(atom_start[-1] + len(part.atoms))
+    atom_of += range(atom_start[-1], atom_start[-1] + n_classes)
+    distance.append(1.0 - np.eye(n_classes))
+    start.append(start[-1] + n_classes)
+    atom_start.append(atom_start[-1] + n_classes)
+    return Values(
+        tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of), tuple(distance)
+    )
+
+
+def _distance(part: AttributeAtoms, table: FloatArray) -> FloatArray:
+    if isinstance(part.attribute, (Ordinal, Numeric)):
+        x = table[:, 0]
+        span = np.nanmax(x) - np.nanmin(x) if np.isfinite(x).any() else 0.0
+        d = np.abs(x[:, None] - x[None, :]) / (span or 1.0)
+        missing = np.isnan(x)
+        return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
+    if isinstance(part.attribute, (Binary, Categorical, OneHot)):
+        x = np.nan_to_num(table, nan=-1.0)
+        return (x[:, None, :] != x[None, :, :]).sum(axis=2).astype(float)
+    raise TypeError(f"no distance for attributes of kind {part.attribute.kind!r}")

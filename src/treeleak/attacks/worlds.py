@@ -1,0 +1,348 @@
+"""Several worlds of one system, and the dataset in their middle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
+from treeleak.attacks.integer import Bounds, IntegerProblem
+from treeleak.attacks.search import Chain, SearchSpace, run_all
+from treeleak.attacks.space import Values
+from treeleak.attacks.weights import maximum_entropy
+from treeleak.clock import Clock
+from treeleak.errors import NotCovered
+from treeleak.evidence import CountSystem
+from treeleak.partition import Geometry
+
+__all__ = ["World", "WorldSearch"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+N_WORLDS = 8
+_LONGER = 4
+"""Factor by which runs grow when none has met all counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A dataset proposed by a search.
+
+    Attributes
+    ----------
+    points : int array, shape (n_open,)
+        Positions of the open rows in the search space.
+    values : int array, shape (n_anchored + n_open, n_attributes + 1)
+        Values of the anchored rows, then of the open ones.
+    misfit : int
+    """
+
+    points: IntArray
+    values: IntArray
+    misfit: int
+
+
+@dataclass(frozen=True, eq=False)
+class WorldSearch:
+    """The part of a system that is still open, ready to be searched.
+
+    Rows that every solution holds at one point are *settled* if the point is a single row of the
+    schema, else *anchored*: the counts fix their atoms, and only values within atoms are open.
+
+    Attributes
+    ----------
+    system : CountSystem
+    values : Values
+    atoms : int array, shape (n_live, n_attributes + 1)
+        Atoms of the live points, numbered over all attributes; the last is the class.
+    live : int array, shape (n_live,)
+        The system's points that a row may take.
+    settled, anchored : int array, shape (n_settled,), (n_anchored,)
+        Live points of these rows, one entry per row.
+    space : SearchSpace
+        Over the live points that open rows may take.
+    live_of : int array
+        Live point of each point of the space.
+    w, value_prior : float array
+        Expected open rows per point of the space; probability of each value given its atom.
+    """
+
+    system: CountSystem
+    values: Values
+    atoms: IntArray
+    live: IntArray
+    settled: IntArray
+    anchored: IntArray
+    space: SearchSpace
+    live_of: IntArray
+    w: FloatArray
+    value_prior: FloatArray
+
+    @classmethod
+    def of(
+        cls, system: CountSystem, known: Bounds, geometry: Geometry, values: Values
+    ) -> WorldSearch:
+        """Set up the search of what the bounds leave open."""
+        live = np.flatnonzero(known.upper[system.cell] > 0)
+        cell = system.cell[live]
+        grid = geometry.atoms(system.points[live])
+        atoms = np.column_stack([grid, system.label[live]])
+        single = system.cell_size[cell] == 1
+        certain = np.where(single, known.lower[cell], 0)
+        fixed = np.repeat(np.arange(len(live)), certain)
+        m = np.bincount(cell[fixed], minlength=len(system.signature))
+        target = -system.residual(m)
+        movable = np.flatnonzero(~single | (known.upper[cell] > known.lower[cell]))
+        space = SearchSpace.of(
+            atoms[movable],
+            np.append(geometry.stride, geometry.n_points),
+            cell[movable],
+            system.signature,
+            target,
+            system.n_rows - len(fixed),
+        )
+        numbered = atoms + values.atom_start[:-1]
+        sizes = values.atom_sizes
+        w = np.zeros(len(space.code))
+        if space.n_rows:
+            fitted = maximum_entropy(
+                numbered[movable][space.origin], sizes, space.cell, space.signature, space.target
+            )
+            w = fitted.w
+        mass = np.bincount(fixed, minlength=len(live)).astype(float)
+        mass[movable[space.origin]] += w
+        marginal = np.zeros(values.n_atoms)
+        for a in range(numbered.shape[1]):
+            marginal += np.bincount(numbered[:, a], mass, minlength=values.n_atoms)
+        prior = values.prior(marginal / max(system.n_rows, 1))
+        whole = values.settled[numbered[fixed]].all(axis=1)
+        return cls(
+            system=system,
+            values=values,
+            atoms=numbered,
+            live=live,
+            settled=fixed[whole],
+            anchored=fixed[~whole],
+            space=space,
+            live_of=movable[space.origin],
+            w=w,
+            value_prior=prior,
+        )
+
+    def worlds(
+        self,
+        exact: Sequence[IntArray],
+        problem: IntegerProblem | None,
+        clock: Clock,
+        stage: str,
+        seed: int,
+    ) -> list[World]:
+        """Search for several datasets that meet all counts.
+
+        Parameters
+        ----------
+        exact : sequence of int array
+            Histograms over the system's cells that meet all counts, if any are known.
+        problem : IntegerProblem or None
+            Helps when no run meets all counts; None where it is too large.
+
+        Returns
+        -------
+        list of World
+            Those that meet all counts, or else the best one.
+        """
+        rng = np.random.default_rng(seed)
+        if not self._can_move:
+            rows = self.space.spread(self.w, rng) if self.space.n_rows else np.zeros(0, np.int64)
+            return [self._world(rows, rng) for _ in range(N_WORLDS)]
+        if self.space.too_large:
+            raise NotCovered(
+                f"{len(self.space.code):,} points stay possible, each with {self.space.n_atoms} "
+                "neighbours: too many to search"
+            )
+        _ = self.space.neighbour  # made once, before the threads ask for it
+        steps = self.space.default_steps()
+        chains = self._run(N_WORLDS, steps, clock, stage, seed)
+        while min(c.misfit for c in chains) and not exact and not clock.stopped:
+            steps *= _LONGER
+            more, solved = self._run_beside(problem, steps, clock, stage, seed + steps)
+            chains += more
+            exact = solved
+        worlds = [self._world(c.points, rng) for c in chains if c.misfit == 0]
+        if not worlds and exact:
+            worlds = [self._world(self._spots(exact[0]), rng)]
+        return worlds or [self._world(min(chains, key=lambda c: c.misfit).points, rng)]
+
+    def middle(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
+        """Find the dataset that meets the counts and lies closest to all worlds."""
+        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
+            return worlds[0]
+        chosen = [w.values for w in worlds]
+        start = worlds[most_central(self.values, chosen)]
+        final = start
+        for turn in range(3):
+            cost = self.values.expected_cost(shares(self.values, final.values, chosen))
+            points, misfit = final.points, final.misfit
+            if self._can_move and not clock.stopped:
+                clock.tell(f"{stage}: settling on one", 0.7 + 0.07 * turn, misfit)
+                steps = max(self.space.default_steps() // 3, 100_000)
+                own_cost = self._atom_cost(cost[len(self.anchored) :])
+                chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
+                points, misfit = chain.points, chain.misfit
+            final = World(points, self._cheapest(self._live(points), cost), misfit)
+        return final
+
+    def rows(self, final: World, worlds: Sequence[World], known: Bounds) -> Rows:
+        """Put settled and open rows together, each value with its probability."""
+        live = np.concatenate([self.settled, self._live(final.points)])
+        cell = self.system.cell[self.live[live]]
+        whole = np.zeros((len(self.settled), self.values.n_values))
+        values = np.concatenate([self._cheapest(self.settled, whole), final.values])
+        confidence = np.ones(values.shape)
+        if len(final.values):
+            confidence[len(self.settled) :] = self._confidence(final, worlds)
+        proved = _rank(cell) < known.lower[cell]
+        confidence[self._certain(live, cell, proved)] = 1.0
+        unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
+        return Rows(values, confidence, proved, unique, final.misfit)
+
+    def histogram(self, world: World) -> IntArray:
+        """Rows in each of the system's cells."""
+        live = np.concatenate([self.settled, self._live(world.points)])
+        return np.bincount(self.system.cell[self.live[live]], minlength=len(self.system.signature))
+
+    @property
+    def _can_move(self) -> bool:
+        return len(self.space.attributes) > 0 and self.space.n_rows > 0
+
+    def _live(self, points: IntArray) -> IntArray:
+        """Live points of the anchored and the open rows."""
+        return np.concatenate([self.anchored, self.live_of[points]])
+
+    def _run(self, n: int, steps: int, clock: Clock, stage: str, seed: int) -> list[Chain]:
+        misfits: list[int] = []
+
+        def each(chain: Chain) -> None:
+            misfits.append(chain.misfit)
+            clock.record(min(misfits))
+            clock.tell(stage, 0.7 * len(misfits) / n, min(misfits))
+
+        jobs = [partial(self.space.near_weights, self.w, steps, seed + i, clock) for i in range(n)]
+        return run_all(jobs, each)
+
+    def _run_beside(
+        self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
+    ) -> tuple[list[Chain], list[IntArray]]:
+        """Run longer, with the integer solver on the other thread; the first to finish wins."""
+        own = clock.part(clock.left)
+        chains: list[Chain] = []
+        solved: list[IntArray] = []
+
+        def walk(i: int) -> None:
+            chain = self.space.near_weights(self.w, steps, seed + i, own)
+            chains.append(chain)
+            clock.record(chain.misfit)
+            clock.tell(stage, 0.5, min(c.misfit for c in chains))
+            if chain.misfit == 0:
+                own.stop()
+
+        def solve() -> None:
+            assert problem is not None
+            outcome = problem.solve(own, own.left, seed)
+            if outcome.m is not None:
+                solved.append(outcome.m)
+                own.stop()
+
+        jobs = [partial(walk, 0), partial(walk, 1) if problem is None else solve]
+        run_all(jobs)
+        return chains, solved
+
+    def _world(self, points: IntArray, rng: np.random.Generator) -> World:
+        values = self.values.draw(self.atoms[self._live(points)], self.value_prior, rng)
+        misfit = int(np.abs(self.space.residual(points)).sum()) if len(points) else 0
+        return World(points, values, misfit)
+
+    def _spots(self, m: IntArray) -> IntArray:
+        """Points of the space for a histogram over the system's cells, settled rows apart."""
+        cell = self.system.cell[self.live]
+        fixed = np.concatenate([self.settled, self.anchored])
+        left = m - np.bincount(cell[fixed], minlength=len(m))
+        own = cell[self.live_of]
+        first = np.full(len(m), -1)
+        order = np.argsort(self.w, kind="stable")
+        first[own[order]] = order
+        return np.repeat(first[left > 0], left[left > 0])
+
+    def _atom_cost(self, cost: FloatArray) -> FloatArray:
+        """Cost of each atom that can move: that of its cheapest value."""
+        lowest = np.full((len(cost), self.values.n_atoms), np.inf)
+        np.minimum.at(lowest, (slice(None), self.values.atom_of), cost)
+        moving = np.concatenate(
+            [
+                self.values.atom_start[a] + self.space.atom[lo:hi]
+                for a, lo, hi in zip(
+                    self.space.attributes,
+                    self.space.atom_start[:-1],
+                    self.space.atom_start[1:],
+                    strict=True,
+                )
+            ]
+        )
+        return lowest[:, moving]
+
+    def _cheapest(self, live: IntArray, cost: FloatArray) -> IntArray:
+        """Value of least cost for each atom of some live points; ``cost`` is rows x values."""
+        atoms = self.atoms[live]
+        out = np.empty_like(atoms)
+        for a in range(atoms.shape[1]):
+            own = slice(self.values.start[a], self.values.start[a + 1])
+            allowed = self.values.atom_of[own][None, :] == atoms[:, a, None]
+            best = np.where(allowed, cost[:, own], np.inf).argmin(axis=1)
+            out[:, a] = self.values.start[a] + best
+        return out
+
+    def _confidence(self, final: World, worlds: Sequence[World]) -> FloatArray:
+        """How often each value stands in the aligned worlds, with one world's worth of doubt."""
+        n, n_worlds = len(final.values), len(worlds)
+        start = self.values.start
+        doubt = 1.0 / np.diff(start)[None, :]
+        if n > MAX_ALIGNED:
+            # Too many rows to align: count how often the whole row stands in another world.
+            live = self._live(final.points)
+            held = [np.bincount(self._live(w.points), minlength=len(self.live)) for w in worlds]
+            share = np.mean([h[live] > _rank(live) for h in held], axis=0)[:, None]
+        else:
+            table = shares(self.values, final.values, [w.values for w in worlds])
+            share = np.take_along_axis(table, final.values, axis=1)
+        return (n_worlds * share + doubt) / (n_worlds + 1)  # type: ignore[no-any-return]
+
+    def _certain(
+        self, live: IntArray, cell: IntArray, proved: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""
+        everywhere = self.atoms.min(axis=0) == self.atoms.max(axis=0)
+        own = self.system.cell[self.live]
+        order = np.argsort(own, kind="stable")
+        cells, first = np.unique(own[order], return_index=True)
+        low = np.minimum.reduceat(self.atoms[order], first, axis=0)
+        high = np.maximum.reduceat(self.atoms[order], first, axis=0)
+        alike = (low == high)[np.searchsorted(cells, cell)]
+        same = everywhere[None, :] | (alike & proved[:, None])
+        return same & self.values.settled[self.atoms[live]]
+
+
+def _rank(x: IntArray) -> IntArray:
+    """How many equal entries stand before each entry."""
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    lengths = np.diff(np.append(begins, len(x)))
+    rank = np.empty(len(x), dtype=np.int64)
+    rank[order] = np.arange(len(x)) - np.repeat(begins, lengths)
+    return rank

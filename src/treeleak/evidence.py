@@ -1,0 +1,263 @@
+"""Evidence: the counts of a release as statements about one histogram.
+
+A release and a partition become *systems*: independent sets of equations A m = n, each over the
+cells that are not dead. Each way in which counts can come about is one evidence type, found
+through :func:`evidence_for`; later types (bootstrap, noise) register beside the exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import NotCovered
+from treeleak.partition import Geometry, Partition
+from treeleak.release.tree import AllRows, Release
+
+__all__ = [
+    "BOOTSTRAP_MODES",
+    "Contradiction",
+    "CountSystem",
+    "Evidence",
+    "ExactCounts",
+    "ExactTotals",
+    "evidence_for",
+    "evidence_type",
+]
+
+BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Counts that no dataset meets: where, and what is wrong there."""
+
+    tree: int
+    node: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"tree {self.tree}, node {self.node}: {self.why}"
+
+
+@dataclass(frozen=True, eq=False)
+class CountSystem:
+    """Find whole numbers m >= 0 with A m = n: rows of some classes over some points.
+
+    Points are grid points with a class; those with equal signature and the same equations are
+    one column of A.
+
+    Attributes
+    ----------
+    name : str
+        For messages, for example ``"class 1"``.
+    points : int array, shape (n_points,)
+        Grid points.
+    label : int array, shape (n_points,)
+        Class of each point.
+    cell : int array, shape (n_points,)
+        Column of A of each point.
+    signature : int32 array, shape (n_cells, n_trees)
+        Equations in which the cell stands, one per tree.
+    target : int array, shape (n_leaves,)
+        n: rows in each leaf; indices as in :attr:`Geometry.leaf_start`.
+    n_rows : int
+    """
+
+    name: str
+    points: IntArray
+    label: IntArray
+    cell: IntArray
+    signature: NDArray[np.int32]
+    target: IntArray
+    n_rows: int
+
+    @cached_property
+    def cell_size(self) -> IntArray:
+        """Points of each cell."""
+        return np.bincount(self.cell, minlength=len(self.signature))
+
+    def misfit(self, m: IntArray) -> int:
+        """Sum over all equations of |A m - n|."""
+        return int(np.abs(self.residual(m)).sum())
+
+    def residual(self, m: IntArray) -> IntArray:
+        """A m - n."""
+        used = np.flatnonzero(m)
+        weights = np.repeat(m[used], self.signature.shape[1]).astype(float)
+        drawn = np.bincount(self.signature[used].ravel(), weights, minlength=len(self.target))
+        return np.rint(drawn).astype(np.int64) - self.target
+
+
+class Evidence(Protocol):
+    """What the counts say, given how they came about."""
+
+    kind: ClassVar[str]
+
+    def open_leaves(self) -> NDArray[np.bool_]:
+        """Whether a row of a class may lie in a leaf, shape (n_leaves, n_classes)."""
+
+    def contradiction(self) -> Contradiction | None:
+        """A contradiction that shows before any cell is looked at."""
+
+    def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        """The independent sets of equations over the live cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactCounts:
+    """Exact leaf counts, every row used once per tree: A m_c = n_c for every class c."""
+
+    geometry: Geometry
+    kind: ClassVar[str] = "exact counts"
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Rows of each class in each leaf, shape (n_leaves, n_classes)."""
+        trees = self.geometry.release.trees
+        counts = [t.counts[t.leaves] for t in trees if t.counts is not None]
+        return np.rint(np.concatenate(counts)).astype(np.int64)
+
+    def open_leaves(self) -> NDArray[np.bool_]:
+        # A leaf that holds no row of class c kills its cells for class c.
+        return self.n > 0
+
+    def contradiction(self) -> Contradiction | None:
+        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1], axis=0)
+        return _unequal(per_tree, [f"class {c!r}" for c in self.geometry.release.classes])
+
+    def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        for c, label in enumerate(self.geometry.release.classes):
+            at = np.flatnonzero(partition.alive[:, c])
+            cells, cell = np.unique(partition.cell[at], return_inverse=True)
+            yield CountSystem(
+                name=f"class {label!r}",
+                points=partition.points[at],
+                label=np.full(len(at), c),
+                cell=cell.ravel(),
+                signature=partition.signature[cells],
+                target=self.n[:, c],
+                n_rows=int(self.n[: self.geometry.leaf_start[1], c].sum()),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ExactTotals:
+    """Exact leaf totals without classes: sum over c of A m_c = n.
+
+    Where the release says that a leaf holds no (weight of a) class, the class is dead there.
+    """
+
+    geometry: Geometry
+    kind: ClassVar[str] = "exact totals"
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Rows in each leaf."""
+        totals = [t.totals[t.leaves] for t in self.geometry.release.trees if t.totals is not None]
+        return np.rint(np.concatenate(totals)).astype(np.int64)
+
+    def open_leaves(self) -> NDArray[np.bool_]:
+        release = self.geometry.release
+        shape = (len(self.n), max(len(release.classes), 1))
+        present = np.ones(shape, dtype=bool)
+        if release.classes and release.counts_are == "weights":
+            weights = [t.counts[t.leaves] for t in release.trees if t.counts is not None]
+            present = np.concatenate(weights) > 0
+        return present & (self.n > 0)[:, None]
+
+    def contradiction(self) -> Contradiction | None:
+        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1])
+        return _unequal(per_tree[:, None], ["all classes"])
+
+    def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        at, label = np.nonzero(partition.alive)
+        pair = partition.cell[at] * partition.alive.shape[1] + label
+        pairs, cell = np.unique(pair, return_inverse=True)
+        yield CountSystem(
+            name="all classes",
+            points=partition.points[at],
+            label=label,
+            cell=cell.ravel(),
+            signature=partition.signature[pairs // partition.alive.shape[1]],
+            target=self.n,
+            n_rows=int(self.n[: self.geometry.leaf_start[1]].sum()),
+        )
+
+
+EvidenceType = Callable[[Geometry], Evidence]
+_TYPES: dict[tuple[str, str], EvidenceType] = {}
+
+
+def evidence_type(sampling: str, counts_are: str, make: EvidenceType) -> None:
+    """Register the evidence for a way of sampling and a unit of counts."""
+    _TYPES[sampling, counts_are] = make
+
+
+evidence_type("all", "rows", ExactCounts)
+evidence_type("all", "weights", ExactTotals)
+evidence_type("all", "none", ExactTotals)
+
+
+def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
+    """Choose the evidence type of a release.
+
+    Parameters
+    ----------
+    release : Release
+    bootstrap : {"auto", "none", "known", "hidden"}
+        What to assume of the draws; "auto" believes the release.
+
+    Raises
+    ------
+    NotCovered
+        With the reason.
+    """
+    if bootstrap not in BOOTSTRAP_MODES:
+        raise ValueError(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {bootstrap!r}")
+    if release.not_covered:
+        raise NotCovered(release.not_covered)
+    if not release.trees:
+        raise NotCovered("the release holds no tree")
+    sampling, counts_are = release.sampling.kind, release.counts_are
+    if bootstrap == "none":
+        sampling, counts_are = AllRows.kind, "rows" if counts_are == "draws" else counts_are
+    if bootstrap in ("known", "hidden") or sampling == "bootstrap":
+        raise NotCovered(
+            "the trees drew their rows at random (bootstrap); reconstruction from such forests is "
+            "not there yet. The inventory and the counts above hold all the same"
+        )
+    if sampling == "unknown":
+        why = getattr(release.sampling, "why", "") or "the release does not say"
+        raise NotCovered(
+            f"how rows reached the trees is not known ({why}); if every tree saw every row once, "
+            'say bootstrap="none"'
+        )
+    make = _TYPES.get((sampling, counts_are))
+    if make is None:
+        raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")
+    missing = "counts" if make is ExactCounts else "totals"
+    for t, tree in enumerate(release.trees):
+        if getattr(tree, missing) is None:
+            raise NotCovered(f"tree {t} gives no {missing}")
+    return make
+
+
+def _unequal(per_tree: IntArray, names: list[str]) -> Contradiction | None:
+    differs = per_tree != per_tree[0]
+    if not differs.any():
+        return None
+    t, c = (int(i) for i in np.argwhere(differs)[0])
+    return Contradiction(
+        t,
+        0,
+        f"its leaves hold {per_tree[t, c]} rows of {names[c]}, those of tree 0 hold "
+        f"{per_tree[0, c]}",
+    )

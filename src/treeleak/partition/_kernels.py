@@ -1,0 +1,67 @@
+"""Compiled loops over grid points and trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+__all__ = ["mark_open", "signatures"]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def mark_open(
+    start: int,
+    stop: int,
+    radix: Any,
+    mask: Any,
+    everyone: Any,
+    root: Any,
+    attribute: Any,
+    table: Any,
+    left: Any,
+    right: Any,
+    goes_left: Any,
+) -> Any:
+    """Classes still possible at each grid point from ``start`` to ``stop``, as bits."""
+    n_attributes = len(radix)
+    atom = np.zeros(n_attributes, dtype=np.int32)
+    rest = start
+    for a in range(n_attributes - 1, -1, -1):
+        atom[a] = rest % radix[a]
+        rest //= radix[a]
+    out = np.zeros(stop - start, dtype=np.uint64)
+    for p in range(stop - start):
+        possible = everyone
+        for t in range(len(root)):
+            v = root[t]
+            while attribute[v] >= 0:
+                v = left[v] if goes_left[table[v] + atom[attribute[v]]] else right[v]
+            possible &= mask[left[v]]
+            if possible == 0:
+                break
+        out[p] = possible
+        a = n_attributes - 1
+        while a >= 0:
+            atom[a] += 1
+            if atom[a] < radix[a]:
+                break
+            atom[a] = 0
+            a -= 1
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def signatures(
+    atoms: Any, root: Any, attribute: Any, table: Any, left: Any, right: Any, goes_left: Any
+) -> Any:
+    """Leaf of each point in every tree, as rows of A."""
+    out = np.empty((len(atoms), len(root)), dtype=np.int32)
+    for t in range(len(root)):
+        for p in range(len(atoms)):
+            v = root[t]
+            while attribute[v] >= 0:
+                v = left[v] if goes_left[table[v] + atoms[p, attribute[v]]] else right[v]
+            out[p, t] = left[v]
+    return out

@@ -1,0 +1,280 @@
+"""Cells: points of feature space that no query of a release can tell apart.
+
+A grid point is a choice of one atom per attribute. Points that reach the same leaf in every
+tree form a cell; column j of the incidence matrix A is the cell's *signature*, the tuple of its
+leaves. The partition holds signatures and points, never counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import BadSchema, NotCovered
+from treeleak.partition._kernels import mark_open, signatures
+from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
+from treeleak.release.tree import Release
+from treeleak.schema import Schema
+
+__all__ = ["MAX_GRID", "MAX_INCIDENCES", "Geometry", "GridTooLarge", "Partition", "enumerate_cells"]
+
+MAX_GRID = 2**28
+"""Largest grid that is enumerated, in points."""
+
+MAX_INCIDENCES = 2**28
+"""Largest number of (cell, tree) pairs kept: 1 GiB of signatures."""
+
+_CHUNK = 2**18
+
+IntArray = NDArray[np.int64]
+
+
+class GridTooLarge(NotCovered):
+    """The grid of thresholds has too many points to enumerate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """The trees of a release as seen from the atoms of a schema.
+
+    Attributes
+    ----------
+    release : Release
+    schema : Schema
+    parts : tuple of AttributeAtoms
+        One per attribute of the schema.
+    radix : int array, shape (n_attributes,)
+        Atoms of each attribute. A grid point is a number in this mixed radix, the last
+        attribute running fastest.
+    leaf_start : int array, shape (n_trees + 1,)
+        Leaves of tree t are numbered ``leaf_start[t]`` to ``leaf_start[t + 1] - 1``, in the order
+        of :attr:`Tree.leaves`: the rows of A.
+    """
+
+    release: Release
+    schema: Schema
+    parts: tuple[AttributeAtoms, ...]
+    radix: IntArray
+    leaf_start: IntArray
+    _node: tuple[NDArray[np.int32], ...]
+    _goes_left: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, release: Release, schema: Schema) -> Geometry:
+        """Compile a release against a schema.
+
+        Raises
+        ------
+        BadSchema
+            If the schema does not fit the model's columns.
+        """
+        parts = atoms_of(schema.for_model(release.feature_names), release)
+        radix = np.array([len(p) for p in parts], dtype=np.int64)
+        return cls(release, schema, parts, radix, *_compile(release, parts))
+
+    @property
+    def n_points(self) -> int:
+        """Points of the grid (exact)."""
+        return math.prod(int(r) for r in self.radix)
+
+    @cached_property
+    def stride(self) -> IntArray:
+        """Weight of each attribute's atom in the number of a grid point."""
+        return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
+
+    def atoms(self, points: IntArray) -> IntArray:
+        """Atom of each attribute, shape (n_points, n_attributes)."""
+        return points[:, None] // self.stride[None, :] % self.radix[None, :]
+
+    def leaf_of_row(self, row: int) -> tuple[int, int]:
+        """Tree and node number of a row of A."""
+        t = int(np.searchsorted(self.leaf_start, row, side="right")) - 1
+        return t, int(self.release.trees[t].leaves[row - self.leaf_start[t]])
+
+    def trace(self, points: IntArray) -> NDArray[np.int32]:
+        """Leaf of each point in every tree, as rows of A; shape (n_points, n_trees)."""
+        atoms = np.ascontiguousarray(self.atoms(points), dtype=np.int32)
+        return signatures(atoms, *self._node, self._goes_left)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Cells and the grid points in them. Grows: :meth:`grow` adds points found later.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    points : int array, shape (n_points,)
+        Grid points, ascending.
+    alive : bool array, shape (n_points, n_classes)
+        For which classes a row may lie there.
+    cell : int array, shape (n_points,)
+        Cell of each point.
+    signature : int32 array, shape (n_cells, n_trees)
+        Leaves of each cell, as rows of A.
+    """
+
+    geometry: Geometry
+    points: IntArray
+    alive: NDArray[np.bool_]
+    cell: IntArray
+    signature: NDArray[np.int32]
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return len(self.signature)
+
+    @classmethod
+    def of(cls, geometry: Geometry, points: IntArray, alive: NDArray[np.bool_]) -> Partition:
+        """Group points into cells by equal signature."""
+        order = np.argsort(points, kind="stable")
+        points, alive = points[order], alive[order]
+        n_trees = len(geometry.release.trees)
+        if len(points) * max(n_trees, 1) > MAX_INCIDENCES:
+            raise GridTooLarge(
+                f"{len(points):,} points of the grid stay possible in {n_trees} trees; at most "
+                f"{MAX_INCIDENCES:,} (point, tree) pairs are held. Generating cells lazily is to "
+                "come"
+            )
+        leaves = geometry.trace(points)
+        first, cell = _group(leaves)
+        return cls(geometry, points, alive, cell, leaves[first])
+
+    def grow(self, points: IntArray, alive: NDArray[np.bool_]) -> Partition:
+        """Add grid points; those already held keep their classes and gain the new ones."""
+        everything, where = np.unique(np.concatenate([self.points, points]), return_inverse=True)
+        merged = np.zeros((len(everything), self.alive.shape[1]), dtype=bool)
+        np.logical_or.at(merged, where, np.concatenate([self.alive, alive]))
+        return Partition.of(self.geometry, everything, merged)
+
+
+def enumerate_cells(
+    geometry: Geometry,
+    open_leaves: NDArray[np.bool_],
+    tick: Callable[[float], None] = lambda _: None,
+) -> Partition:
+    """Enumerate the grid and keep the points that every tree leaves open for some class.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    open_leaves : bool array, shape (n_leaves, n_classes)
+        Whether a row of the class may lie in the leaf (rows of A).
+    tick : callable
+        Called with the share done.
+
+    Raises
+    ------
+    GridTooLarge
+        Naming the size of the grid.
+    """
+    total = geometry.n_points
+    if total > MAX_GRID:
+        raise GridTooLarge(
+            f"the grid of thresholds has {total:.3g} points, at most {MAX_GRID:,} are enumerated. "
+            "Generating cells lazily is to come"
+        )
+    n_classes = open_leaves.shape[1]
+    if n_classes > 64:
+        raise NotCovered(f"{n_classes} classes; at most 64 are covered")
+    weights = (np.uint64(1) << np.arange(n_classes, dtype=np.uint64))[None, :]
+    mask = np.where(open_leaves, weights, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    radix = geometry.radix.astype(np.int32)
+    everyone = np.uint64(weights.sum(dtype=np.uint64))
+
+    def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
+        stop = min(start + _CHUNK, total)
+        marks = mark_open(start, stop, radix, mask, everyone, *geometry._node, geometry._goes_left)
+        kept = np.flatnonzero(marks)
+        points = kept + start
+        if geometry.schema.rules and len(points):
+            ok = rules_hold(geometry.schema.rules, geometry.parts, geometry.atoms(points))
+            kept, points = kept[ok], points[ok]
+        return points, marks[kept]
+
+    found: list[tuple[IntArray, NDArray[np.uint64]]] = []
+    held = 0
+    with ThreadPoolExecutor(2) as pool:
+        for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
+            found.append(part)
+            held += len(part[0])
+            if held > MAX_INCIDENCES // 4:
+                pool.shutdown(cancel_futures=True)
+                raise GridTooLarge(
+                    f"over {held:,} of the {total:,} points of the grid stay possible. "
+                    "Generating cells lazily is to come"
+                )
+            tick(min(1.0, done * _CHUNK / total))
+    points = np.concatenate([p for p, _ in found])
+    marks = np.concatenate([m for _, m in found])
+    return Partition.of(geometry, points, (marks[:, None] & weights) != 0)
+
+
+def _compile(
+    release: Release, parts: Sequence[AttributeAtoms]
+) -> tuple[IntArray, tuple[NDArray[np.int32], ...], NDArray[np.uint8]]:
+    """Flatten the trees; a node's test becomes a table over the atoms of its attribute."""
+    sizes = [t.n_nodes for t in release.trees]
+    root = np.cumsum([0, *sizes])
+    leaf_start = np.cumsum([0, *(len(t.leaves) for t in release.trees)])
+    if root[-1] >= 2**31:
+        raise BadSchema("the forest has over 2^31 nodes")
+
+    def joined(name: str, kind: type) -> NDArray[Any]:
+        arrays = [getattr(t, name) for t in release.trees]
+        return np.concatenate(arrays).astype(kind) if arrays else np.zeros(0, kind)
+
+    is_leaf = joined("is_leaf", bool)
+    inner = np.flatnonzero(~is_leaf)
+    feature, missing = joined("feature", np.int64)[inner], joined("missing_left", bool)[inner]
+    # One table per distinct (column, threshold, missing direction): trees share most tests.
+    values, rank = np.unique(joined("threshold", float)[inner], return_inverse=True)
+    key = (feature * max(len(values), 1) + rank.ravel()) * 2 + missing
+    tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
+    owner = {int(f): (a, i) for a, p in enumerate(parts) for i, f in enumerate(p.columns)}
+    rows: list[NDArray[np.uint8]] = []
+    start = np.zeros(len(tests) + 1, dtype=np.int64)
+    for k, node in enumerate(example):
+        a, i = owner[int(feature[node])]
+        x = parts[a].representatives[:, i].astype(release.float_type)
+        left = np.where(np.isnan(x), missing[node], x <= values[rank.ravel()[node]])
+        rows.append(left.astype(np.uint8))
+        start[k + 1] = start[k] + len(left)
+
+    attribute = np.full(root[-1], -1, dtype=np.int32)
+    attribute[inner] = np.array([owner.get(f, (-1,))[0] for f in range(release.n_features)])[feature]
+    table = np.zeros(root[-1], dtype=np.int32)
+    table[inner] = start[:-1][test_of.ravel()]
+    offset = np.repeat(root[:-1], sizes)
+    left = (joined("left", np.int64) + offset).astype(np.int32)
+    right = (joined("right", np.int64) + offset).astype(np.int32)
+    # A leaf keeps its row of A in place of its left child.
+    left[is_leaf] = np.arange(leaf_start[-1])
+    node = (root[:-1].astype(np.int32), attribute, table, left, right)
+    return leaf_start, node, np.concatenate(rows) if rows else np.zeros(1, dtype=np.uint8)
+
+
+def _group(leaves: NDArray[np.int32]) -> tuple[IntArray, IntArray]:
+    """Group equal rows: first index of each group, and the group of each row."""
+    # Hash each row, group by hash, and confirm that groups hold equal rows: np.unique(axis=0)
+    # sorts whole rows and takes far longer.
+    rng = np.random.default_rng(0x7EE1EA4)
+    key = np.zeros(len(leaves), dtype=np.uint64)
+    for t in range(leaves.shape[1]):
+        low = int(leaves[:, t].min(initial=0))
+        span = int(leaves[:, t].max(initial=0)) - low + 1
+        key += rng.integers(0, 2**64, size=span, dtype=np.uint64)[leaves[:, t] - low]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    group = group.ravel()
+    if not np.array_equal(leaves[first][group], leaves):
+        _, first, group = np.unique(leaves, axis=0, return_index=True, return_inverse=True)
+        group = group.ravel()
+    return first.astype(np.int64), group.astype(np.int64)

@@ -1,0 +1,152 @@
+"""The main road: a model in, a reconstruction out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.attacks import Answer, attack_for
+from treeleak.clock import Clock, Progress
+from treeleak.errors import BadInput
+from treeleak.evidence import Evidence, evidence_for
+from treeleak.infer import check_schema, infer_schema
+from treeleak.partition import Geometry
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import Release, to_release
+from treeleak.schema import Schema
+from treeleak.verify import check_rows
+
+__all__ = ["reconstruct"]
+
+
+def reconstruct(
+    model: Any,
+    schema: Schema | None = None,
+    bootstrap: str = "auto",
+    time_limit: float = 60,
+    seed: int = 0,
+    *,
+    trust_pickle: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Reconstruction:
+    """Rebuild the training set of a tree model from the model alone.
+
+    Parameters
+    ----------
+    model : fitted estimator, path, StoredObject or Release
+    schema : Schema, optional
+        What a row can be. Without one, what the release itself says: columns whose only
+        threshold is 0.5 are binary, and no groups are assumed.
+    bootstrap : {"auto", "none", "known", "hidden"}
+        What to assume of the draws. "auto" believes the release.
+    time_limit : float
+        Seconds. When they are over, the best rows so far are returned, with status "unknown" if
+        they miss a count. Ctrl-C does the same.
+    seed : int
+        Same model, schema, limits and seed: same rows, unless time ran out.
+    trust_pickle : bool
+        Also open pickle and joblib files, should ``model`` be a path.
+    progress : callable, optional
+        Receives :class:`~treeleak.clock.Progress`.
+
+    Returns
+    -------
+    Reconstruction
+
+    Raises
+    ------
+    BadInput
+        If the model, the file or the schema cannot be used.
+    NotCovered
+        If this kind of model cannot be reconstructed (yet); the message says why.
+    """
+    if not time_limit > 0:
+        raise BadInput(f"time_limit must be positive, not {time_limit}")
+    clock = Clock(float(time_limit), progress or (lambda _: None))
+    release = to_release(model, trust_pickle)
+    make = evidence_for(release, bootstrap)
+    if schema is None:
+        schema, notes = infer_schema(release), ("no schema given: taken from the model alone",)
+    else:
+        notes = tuple(check_schema(schema, release))
+    geometry = Geometry.of(release, schema)
+    evidence = make(geometry)
+    with clock.until_interrupt():
+        answer = attack_for(evidence)(evidence, geometry, clock, int(seed))
+    return _written(answer, release, schema, evidence, clock, int(seed), notes)
+
+
+def _written(
+    answer: Answer,
+    release: Release,
+    schema: Schema,
+    evidence: Evidence,
+    clock: Clock,
+    seed: int,
+    notes: tuple[str, ...],
+) -> Reconstruction:
+    """Write an answer in the model's columns, after an independent check of every count."""
+    free = tuple(
+        name for name, cuts in zip(release.feature_names, release.thresholds, strict=True)
+        if not len(cuts)
+    )  # fmt: skip
+    X = y = confidence = label_confidence = proved = None
+    misfit = 0.0
+    if answer.status != "infeasible":
+        rows = answer.rows
+        values = np.concatenate([r.values for r in rows])
+        sure = np.concatenate([r.confidence for r in rows])
+        table = answer.values.rows(values[:, :-1], release.n_features)
+        label = values[:, -1] - answer.values.start[-2]
+        order = np.lexsort((*table.T[::-1], label))
+        table, label, sure = table[order], label[order], sure[order]
+        misfit = check_rows(release, table, label).misfit
+        if answer.status in ("unique", "feasible") and misfit:
+            raise RuntimeError(
+                f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
+                "bug in treeleak, please report it"
+            )
+        names = list(release.feature_names)
+        X = pd.DataFrame(_tidy(table), columns=names)
+        y = pd.Series([release.classes[c] for c in label] if release.classes else label, name="label")
+        confidence = pd.DataFrame(_per_column(sure[:, :-1], answer), columns=names)
+        label_confidence = pd.Series(sure[:, -1], name="label")
+        proved = pd.Series(np.concatenate([r.proved for r in rows])[order], name="proved")
+    clash = answer.contradiction
+    return Reconstruction(
+        status=answer.status,
+        X=X,
+        y=y,
+        confidence=confidence,
+        label_confidence=label_confidence,
+        proved=proved,
+        ordered=False,
+        misfit=misfit,
+        contradiction=None if clash is None else str(clash),
+        evidence=evidence.kind,
+        free_columns=free,
+        schema=schema,
+        seed=seed,
+        seconds=clock.seconds,
+        interrupted=clock.interrupted,
+        trace=tuple(clock.trace),
+        numbers=answer.numbers,
+        notes=(*release.notes, *notes, *answer.notes),
+    )
+
+
+def _tidy(table: NDArray[np.float64]) -> NDArray[Any]:
+    """Whole numbers as integers, so that a binary column reads 0 and 1."""
+    whole = np.isfinite(table).all() and bool((table == np.round(table)).all())
+    return table.astype(np.int64) if whole else table
+
+
+def _per_column(sure: NDArray[np.float64], answer: Answer) -> NDArray[np.float64]:
+    out = np.empty((len(sure), sum(len(p.columns) for p in answer.values.parts)))
+    for a, part in enumerate(answer.values.parts):
+        out[:, part.columns] = sure[:, a, None]
+    return out

@@ -1,0 +1,180 @@
+"""A dataset proposed by an attack, with how sure it is and how it came about."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from treeleak.clock import Incumbent
+from treeleak.schema import Schema
+
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "versions"]
+
+RECONSTRUCTION_VERSION = 1
+
+Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+
+MEANING: Mapping[str, str] = {
+    "unique": "the only dataset that meets the counts, under this schema",
+    "feasible": "meets every count exactly; other datasets do too",
+    "likely": "the most likely dataset given the evidence",
+    "infeasible": "the counts contradict each other or the schema",
+    "unknown": "time ran out before every count was met; this is the best so far",
+}
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of everything that an answer depends on."""
+    names = ("treeleak", "numpy", "numba", "scipy", "pandas", "ortools", "scikit-learn")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """A reconstructed training set.
+
+    Attributes
+    ----------
+    status : {"unique", "feasible", "likely", "infeasible", "unknown"}
+        What is proved of the rows; :data:`MEANING` has it in words.
+    X : DataFrame, shape (n_rows, n_features), or None
+        The rows in the model's columns; None if infeasible.
+    y : Series or None
+        Class labels.
+    confidence : DataFrame or None
+        Like ``X``: the probability of each value, 1.0 only where proved.
+    label_confidence : Series or None
+    proved : Series or None
+        Rows that stand in every dataset that meets the counts, in all that the trees can tell
+        apart.
+    ordered : bool
+        Whether row k is row k of the training set.
+    misfit : float
+        Sum over all leaves and classes of |released count - count of these rows|.
+    contradiction : str or None
+        Where and why the counts cannot be met.
+    evidence : str
+        What kind of counts it rests on.
+    free_columns : tuple of str
+        Columns that no tree tests: the model says nothing of them.
+    schema : Schema
+    seed : int
+    seconds : float
+    interrupted : bool
+        Whether the user stopped it.
+    trace : tuple of Incumbent
+        Misfit of the best answer against time.
+    numbers : dict
+        Sizes of the problem.
+    notes : tuple of str
+        What the reader should know.
+    versions : mapping of str to str
+    """
+
+    status: Status
+    X: pd.DataFrame | None
+    y: pd.Series[Any] | None
+    confidence: pd.DataFrame | None
+    label_confidence: pd.Series[float] | None
+    proved: pd.Series[bool] | None
+    ordered: bool
+    misfit: float
+    contradiction: str | None
+    evidence: str
+    free_columns: tuple[str, ...]
+    schema: Schema
+    seed: int
+    seconds: float
+    interrupted: bool = False
+    trace: tuple[Incumbent, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows reconstructed."""
+        return 0 if self.X is None else len(self.X)
+
+    @property
+    def meaning(self) -> str:
+        """The status in words."""
+        return MEANING[self.status]
+
+    @property
+    def share_proved_rows(self) -> float:
+        """Share of the rows that are proved."""
+        return float(np.mean(self.proved)) if self.proved is not None and self.n_rows else 0.0
+
+    @property
+    def share_proved_values(self) -> float:
+        """Share of all values that are proved."""
+        if self.confidence is None or self.confidence.empty:
+            return 0.0
+        return float((self.confidence.to_numpy() == 1.0).mean())
+
+    @property
+    def expected_error(self) -> float | None:
+        """Share of values that the attack itself expects to be wrong."""
+        if self.confidence is None or self.confidence.empty:
+            return None
+        return float(1.0 - self.confidence.to_numpy().mean())
+
+    def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
+        """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""
+        out: dict[str, Any] = {
+            "version": RECONSTRUCTION_VERSION,
+            "status": self.status,
+            "meaning": self.meaning,
+            "n_rows": self.n_rows,
+            "ordered": self.ordered,
+            "misfit": self.misfit,
+            "contradiction": self.contradiction,
+            "evidence": self.evidence,
+            "share_proved_rows": self.share_proved_rows,
+            "share_proved_values": self.share_proved_values,
+            "expected_error": self.expected_error,
+            "free_columns": list(self.free_columns),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "trace": [[i.seconds, i.misfit] for i in self.trace],
+            "numbers": dict(self.numbers),
+            "notes": list(self.notes),
+            "versions": dict(self.versions),
+        }
+        if include_rows and self.X is not None and self.confidence is not None:
+            rows = self.X.astype(object).where(self.X.notna(), None)
+            out["rows"] = {
+                "columns": list(self.X.columns),
+                "values": rows.to_numpy().tolist(),
+                "labels": [] if self.y is None else self.y.tolist(),
+                "confidence": self.confidence.to_numpy().round(6).tolist(),
+                "proved": [] if self.proved is None else self.proved.tolist(),
+            }
+        return out
+
+    def to_json(self, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return json.dumps(self.to_dict(include_rows), indent=2, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
