@@ -83,8 +83,9 @@ def test_a_model_without_trees_is_read_but_not_covered(tmp_path):
     path = tmp_path / "line.skops"
     skops.io.dump(LogisticRegression().fit(X, y), path)
     assert read_model(path).name == "LogisticRegression"
-    with pytest.raises(NotCovered, match="LogisticRegression is not a tree model"):
+    with pytest.raises(NotCovered, match="LogisticRegression is not a tree model") as caught:
         to_release(path)
+    assert str(path) in str(caught.value)
 
 
 # --------------------------------------------------------------------------------- skops archives
@@ -465,7 +466,7 @@ def test_a_malformed_pickle_is_an_error(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(TreeleakError) as caught:
         to_release(path, trust_pickle=True)
-    assert str(path) in str(caught.value) or "not a tree model" in str(caught.value)
+    assert str(path) in str(caught.value)
 
 
 def test_a_pickle_that_grows_without_bound_is_stopped(tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from hypothesis import given, settings
@@ -108,7 +109,8 @@ def forests(draw):
     )
     if draw(st.booleans()):
         table[draw(st.integers(0, n - 1)), draw(st.integers(0, 2))] = np.nan
-    return model.fit(table, y), table, y
+    named = pd.DataFrame(table, columns=["age", "sex", "bmi"])
+    return model.fit(named if draw(st.booleans()) else table, y), table, y
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,7 +123,8 @@ def test_counts_are_what_the_nodes_saw(case):
     assert release.classes == tuple(model.classes_.tolist())
     assert all(type(c) in (str, int, float, bool) for c in release.classes)
     assert_true(release, model, table, y)
-    missing = {f"x{i}" for i in np.flatnonzero(np.isnan(table).any(axis=0))}
+    gaps = np.isnan(table).any(axis=0)
+    missing = {c for c, gap in zip(release.feature_names, gaps, strict=True) if gap}
     assert release.maybe_missing <= missing
 
 

@@ -138,10 +138,8 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         raise NotCovered(f"{origin}{stored.type} is not a tree model that treeleak knows")
     try:
         return function(stored)
-    except BadModel as error:
-        raise BadModel(f"{origin}{error}") from error
-    except TreeleakError:
-        raise
+    except TreeleakError as error:
+        raise type(error)(f"{origin}{error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # A damaged file may hold anything anywhere; a check per attribute would drown the rest.
         raise BadModel(f"{origin}{stored.name} is stored in an unknown way ({error})") from error

@@ -52,6 +52,8 @@ IntArray = NDArray[np.int64]
 # Sums of a few thousand weights err by about 1e-12 of their size; a count that is no whole number
 # misses by far more than this.
 TOLERANCE = 1e-4
+# Stands for infinity: the product of two such numbers is still a float.
+LARGEST = 1e150
 MAX_COLUMNS = 1_000_000
 MAX_CLASSES = 10_000
 MAX_TRIED = 10_000
@@ -510,7 +512,7 @@ def _nodes(t: int, stored: Any, features: Any, n_columns: int) -> _Nodes:
     reached = nodes["n_node_samples"].astype(np.int64)
     value = value.astype(float)
     for name, array in (("weight", weight[:, None]), ("value", value.reshape(n, -1))):
-        if (bad := ~np.isfinite(array).all(axis=1)).any():
+        if (bad := ~(np.abs(array) < LARGEST).all(axis=1)).any():
             raise BadModel(f"tree {t}, node {bad.argmax()}: {name} is not a finite number")
     if (bad := (reached < 0) | (weight < 0)).any():
         raise BadModel(f"tree {t}, node {bad.argmax()}: a negative count")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -152,15 +153,17 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
     """
     file = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
-        else:
-            raise BadModel(f"array {name}: format version {version}")
-    except (ValueError, TypeError, SyntaxError, EOFError) as error:
-        raise BadModel(f"array {name}: {error}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            version = np.lib.format.read_magic(file)
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            shape, fortran, dtype = read(file)
+    except Exception as error:
+        # numpy has the header read by Python's own parser, which raises what it likes.
+        raise BadModel(f"array {name}: no readable header ({error})") from error
     if dtype.hasobject or any(n < 0 for n in shape):
         raise BadModel(f"array {name}: type {dtype}, shape {shape}")
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or dtype.itemsize == 0:
