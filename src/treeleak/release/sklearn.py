@@ -14,6 +14,9 @@ the versions named (``tests/models``):
   values go to the child with more distinct rows, right if equal (splitter ``best``; ``random``
   since 1.6, which before saw no missing values at all). A node that breaks this rule, or an
   infinite threshold (missing against the rest), has seen missing values.
+- Before 1.9 a node that splits on a column with missing values may send other rows to its
+  children in training than it does afterwards (scikit-learn's pull request 32351), and its
+  threshold may be NaN: the counts below are counts of something, but not of the splits.
 """
 
 from __future__ import annotations
@@ -73,6 +76,10 @@ WRAPPERS = {
 }
 
 REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
+MISCOUNTED = (
+    "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
+    "counts do not belong to the splits"
+)
 BOOSTING = "the trees of a boosted model are fitted to residuals or weights, not to the labels"
 
 
@@ -84,12 +91,14 @@ class _Version:
     random_split_sees_missing: bool
     bagging_draws_by_weight: bool
     forest_draws_by_weight: bool
+    counts_missing_right: bool
 
     @classmethod
     def of(cls, text: str) -> _Version:
         found = re.match(r"(\d+)\.(\d+)", text)
         number = (int(found[1]), int(found[2])) if found else (99, 0)
-        return cls(number >= (1, 4), number >= (1, 6), number >= (1, 8), number >= (1, 9))
+        since = [number >= (1, minor) for minor in (4, 6, 8, 9, 9)]
+        return cls(*since)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +298,7 @@ def _release(
     names, notes = _feature_names(stored)
     of_columns = stored.get("estimators_features_") or [None] * len(trees)
     nodes = [
-        _nodes(t, tree, features, len(names))
+        _nodes(t, tree, features, len(names), version)
         for t, (tree, features) in enumerate(zip(trees, of_columns, strict=False))
     ]
     if not nodes:
@@ -306,6 +315,9 @@ def _release(
             classes = _classes(stored)
         if isinstance(training.sampling, UnknownSampling):
             not_covered = not_covered or training.sampling.why
+    missing = _missing(trees, nodes, names, version)
+    if missing and not version.counts_missing_right:
+        not_covered = not_covered or MISCOUNTED
     if classes:
         sums = [
             _in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
@@ -321,7 +333,7 @@ def _release(
         classes=classes,
         counts_are=counts_are,
         not_covered=not_covered,
-        maybe_missing=_missing(trees, nodes, names, version),
+        maybe_missing=missing,
         float_type="float32",
         origin=_origin(stored),
         notes=notes,
@@ -492,7 +504,7 @@ def _common_denominator(shares: FloatArray, largest: int) -> int:
 # --------------------------------------------------------------------------------- one tree
 
 
-def _nodes(t: int, stored: Any, features: Any, n_columns: int) -> _Nodes:
+def _nodes(t: int, stored: Any, features: Any, n_columns: int, version: _Version) -> _Nodes:
     inner = stored.get("tree_") if isinstance(stored, StoredObject) else None
     if not isinstance(inner, StoredObject):
         raise BadInput(f"tree {t} is not fitted")
@@ -526,6 +538,9 @@ def _nodes(t: int, stored: Any, features: Any, n_columns: int) -> _Nodes:
     # Only a split of missing values against the rest has an infinite threshold.
     if (bad := np.isinf(threshold) & ((threshold < 0) | missing)).any():
         raise BadModel(f"tree {t}, node {bad.argmax()}: threshold {threshold[bad.argmax()]}")
+    if not version.counts_missing_right:
+        # No value is below NaN.
+        threshold[np.isnan(threshold) & ~leaf] = -np.inf
     shape = _built(
         t, feature=feature, threshold=threshold, left=left, right=right, missing_left=missing
     )
