@@ -89,11 +89,11 @@ class Values:
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         out = 1.0 / counts[self.atom_of]
         binaries = [a for a, p in enumerate(self.parts) if isinstance(p.attribute, Binary)]
-        ones = [atom_marginal[self.atom_start[a] + 1] for a in binaries if self.parts[a].used]
+        split = [a for a in binaries if self.parts[a].atoms[0].fixed]
+        ones = [atom_marginal[self.atom_start[a] + 1] for a in split if self.parts[a].used]
         p = (sum(ones) + 1.0) / (len(ones) + 2.0)
-        for a in binaries:
-            if not self.parts[a].used:
-                out[self.start[a] : self.start[a] + 2] = (1 - p, p)
+        for a in set(binaries) - set(split):
+            out[self.start[a] : self.start[a] + 2] *= (2 * (1 - p), 2 * p)
         return out
 
     def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -153,6 +153,10 @@ def _distance(part: AttributeAtoms, table: FloatArray) -> FloatArray:
         missing = np.isnan(x)
         return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
     if isinstance(part.attribute, (Binary, Categorical, OneHot)):
-        x = np.nan_to_num(table, nan=-1.0)
-        return (x[:, None, :] != x[None, :, :]).sum(axis=2).astype(float)
+        # Column by column: a group of many columns has many times many values.
+        x = np.nan_to_num(table, nan=np.inf)
+        return sum(
+            (np.not_equal.outer(own, own).astype(float) for own in x.T),
+            start=np.zeros((len(x), len(x))),
+        )
     raise TypeError(f"no distance for attributes of kind {part.attribute.kind!r}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,10 @@ from treeleak.errors import BadSchema
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Rule, Schema
 
-__all__ = ["Atom", "AttributeAtoms", "atoms_of"]
+__all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of"]
+
+MAX_LISTED = 2048
+"""Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +34,7 @@ class Atom:
     size : float
         How many points of the schema the atom holds (a length, for a numeric column).
     interval : tuple of float or None
-        Bounds of a numeric interval.
+        Lowest and highest value, where they are not listed.
     """
 
     values: NDArray[np.float64]
@@ -84,11 +90,11 @@ def atoms_of(schema: Schema, release: Release) -> tuple[AttributeAtoms, ...]:
         columns = np.array([position[c] for c in attribute.columns], dtype=np.int64)
         cuts = [release.thresholds[f] for f in columns]
         in_rule = any(c in ruled for c in attribute.columns)
-        if in_rule and isinstance(attribute, Numeric):
+        if in_rule and not _listable(attribute):
             rule = next(r for r in schema.rules if set(r.columns) & set(attribute.columns))
             raise BadSchema(
-                f"a rule of kind {rule.kind!r} speaks of the numeric column {attribute.name!r}; "
-                "rules need columns whose values can be listed"
+                f"a rule of kind {rule.kind!r} speaks of the {attribute.kind} column "
+                f"{attribute.name!r}; rules need columns whose values can be listed"
             )
         atoms = _split(attribute, cuts, release.float_type, apart=in_rule)
         out.append(AttributeAtoms(attribute, columns, atoms, any(len(c) for c in cuts)))
@@ -100,6 +106,8 @@ def _split(
 ) -> tuple[Atom, ...]:
     if isinstance(attribute, Numeric):
         atoms = _intervals(attribute, cuts[0], float_type)
+    elif isinstance(attribute, Ordinal) and not _listable(attribute):
+        atoms = _whole_intervals(attribute, cuts[0], float_type)
     else:
         values = _listed(attribute)
         if apart:
@@ -115,8 +123,19 @@ def _split(
             Atom(values[labels == k], float((labels == k).sum())) for k in range(labels.max() + 1)
         ]
     if getattr(attribute, "missing", False):
-        atoms.append(Atom(np.full((1, 1), np.nan), 1.0))
+        missing = np.full((1, 1), np.nan)
+        if apart or any(len(cut) for cut in cuts):
+            return (*atoms, Atom(missing, 1.0))
+        # No tree tests the column: a second atom would double the grid for nothing.
+        (whole,) = atoms
+        return (replace(whole, values=np.append(whole.values, missing, axis=0)),)
     return tuple(atoms)
+
+
+def _listable(attribute: Attribute) -> bool:
+    if isinstance(attribute, Ordinal):
+        return attribute.high - attribute.low < MAX_LISTED
+    return not isinstance(attribute, Numeric)
 
 
 def _listed(attribute: Attribute) -> NDArray[np.float64]:
@@ -132,35 +151,54 @@ def _listed(attribute: Attribute) -> NDArray[np.float64]:
     raise BadSchema(f"attribute {attribute.name!r} of unknown kind {attribute.kind!r}")
 
 
+def _whole_intervals(attribute: Ordinal, cuts: NDArray[np.float64], float_type: str) -> list[Atom]:
+    domain = range(attribute.low, attribute.high + 1)
+    kind = np.dtype(float_type).type
+    ends = [bisect.bisect_right(domain, cut, key=lambda v: float(kind(v))) for cut in cuts]
+    atoms = []
+    for i, j in pairwise(sorted({0, *ends, len(domain)})):
+        interval = (float(domain[i]), float(domain[j - 1])) if j - i > 1 else None
+        atoms.append(Atom(np.array([[float(domain[(i + j) // 2])]]), float(j - i), interval))
+    return atoms
+
+
 def _intervals(attribute: Numeric, cuts: NDArray[np.float64], float_type: str) -> list[Atom]:
-    inside = [float(c) for c in cuts if attribute.low <= c < attribute.high]
+    inside = [float(c) for c in cuts if attribute.low <= c < attribute.high and math.isfinite(c)]
     edges = [attribute.low, *inside, attribute.high]
     span = attribute.high - attribute.low
+    kind = np.dtype(float_type).type
     atoms = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for k, (low, high) in enumerate(pairwise(edges)):
+        for point in _candidates(low, high, kind):
+            with np.errstate(over="ignore"):
+                seen = float(kind(point))
+            above, upto = k == 0 or low < seen, k == len(inside) or seen <= high
+            if above and upto and attribute.low <= point <= attribute.high:
+                break
+        else:
+            continue  # No float of the model's type lies between these thresholds.
         length = high - low
         size = length / span if math.isfinite(span) and span > 0 else 1.0
-        point = _point_between(low, high, float_type)
         atoms.append(Atom(np.array([[point]]), max(size, 1e-12), (low, high)))
     return atoms
 
 
-def _point_between(low: float, high: float, float_type: str) -> float:
-    """Choose a point of (low, high] that stays there after rounding to ``float_type``."""
+def _candidates(low: float, high: float, kind: type[np.floating[Any]]) -> list[float]:
+    """Points that may stand for (low, high]: the middle, or else the outermost ones."""
     if math.isinf(low) and math.isinf(high):
-        return 0.0
-    if math.isinf(low):
+        middle = 0.0
+    elif math.isinf(low):
         middle = high - max(1.0, abs(high) * 1e-3)
     elif math.isinf(high):
         middle = low + max(1.0, abs(low) * 1e-3)
     else:
-        middle = low + (high - low) / 2
-    kind = np.dtype(float_type).type
-    point = float(kind(middle))
-    if not low < point <= high:
-        # Neighbouring floats around the threshold: step to the nearest one inside.
-        point = float(np.nextafter(kind(low), kind(math.inf)))
-    return point
+        middle = low / 2 + high / 2
+    # A value is rounded to the model's type before it is compared with a threshold.
+    with np.errstate(over="ignore"):
+        lowest = kind(low)
+        rounded = kind(middle)
+    above = np.nextafter(lowest, kind(math.inf))
+    return [float(rounded), middle, float(lowest), float(above), low, high]
 
 
 def rules_hold(
@@ -181,4 +219,8 @@ def rules_hold(
         for a, part in enumerate(attributes)
         for i, column in enumerate(part.attribute.columns)
     }
-    return np.logical_and.reduce([rule.holds(values) for rule in rules])
+    met = np.ones(len(atoms), dtype=bool)
+    for rule in rules:
+        silent = np.logical_or.reduce([np.isnan(values[c]) for c in rule.columns])
+        met &= silent | rule.holds(values)
+    return met

@@ -1,0 +1,294 @@
+"""Tiny schemas, trees and releases, and brute force over everything that they allow."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.schema import (
+    Attribute,
+    Binary,
+    Categorical,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Schema,
+)
+
+
+def values_of(attribute: Attribute) -> np.ndarray:
+    """Every value of an attribute whose values can be listed, from its own definition."""
+    if isinstance(attribute, Binary):
+        values = [[0.0], [1.0]]
+    elif isinstance(attribute, Ordinal):
+        values = [[float(v)] for v in range(attribute.low, attribute.high + 1)]
+    elif isinstance(attribute, Categorical):
+        values = [[float(v)] for v in attribute.values]
+    else:
+        assert isinstance(attribute, OneHot)
+        values = np.eye(len(attribute.members)).tolist()
+        if attribute.at_most_one:
+            values.append([0.0] * len(attribute.members))
+    if getattr(attribute, "missing", False):
+        values.append([np.nan])
+    return np.array(values)
+
+
+def all_points(schema: Schema, names: Sequence[str]) -> np.ndarray:
+    """Every row that a schema without numeric columns allows, in the model's columns."""
+    blocks = [values_of(a) for a in schema.attributes]
+    rows = [np.concatenate(choice) for choice in itertools.product(*blocks)]
+    table = np.array(rows).reshape(len(rows), len(schema.columns))
+    table = table[:, [schema.columns.index(c) for c in names]]
+    return table[schema.valid(table, names)]
+
+
+def leaves_of(release: Release, X: np.ndarray) -> np.ndarray:
+    """Node of each row's leaf in every tree, by following each row alone."""
+    x = np.asarray(X, dtype=release.float_type)
+    out = np.zeros((len(x), len(release.trees)), dtype=int)
+    for i, t in itertools.product(range(len(x)), range(len(release.trees))):
+        tree, v = release.trees[t], 0
+        while tree.left[v] >= 0:
+            value = x[i, tree.feature[v]]
+            left = tree.missing_left[v] if np.isnan(value) else value <= tree.threshold[v]
+            v = tree.left[v] if left else tree.right[v]
+        out[i, t] = v
+    return out
+
+
+def random_tree(rng: np.random.Generator, cuts: Sequence[Sequence[float]], depth: int) -> Tree:
+    """A tree of random tests; ``cuts`` lists the thresholds to choose from, column by column."""
+    nodes: list[list[float]] = []
+    tested = [f for f, own in enumerate(cuts) if len(own)]
+
+    def grow(level: int) -> int:
+        at = len(nodes)
+        nodes.append([-1, np.nan, -1, -1, 0])
+        if tested and level < depth and rng.random() < 0.8:
+            f = tested[rng.integers(len(tested))]
+            cut = cuts[f][rng.integers(len(cuts[f]))]
+            nodes[at] = [f, cut, grow(level + 1), grow(level + 1), rng.integers(2)]
+        return at
+
+    grow(0)
+    feature, threshold, left, right, missing = np.array(nodes).T
+    whole = (a.astype(np.int64) for a in (feature, left, right))
+    feature, left, right = whole
+    return Tree(feature, threshold, left, right, missing.astype(bool))
+
+
+def counted(
+    trees: Sequence[Tree],
+    names: Sequence[str],
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    *,
+    counts_are: str = "rows",
+    float_type: str = "float32",
+    weights: np.ndarray | None = None,
+) -> Release:
+    """A release of these trees with the counts that some rows give."""
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    leaves = leaves_of(bare, X)
+    w = np.ones(len(X)) if weights is None else weights
+    full = []
+    for t, tree in enumerate(trees):
+        counts = np.zeros((tree.n_nodes, n_classes))
+        totals = np.zeros(tree.n_nodes)
+        np.add.at(counts, (leaves[:, t], y), w)
+        np.add.at(totals, leaves[:, t], 1)
+        for v in range(tree.n_nodes - 1, -1, -1):
+            if tree.left[v] >= 0:
+                counts[v] = counts[tree.left[v]] + counts[tree.right[v]]
+                totals[v] = totals[tree.left[v]] + totals[tree.right[v]]
+        full.append(
+            Tree(
+                tree.feature,
+                tree.threshold,
+                tree.left,
+                tree.right,
+                tree.missing_left,
+                counts=None if counts_are == "none" else counts,
+                totals=totals,
+            )
+        )
+    return Release(
+        tuple(full),
+        tuple(names),
+        tuple(range(n_classes)),
+        AllRows(),
+        counts_are,  # type: ignore[arg-type]
+        len(X),
+        float_type=float_type,
+    )
+
+
+def histograms(
+    columns: np.ndarray, target: np.ndarray, n_rows: int, most: int = 4000
+) -> list[np.ndarray] | None:
+    """All whole m >= 0 with A m = target and sum n_rows; None if there are more than ``most``.
+
+    ``columns`` holds, for each entry of m, the equations in which it stands.
+    """
+    found: list[np.ndarray] = []
+    m = np.zeros(len(columns), dtype=int)
+    left = target.copy()
+
+    def choose(j: int, rows: int) -> bool:
+        if rows == 0:
+            if not left.any():
+                found.append(m.copy())
+            return len(found) <= most
+        if j == len(columns):
+            return True
+        room = min(rows, int(left[columns[j]].min(initial=rows)))
+        for k in range(room, -1, -1):
+            m[j] = k
+            left[columns[j]] -= k
+            going = choose(j + 1, rows - k)
+            left[columns[j]] += k
+            m[j] = 0
+            if not going:
+                return False
+        return True
+
+    if (target < 0).any():
+        return []
+    return found if choose(0, n_rows) else None
+
+
+def released_counts(release: Release) -> tuple[np.ndarray, np.ndarray]:
+    """Leaf counts as (n_leaves, n_classes), or (n_leaves, 1), and where each tree's begin."""
+    by_class = release.counts_are == "rows"
+    blocks = []
+    for tree in release.trees:
+        own = tree.counts if by_class else tree.totals[:, None]
+        blocks.append(own[tree.leaves])
+    start = np.cumsum([0, *(len(b) for b in blocks)])
+    return np.concatenate(blocks).round().astype(int), start
+
+
+def equations_of(release: Release, X: np.ndarray) -> np.ndarray:
+    """Rows of A in which each row of ``X`` stands."""
+    start = released_counts(release)[1]
+    leaves = leaves_of(release, X)
+    return np.stack(
+        [
+            start[t] + np.searchsorted(tree.leaves, leaves[:, t])
+            for t, tree in enumerate(release.trees)
+        ],
+        axis=1,
+    )
+
+
+def datasets(release: Release, schema: Schema, most: int = 4000) -> list[list[np.ndarray]] | None:
+    """Every dataset that meets the counts, as one list per independent system.
+
+    A dataset is a table of rows with the class in a last column. With counts by class, there is
+    one system per class; else one system of all. None if a system has more than ``most``.
+    """
+    points = all_points(schema, release.feature_names)
+    columns = equations_of(release, points)
+    counts, start = released_counts(release)
+    out = []
+    if release.counts_are == "rows":
+        for c in range(counts.shape[1]):
+            found = histograms(columns, counts[:, c], counts[: start[1], c].sum(), most)
+            if found is None:
+                return None
+            labelled = np.column_stack([points, np.full(len(points), c)])
+            out.append([np.repeat(labelled, m, axis=0) for m in found])
+        return out
+    n_classes = max(len(release.classes), 1)
+    pairs = [(p, c) for p in range(len(points)) for c in range(n_classes)]
+    if release.counts_are == "weights":
+        leaves = leaves_of(release, points)
+        pairs = [
+            (p, c)
+            for p, c in pairs
+            if all(tree.counts[leaves[p, t], c] > 0 for t, tree in enumerate(release.trees))
+        ]
+    at = np.array([p for p, _ in pairs], dtype=int)
+    label = np.array([c for _, c in pairs], dtype=int)
+    found = histograms(columns[at], counts[:, 0], counts[: start[1], 0].sum(), most)
+    if found is None:
+        return None
+    labelled = np.column_stack([points[at], label])
+    return [[np.repeat(labelled, m, axis=0) for m in found]]
+
+
+def as_multiset(table: np.ndarray) -> Counter[tuple[str, ...]]:
+    """Rows with their number; text, so that missing values are equal."""
+    return Counter(tuple(repr(float(v)) for v in row) for row in np.asarray(table, dtype=float))
+
+
+def stands_in(claimed: np.ndarray, sure: np.ndarray, world: np.ndarray) -> bool:
+    """Whether the rows of a world can be ordered so that every sure value is right."""
+    same = (claimed[:, None] == world[None]) | (np.isnan(claimed)[:, None] & np.isnan(world)[None])
+    wrong = (~same & sure[:, None]).any(axis=2)
+    i, j = linear_sum_assignment(wrong)
+    return not wrong[i, j].any()
+
+
+def midpoints(values: np.ndarray) -> list[float]:
+    """Thresholds around and on some values."""
+    known = np.unique(values[~np.isnan(values)])
+    between = ((known[:-1] + known[1:]) / 2).tolist()
+    return sorted({*between, *known[:-1].tolist()})
+
+
+@st.composite
+def attributes(draw: st.DrawFn, name: str) -> Attribute:
+    kind = draw(st.sampled_from(["binary", "binary", "ordinal", "categorical", "one-hot"]))
+    missing = draw(st.sampled_from([False, False, True]))
+    if kind == "binary":
+        return Binary(name, missing=missing)
+    if kind == "ordinal":
+        low = draw(st.integers(-2, 2))
+        return Ordinal(name, low, low + draw(st.integers(0, 3)), missing=missing)
+    if kind == "categorical":
+        pool = [-1.0, 0.0, 0.1, 2.0, 16777217.0]
+        values = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=4, unique=True))
+        return Categorical(name, values, missing=missing)
+    members = [f"{name}{i}" for i in range(draw(st.integers(1, 3)))]
+    return OneHot(name, members, at_most_one=draw(st.booleans()))
+
+
+@st.composite
+def schemas(draw: st.DrawFn, most: int = 3) -> Schema:
+    n = draw(st.integers(1, most))
+    return Schema([draw(attributes("abcd"[i])) for i in range(n)])
+
+
+def cuts_for(schema: Schema, names: Sequence[str]) -> list[list[float]]:
+    """Thresholds between and on the values of each column that can be split."""
+    cuts: dict[str, list[float]] = {}
+    for attribute in schema.attributes:
+        if isinstance(attribute, Numeric):
+            cuts[attribute.name] = [attribute.low, (attribute.low + attribute.high) / 2]
+            continue
+        table = values_of(attribute)
+        for i, column in enumerate(attribute.columns):
+            cuts[column] = midpoints(table[:, i])
+    return [cuts[c] for c in names]
+
+
+def some_rows(schema: Schema, names: Sequence[str], n: int, rng: np.random.Generator) -> np.ndarray:
+    points = all_points(schema, names)
+    return points[rng.integers(len(points), size=n)] if len(points) else points
+
+
+def shuffled(names: Sequence[str], rng: np.random.Generator) -> list[str]:
+    return [names[i] for i in rng.permutation(len(names))]
+
+
+def iterate_atoms(parts: Sequence, radix: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(r) for r in radix))

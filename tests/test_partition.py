@@ -1,0 +1,282 @@
+"""Cells against brute force over every point that a tiny schema allows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import (
+    all_points,
+    as_multiset,
+    counted,
+    cuts_for,
+    leaves_of,
+    random_tree,
+    schemas,
+    shuffled,
+)
+from treeleak.errors import BadSchema, NotCovered
+from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
+from treeleak.partition.atoms import atoms_of
+from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.schema import (
+    AtMost,
+    Binary,
+    Categorical,
+    Implies,
+    Linear,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Schema,
+)
+
+
+def bare(trees, names, float_type="float32", n_classes=2) -> Release:
+    classes = tuple(range(n_classes))
+    return Release(
+        tuple(trees), tuple(names), classes, AllRows(), "none", None, float_type=float_type
+    )
+
+
+def forest(schema, seed, n_trees=2, depth=3, float_type="float32") -> Release:
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    cuts = cuts_for(schema, names)
+    return bare([random_tree(rng, cuts, depth) for _ in range(n_trees)], names, float_type)
+
+
+def stump(threshold, feature=0, missing_left=False) -> Tree:
+    return Tree(
+        feature=np.array([feature, -1, -1]),
+        threshold=np.array([threshold, np.nan, np.nan]),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        missing_left=np.array([missing_left, False, False]),
+    )
+
+
+def expand(geometry, point) -> np.ndarray:
+    """Every row of the schema for which a grid point stands."""
+    blocks = [
+        p.atoms[k].values for p, k in zip(geometry.parts, geometry.atoms(point)[0], strict=True)
+    ]
+    out = []
+    for choice in itertools.product(*blocks):
+        row = np.empty(geometry.release.n_features)
+        for part, values in zip(geometry.parts, choice, strict=True):
+            row[part.columns] = values
+        out.append(row)
+    return np.array(out)
+
+
+def everything(geometry) -> Partition:
+    n_leaves = geometry.leaf_start[-1]
+    return enumerate_cells(geometry, np.ones((n_leaves, 2), dtype=bool))
+
+
+def check_against_brute_force(geometry: Geometry) -> None:
+    release, schema = geometry.release, geometry.schema
+    partition = everything(geometry)
+    rows = []
+    for k in range(len(partition.points)):
+        expanded = expand(geometry, partition.points[k : k + 1])
+        signature = partition.signature[partition.cell[k]]
+        named = [geometry.leaf_of_row(int(r)) for r in signature]
+        assert [t for t, _ in named] == list(range(len(release.trees)))
+        # Not the representative alone: every value of every atom takes the same way.
+        assert (leaves_of(release, expanded) == [v for _, v in named]).all()
+        rows.append(expanded)
+    table = np.concatenate(rows) if rows else np.zeros((0, release.n_features))
+    assert as_multiset(table) == as_multiset(all_points(schema, release.feature_names))
+    assert len(np.unique(partition.signature, axis=0)) == partition.n_cells
+    assert set(partition.cell) == set(range(partition.n_cells))
+
+
+@settings(max_examples=150, deadline=None)
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
+def test_every_valid_point_stands_in_exactly_one_cell_and_takes_its_leaves(schema, seed, kind):
+    check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind), schema))
+
+
+@st.composite
+def ruled(draw) -> Schema:
+    missing = draw(st.booleans())
+    attributes = [
+        Binary("a", missing=missing),
+        OneHot("g", ["g0", "g1", "g2"], at_most_one=draw(st.booleans())),
+        Ordinal("n", 0, 3, missing=draw(st.booleans())),
+    ]
+    rules = [
+        Implies({"a": 1}, {"g1": 0}),
+        Implies({"n": 2}, {"a": 1}),
+        Linear({"a": 2, "n": 1}, 1, 4),
+        AtMost(["a", "g0", "g2"], 1),
+    ]
+    chosen = draw(st.lists(st.sampled_from(range(4)), unique=True, min_size=1))
+    return Schema(attributes, [rules[i] for i in chosen])
+
+
+@settings(max_examples=80, deadline=None)
+@given(ruled(), st.integers(0, 2**32))
+def test_rules_leave_exactly_the_points_that_the_schema_calls_valid(schema, seed):
+    check_against_brute_force(Geometry.of(forest(schema, seed), schema))
+
+
+@settings(max_examples=100, deadline=None)
+@given(schemas(), st.integers(0, 2**32))
+def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed):
+    release = forest(schema, seed)
+    geometry = Geometry.of(release, schema)
+    rng = np.random.default_rng(seed + 1)
+    open_leaves = rng.random((geometry.leaf_start[-1], 2)) < 0.7
+    partition = enumerate_cells(geometry, open_leaves)
+    expected = {}
+    for point in range(geometry.n_points):
+        row = expand(geometry, np.array([point]))[:1]
+        leaves = leaves_of(release, row)[0]
+        equations = [
+            geometry.leaf_start[t] + list(tree.leaves).index(leaves[t])
+            for t, tree in enumerate(release.trees)
+        ]
+        alive = open_leaves[equations].all(axis=0)
+        if alive.any():
+            expected[point] = alive.tolist()
+    assert dict(zip(partition.points.tolist(), partition.alive.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(schemas(), st.integers(0, 2**32))
+def test_growing_in_parts_gives_what_enumeration_gives(schema, seed):
+    geometry = Geometry.of(forest(schema, seed), schema)
+    rng = np.random.default_rng(seed)
+    whole = enumerate_cells(geometry, rng.random((geometry.leaf_start[-1], 2)) < 0.8)
+    # Each (point, class) comes in one of three instalments, points in any order.
+    turn = rng.integers(3, size=whole.alive.shape)
+    grown = Partition.of(geometry, whole.points[:0], whole.alive[:0])
+    for i in range(3):
+        order = rng.permutation(len(whole.points))
+        grown = grown.grow(whole.points[order], (whole.alive & (turn == i))[order])
+    assert np.array_equal(grown.points, whole.points)
+    assert np.array_equal(grown.alive, whole.alive)
+    assert np.array_equal(grown.signature[grown.cell], whole.signature[whole.cell])
+    assert grown.n_cells == whole.n_cells
+
+
+def test_a_grid_too_large_says_how_large():
+    schema = Schema.from_columns([f"x{i}" for i in range(40)])
+    release = bare([stump(0.5, f) for f in range(40)], schema.columns)
+    with pytest.raises(GridTooLarge, match=r"1\.1e\+12 points") as caught:
+        everything(Geometry.of(release, schema))
+    assert isinstance(caught.value, NotCovered)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_that_no_tree_tests_add_no_points(missing):
+    names = [f"x{i}" for i in range(200)]
+    schema = Schema([Binary(c, missing=missing and c != "x0") for c in names])
+    geometry = Geometry.of(bare([stump(0.5)], names), schema)
+    assert geometry.n_points == 2
+    assert everything(geometry).n_cells == 2
+
+
+NUMERIC = [
+    (Numeric("a", 0, 10), [2.5, 7.0], "float32"),
+    (Numeric("a", 0, 10), [0.0, 5.0], "float32"),
+    (Numeric("a", 0, 10), [0.0, 5.0], "float64"),
+    (Numeric("a"), [-1e30, 0.0, 1e30], "float32"),
+    (Numeric("a", 5, 5), [], "float32"),
+    (Numeric("a", 0.1, 0.1), [], "float32"),
+    (Numeric("a", 0.1, 0.3), [0.1, 0.2], "float64"),
+    (Numeric("a", 0.1, 0.3), [float(np.nextafter(np.float32(0.2), np.float32(1)))], "float32"),
+    (Numeric("a", -1e300, 1e300), [0.0], "float64"),
+    (Numeric("a", -1.7e308, 1.7e308), [1.0], "float64"),
+    (Numeric("a", -1.7e308, 1.7e308), [1.0], "float32"),
+    (Numeric("a", low=0), [1e-300, 3.0], "float64"),
+    (Numeric("a", high=0), [-3.0], "float32"),
+    (Numeric("a", 0, 1, missing=True), [0.5, np.inf], "float32"),
+]
+
+
+@pytest.mark.parametrize(("column", "cuts", "kind"), NUMERIC)
+def test_the_point_that_stands_for_an_interval_lies_in_it_and_in_the_schema(column, cuts, kind):
+    schema = Schema([column])
+    release = bare([stump(c) for c in cuts] or [random_tree(np.random.default_rng(0), [[]], 0)],
+                   ["a"], kind)  # fmt: skip
+    (part,) = atoms_of(schema, release)
+    points = np.array([a.values[0] for a in part.atoms])
+    assert schema.valid(points, ["a"]).all()
+    finite = [c for c in cuts if np.isfinite(c)]
+    known = [a for a in part.atoms if not np.isnan(a.values[0, 0])]
+    assert len(known) == len(finite) + 1
+    with np.errstate(over="ignore"):  # beyond float32, as in the model
+        seen = np.array([a.values[0, 0] for a in known]).astype(kind)
+    # Atom k lies above exactly k thresholds.
+    assert [(x > np.array(finite)).sum() for x in seen] == list(range(len(known)))
+
+
+def test_thresholds_that_no_float_of_the_model_parts_make_no_row_outside_the_schema():
+    low = 0.1
+    cuts = [low, low + 1e-12]
+    schema = Schema([Numeric("a", 0, 1)])
+    release = bare([stump(c) for c in cuts], ["a"], "float32")
+    geometry = Geometry.of(release, schema)
+    rows = np.concatenate([expand(geometry, np.array([p])) for p in range(geometry.n_points)])
+    assert schema.valid(rows, ["a"]).all()
+    assert {tuple(v) for v in leaves_of(release, rows)} == {(1, 1), (2, 2)}
+
+
+def test_an_interval_without_a_float_of_the_model_is_no_atom():
+    # The only value of the domain at or below 0.1 is 0.1, which float32 rounds up.
+    release = bare([stump(0.1)], ["a"], "float32")
+    (part,) = atoms_of(Schema([Numeric("a", 0.1, 0.3)]), release)
+    assert [a.interval for a in part.atoms] == [(0.1, 0.3)]
+
+
+def test_float32_decides_where_a_value_falls():
+    # 16777217 is 16777216 in float32, on the left of the threshold; in float64 on the right.
+    schema = Schema([Categorical("a", [0, 16777217])])
+    for kind, n_atoms in [("float32", 1), ("float64", 2)]:
+        geometry = Geometry.of(bare([stump(16777216.0)], ["a"], kind), schema)
+        assert geometry.n_points == n_atoms
+
+
+def test_a_missing_value_goes_where_the_node_sends_it():
+    schema = Schema([Binary("a", missing=True)])
+    release = bare([stump(0.5), stump(0.5, missing_left=True)], ["a"])
+    partition = everything(Geometry.of(release, schema))
+    assert partition.n_cells == 3
+    check_against_brute_force(Geometry.of(release, schema))
+
+
+def test_a_rule_on_a_numeric_column_is_refused_by_name():
+    schema = Schema([Numeric("a"), Binary("b")], [Linear({"a": 1, "b": 1}, 0, 1)])
+    with pytest.raises(BadSchema, match="numeric column 'a'"):
+        Geometry.of(bare([stump(0.5)], ["a", "b"]), schema)
+
+
+def test_wide_domains_are_never_listed_against_each_other():
+    schema = Schema([Ordinal("income", 0, 10**9), Binary("b")])
+    cuts = [10.5, 99_999.5, 10**8 + 0.5]
+    geometry = Geometry.of(bare([stump(c) for c in cuts], ["income", "b"], "float64"), schema)
+    assert geometry.n_points == 4
+    assert [a.size for a in geometry.parts[0].atoms] == [11, 99_989, 99_900_001, 9 * 10**8]
+    rows = np.concatenate([expand(geometry, np.array([p])) for p in range(4)])
+    assert schema.valid(rows, ["income", "b"]).all()
+
+
+def test_more_classes_than_bits_are_refused():
+    geometry = Geometry.of(bare([stump(0.5)], ["a"]), Schema([Binary("a")]))
+    with pytest.raises(NotCovered, match="65 classes"):
+        enumerate_cells(geometry, np.ones((2, 65), dtype=bool))
+    assert enumerate_cells(geometry, np.ones((2, 64), dtype=bool)).alive.all()
+
+
+def test_counted_releases_count_every_row_once():
+    X = np.array([[0.0], [1.0], [1.0]])
+    release = counted([stump(0.5)], ["a"], X, np.array([0, 1, 1]), 2)
+    assert release.trees[0].counts.tolist() == [[1, 2], [1, 0], [0, 2]]
