@@ -238,6 +238,22 @@ def test_counts_behind_weights_that_balance_each_draw():
     assert_true(release, model, X, Y)
 
 
+def test_the_trees_of_a_bagging_know_classes_by_number():
+    tree = DecisionTreeClassifier(class_weight={0: 2.0, 1: 0.7, 2: 1.0})
+    model = BaggingClassifier(tree, **FEW).fit(X, Y)
+    release = to_release(model)
+    assert release.counts_are == "draws"
+    assert_true(release, model, X, Y)
+
+
+def test_a_file_of_unknown_version_says_so():
+    stored = snapshot(DecisionTreeClassifier(random_state=0).fit(X, Y))
+    state = {k: v for k, v in stored.state.items() if k != "_sklearn_version"}
+    release = to_release(StoredObject(stored.type, state))
+    assert "does not say which version" in release.notes[0]
+    assert release.n_rows == N
+
+
 def test_counts_that_weights_hide_are_not_guessed():
     """In stumps, many counts fit the balanced sums of weights."""
     forest = RandomForestClassifier(class_weight="balanced_subsample", max_depth=1, **FEW)

@@ -179,7 +179,12 @@ def _bagging(stored: StoredObject) -> Release:
         )
     elif draws != n_rows:
         sampling = UnknownSampling("each tree saw some of the rows, drawn without replacement")
-    return _release(stored, trees, _Training(sampling, n_rows, trees[0].get("class_weight"), draws))
+    class_weight = trees[0].get("class_weight")
+    if isinstance(class_weight, Mapping) and stored.name.endswith("Classifier"):
+        # The trees know the classes by their number only.
+        labels = dict(enumerate(_classes(stored)))
+        class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
+    return _release(stored, trees, _Training(sampling, n_rows, class_weight, draws))
 
 
 @adapter(
@@ -301,8 +306,8 @@ def _release(
         _nodes(t, tree, features, len(names), version)
         for t, (tree, features) in enumerate(zip(trees, of_columns, strict=False))
     ]
-    if not nodes:
-        raise BadModel(f"{stored.name} without trees")
+    if "_sklearn_version" not in stored.state:
+        notes = (*notes, "The file does not say which version wrote it; read as a current one.")
     classes: tuple[Any, ...] = ()
     if not_covered is None:
         if (_whole(stored.get("n_outputs_")) or 1) > 1:
