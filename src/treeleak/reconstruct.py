@@ -66,6 +66,8 @@ def reconstruct(
     """
     if not time_limit > 0:
         raise BadInput(f"time_limit must be positive, not {time_limit}")
+    if seed < 0:
+        raise BadInput(f"seed must be 0 or more, not {seed}")
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
     make = evidence_for(release, bootstrap)

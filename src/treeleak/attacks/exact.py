@@ -165,7 +165,7 @@ def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int)
             system.label,
             system.cell,
             np.ascontiguousarray(system.signature[:, :middle]),
-            system.target,
+            system.target[: geometry.leaf_start[middle]],
             system.n_rows,
         )
         found = bounds(first)

@@ -121,6 +121,8 @@ class IntegerProblem:
 
     def solve(self, clock: Clock, limit: float, seed: int) -> Outcome:
         """Find a solution, or prove that there is none."""
+        if clock.stopped:
+            return Outcome("unknown")
         model, m = self._model()
         return self._solve(model, m, clock, limit, seed)
 
@@ -150,6 +152,8 @@ class IntegerProblem:
         """
         found: list[IntArray] = []
         common = np.minimum.reduce([np.asarray(m) for m in known])
+        if clock.stopped:
+            return common, False, found
         model, m = self._model()
         part = clock.part(limit)
         fewer = {}

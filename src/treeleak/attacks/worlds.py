@@ -311,7 +311,8 @@ class WorldSearch:
         """How often each value stands in the aligned worlds, with one world's worth of doubt."""
         n, n_worlds = len(final.values), len(worlds)
         start = self.values.start
-        doubt = 1.0 / np.diff(start)[None, :]
+        # An interval is listed as one value and holds many: it is never certain.
+        doubt = 1.0 / np.maximum(np.diff(start), 2)[None, :]
         if n > MAX_ALIGNED:
             # Too many rows to align: count how often the whole row stands in another world.
             live = self._live(final.points)
@@ -326,6 +327,8 @@ class WorldSearch:
         self, live: IntArray, cell: IntArray, proved: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""
+        if not len(live):
+            return np.zeros((0, self.atoms.shape[1]), dtype=bool)
         everywhere = self.atoms.min(axis=0) == self.atoms.max(axis=0)
         own = self.system.cell[self.live]
         order = np.argsort(own, kind="stable")

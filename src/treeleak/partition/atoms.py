@@ -179,7 +179,8 @@ def _intervals(attribute: Numeric, cuts: NDArray[np.float64], float_type: str) -
             continue  # No float of the model's type lies between these thresholds.
         length = high - low
         size = length / span if math.isfinite(span) and span > 0 else 1.0
-        atoms.append(Atom(np.array([[point]]), max(size, 1e-12), (low, high)))
+        interval = (low, high) if low < high else None
+        atoms.append(Atom(np.array([[point]]), max(size, 1e-12), interval))
     return atoms
 
 
