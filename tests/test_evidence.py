@@ -1,0 +1,162 @@
+"""Counts as equations: the true rows meet them, and what they rule out is ruled out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import (
+    all_points,
+    counted,
+    cuts_for,
+    equations_of,
+    random_tree,
+    released_counts,
+    schemas,
+    some_rows,
+)
+from treeleak.errors import NotCovered
+from treeleak.evidence import Contradiction, ExactCounts, ExactTotals, evidence_for
+from treeleak.partition import Geometry, enumerate_cells
+from treeleak.release.tree import AllRows, Bootstrap, Release, UnknownSampling
+from treeleak.schema import Binary, Schema
+
+
+def example(schema, seed, counts_are="rows", n_classes=2):
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    X = some_rows(schema, names, int(rng.integers(0, 7)), rng)
+    y = rng.integers(n_classes, size=len(X))
+    weights = rng.random(len(X)) + 0.1 if counts_are == "weights" else None
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
+    release = counted(trees, names, X, y, n_classes, counts_are=counts_are, weights=weights)
+    return release, X, y
+
+
+def systems_of(release, schema):
+    geometry = Geometry.of(release, schema)
+    evidence = evidence_for(release)(geometry)
+    assert evidence.contradiction() is None
+    return list(evidence.systems(enumerate_cells(geometry, evidence.open_leaves())))
+
+
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "weights", "none"]))
+def test_the_true_histogram_solves_every_system(schema, seed, counts_are):
+    release, X, y = example(schema, seed, counts_are)
+    total = 0
+    for system in systems_of(release, schema):
+        key = {
+            (tuple(row), int(c))
+            for row, c in zip(system.signature[system.cell], system.label, strict=True)
+        }
+        m = np.zeros(len(system.signature), dtype=np.int64)
+        own = np.isin(y, system.label) if counts_are == "rows" else np.ones(len(y), dtype=bool)
+        for row, c in zip(equations_of(release, X)[own], y[own], strict=True):
+            # A true row is never ruled out.
+            assert (tuple(row), int(c)) in key
+            fits = (system.signature[system.cell] == row).all(axis=1) & (system.label == c)
+            m[system.cell[np.flatnonzero(fits)[0]]] += 1
+        assert system.misfit(m) == 0
+        assert system.n_rows == m.sum()
+        total += system.n_rows
+        if len(m):
+            wrong = m.copy()
+            wrong[0] += 1
+            assert system.misfit(wrong) == len(release.trees)
+    assert total == len(X)
+
+
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "weights"]))
+def test_a_point_is_dead_for_a_class_where_a_leaf_holds_none_of_it(schema, seed, counts_are):
+    release, _, _ = example(schema, seed, counts_are)
+    points = all_points(schema, release.feature_names)
+    columns = equations_of(release, points)
+    held = np.concatenate([tree.counts[tree.leaves] > 0 for tree in release.trees])
+    possible = {(tuple(row), c) for row in columns for c in range(2) if held[row, c].all()}
+    found = {
+        (tuple(row), int(c))
+        for system in systems_of(release, schema)
+        for row, c in zip(system.signature[system.cell], system.label, strict=True)
+    }
+    assert found == possible
+
+
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "none"]))
+def test_targets_are_the_released_counts(schema, seed, counts_are):
+    release, _, _ = example(schema, seed, counts_are, n_classes=3)
+    targets = np.stack([s.target for s in systems_of(release, schema)], axis=1)
+    assert np.array_equal(targets, released_counts(release)[0])
+
+
+SCHEMA = Schema([Binary("a")])
+
+
+def plain(counts_are="rows", sampling=None, **options) -> Release:
+    rng = np.random.default_rng(5)
+    trees = [random_tree(rng, [[0.5]], 2) for _ in range(2)]
+    X = np.array([[0.0], [1.0], [1.0]])
+    release = counted(trees, ["a"], X, np.array([0, 1, 0]), 2, counts_are=counts_are)
+    return replace(release, sampling=sampling or AllRows(), **options)
+
+
+@pytest.mark.parametrize(
+    ("release", "bootstrap", "expected"),
+    [
+        (plain("rows"), "auto", ExactCounts),
+        (plain("rows"), "none", ExactCounts),
+        (plain("weights"), "auto", ExactTotals),
+        (plain("none"), "auto", ExactTotals),
+        (plain("rows", UnknownSampling("no word")), "none", ExactCounts),
+        (plain("draws", Bootstrap()), "none", ExactCounts),
+    ],
+)
+def test_the_evidence_follows_from_sampling_and_unit(release, bootstrap, expected):
+    assert evidence_for(release, bootstrap) is expected
+
+
+@pytest.mark.parametrize(
+    ("release", "bootstrap", "why"),
+    [
+        (plain("draws", Bootstrap()), "auto", "drew their rows at random"),
+        (plain("rows"), "known", "drew their rows at random"),
+        (plain("rows"), "hidden", "drew their rows at random"),
+        (plain("rows", UnknownSampling("no word of it")), "auto", "no word of it"),
+        (plain("rows", UnknownSampling()), "auto", 'bootstrap="none"'),
+        (plain("rows", not_covered="a regression"), "auto", "a regression"),
+        (plain("rows", trees=()), "auto", "no tree"),
+        (plain("draws"), "auto", "'draws'"),
+    ],
+)
+def test_what_is_not_covered_says_why(release, bootstrap, why):
+    with pytest.raises(NotCovered, match=why):
+        evidence_for(release, bootstrap)
+
+
+@pytest.mark.parametrize(("unit", "absent"), [("rows", "counts"), ("none", "totals")])
+def test_a_tree_without_what_is_needed_is_named(unit, absent):
+    release = plain(unit)
+    trees = (release.trees[0], replace(release.trees[1], **{absent: None}))
+    with pytest.raises(NotCovered, match=f"tree 1 gives no {absent}"):
+        evidence_for(replace(release, trees=trees))
+
+
+def test_an_unknown_mode_is_an_error():
+    with pytest.raises(ValueError, match="bootstrap must be one of"):
+        evidence_for(plain(), "some")
+
+
+@pytest.mark.parametrize("unit", ["rows", "none"])
+def test_trees_that_hold_different_numbers_of_rows_contradict(unit):
+    release = plain(unit)
+    odd = release.trees[1]
+    counts = None if odd.counts is None else odd.counts + (np.arange(2) == 1)
+    trees = (release.trees[0], replace(odd, counts=counts, totals=odd.totals + 1))
+    release = replace(release, trees=trees)
+    clash = evidence_for(release)(Geometry.of(release, SCHEMA)).contradiction()
+    assert isinstance(clash, Contradiction)
+    assert (clash.tree, clash.node) == (1, 0)
+    assert str(clash).startswith("tree 1, node 0: its leaves hold")

@@ -1,0 +1,125 @@
+"""The second path finds what is wrong with rows, and the clock obeys."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+from helpers import all_points, counted, cuts_for, leaves_of, random_tree, schemas, some_rows
+from treeleak.clock import Clock
+from treeleak.release import to_release
+from treeleak.verify import check_rows
+
+
+def example(schema, seed, counts_are="rows"):
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    X = some_rows(schema, names, int(rng.integers(1, 7)), rng)
+    y = rng.integers(2, size=len(X))
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
+    return counted(trees, names, X, y, 2, counts_are=counts_are), X, y, rng
+
+
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "weights", "none"]))
+def test_the_true_rows_pass_and_wrong_ones_fail_where_the_counts_differ(schema, seed, counts_are):
+    release, X, y, rng = example(schema, seed, counts_are)
+    assert check_rows(release, X, y).ok
+    points = all_points(schema, release.feature_names)
+    X2, y2 = X.copy(), y.copy()
+    k = rng.integers(len(X))
+    X2[k] = points[rng.integers(len(points))]
+    if counts_are == "rows":
+        y2[k] = rng.integers(2)
+    # By hand: every tree whose leaf (or class) changes misses one row here and has one too many
+    # there.
+    before, after = leaves_of(release, X[k : k + 1])[0], leaves_of(release, X2[k : k + 1])[0]
+    changed = (before != after) | (y[k] != y2[k])
+    check = check_rows(release, X2, y2)
+    assert check.ok == (not changed.any())
+    assert check.misfit == 2 * changed.sum()
+    assert check.misses == 2 * changed.sum()
+    if changed.any():
+        t = int(np.argmax(changed))
+        assert check.first.tree == t
+        assert check.first.node in (before[t], after[t])
+        assert f"tree {t}, leaf {check.first.node}" in str(check.first)
+
+
+@given(schemas(), st.integers(0, 2**32))
+def test_a_row_too_few_is_missed_in_every_tree(schema, seed):
+    release, X, y, _ = example(schema, seed)
+    check = check_rows(release, X[1:], y[1:])
+    assert check.misfit == len(release.trees)
+
+
+@pytest.mark.parametrize("make", [RandomForestClassifier, ExtraTreesClassifier])
+def test_rows_take_the_leaves_that_scikit_learn_sends_them_to(make):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    X[:, 3] = rng.integers(0, 5, 60)
+    if make is RandomForestClassifier:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    y = rng.integers(3, size=60)
+    model = make(8, bootstrap=False, max_depth=6, random_state=0).fit(X, y)
+    release = to_release(model)
+    assert check_rows(release, X, y).ok
+    Z = rng.normal(size=(200, 4)).astype(np.float32)
+    for t, tree in enumerate(model.estimators_):
+        assert np.array_equal(leaves_of(release, Z)[:, t], tree.apply(Z))
+    label = rng.integers(3, size=200)
+    misfit = 0
+    for tree in model.estimators_:
+        found = np.zeros((tree.tree_.node_count, 3))
+        np.add.at(found, (tree.apply(Z), label), 1)
+        true = np.zeros_like(found)
+        np.add.at(true, (tree.apply(X), y), 1)
+        misfit += np.abs(found - true).sum()
+    assert check_rows(release, Z, label).misfit == misfit
+
+
+def test_an_interrupt_stops_the_clock_and_the_handler_comes_back():
+    before = signal.getsignal(signal.SIGINT)
+    clock = Clock(1000.0)
+    part = clock.part(500.0)
+    with clock.until_interrupt():
+        assert not clock.stopped
+        signal.raise_signal(signal.SIGINT)
+        assert clock.stopped
+        assert clock.interrupted
+        assert part.stopped
+        # The second one ends it.
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_handler_comes_back_after_an_error():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError), Clock(1.0).until_interrupt():
+        raise ValueError
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_part_of_a_clock_stops_alone_and_never_outlives_the_whole():
+    clock = Clock(1000.0)
+    part = clock.part(0.0)
+    assert part.stopped
+    assert not clock.stopped
+    assert not clock.interrupted
+    assert clock.part(10_000.0).limit <= clock.limit
+    part = clock.part(10.0)
+    part.stop()
+    assert part.stopped
+    assert not clock.stopped
+
+
+def test_the_trace_keeps_improvements_only():
+    clock = Clock(1000.0)
+    for misfit in (9, 12, 4, 4, 0):
+        clock.part(1.0).record(misfit)
+    assert [i.misfit for i in clock.trace] == [9, 4, 0]
