@@ -209,7 +209,7 @@ class SearchSpace:
         rng: np.random.Generator,
         clock: Clock,
     ) -> Chain:
-        rows = np.ascontiguousarray(start, dtype=np.int64)
+        rows = np.array(start, dtype=np.int64)
         best = rows.copy()
         residual = self.residual(rows)
         misfit = float(np.abs(residual).sum())

@@ -65,17 +65,18 @@ def maximum_entropy(
     base = np.log(sizes)[values].sum(axis=1)
     prior = _normalised(base)
     w, worst = prior, np.inf
-    for _ in range(rounds):
+    for turn in range(rounds):
+        if turn:
+            # Half a row of each attribute stays with the sizes: a fit rules no value out.
+            heard = np.zeros(len(sizes))
+            for a in range(values.shape[1]):
+                heard += np.bincount(values[:, a], w, minlength=len(sizes))
+            marginal = heard + 0.5 * sizes / _group_total(values, sizes)
+            prior = _normalised(np.log(marginal)[values].sum(axis=1))
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * (target.sum() / signature.shape[1])
         worst = fit_weights(signature, target_float, fitted, sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
-        # Half a row of each attribute stays with the sizes: no value is ever ruled out by a fit.
-        heard = np.zeros(len(sizes))
-        for a in range(values.shape[1]):
-            heard += np.bincount(values[:, a], w, minlength=len(sizes))
-        marginal = heard + 0.5 * sizes / _group_total(values, sizes)
-        prior = _normalised(np.log(marginal)[values].sum(axis=1))
     return Weights(w, prior, float(worst))
 
 

@@ -1,0 +1,292 @@
+"""The parts of the exact attack against brute force over all histograms."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
+from treeleak.attacks.exact import exact
+from treeleak.attacks.integer import IntegerProblem, bounds
+from treeleak.attacks.search import SearchSpace, run_all
+from treeleak.attacks.space import values_of
+from treeleak.attacks.weights import maximum_entropy
+from treeleak.clock import Clock
+from treeleak.evidence import CountSystem, evidence_for
+from treeleak.partition import Geometry, enumerate_cells
+from treeleak.release.tree import Release
+from treeleak.schema import Binary, Ordinal, Schema
+
+UNITS = st.sampled_from(["rows", "none"])
+
+
+def example(schema, seed, counts_are="rows", n_trees=3):
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    X = some_rows(schema, names, int(rng.integers(1, 7)), rng)
+    y = rng.integers(2, size=len(X))
+    trees = [random_tree(rng, cuts_for(schema, names), 2) for _ in range(n_trees)]
+    return Geometry.of(counted(trees, names, X, y, 2, counts_are=counts_are), schema)
+
+
+def systems_of(geometry):
+    evidence = evidence_for(geometry.release)(geometry)
+    return list(evidence.systems(enumerate_cells(geometry, evidence.open_leaves())))
+
+
+def disturbed(system: CountSystem, geometry: Geometry, seed: int) -> CountSystem:
+    """The system with a row moved to another leaf in one or two trees: it may have no solution."""
+    rng = np.random.default_rng(seed)
+    target = system.target.copy()
+    for t in rng.integers(len(geometry.release.trees), size=rng.integers(1, 3)):
+        own = np.arange(geometry.leaf_start[t], geometry.leaf_start[t + 1])
+        held = own[target[own] > 0]
+        if len(held):
+            target[rng.choice(held)] -= 1
+            target[rng.choice(own)] += 1
+    return CountSystem(
+        system.name,
+        system.points,
+        system.label,
+        system.cell,
+        system.signature,
+        target,
+        system.n_rows,
+    )
+
+
+@settings(max_examples=150)
+@given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
+def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
+    schema, seed, unit, disturb
+):
+    geometry = example(schema, seed, unit)
+    for system in systems_of(geometry):
+        if disturb:
+            system = disturbed(system, geometry, seed)
+        solutions = histograms(system.signature, system.target, system.n_rows)
+        if solutions is None:
+            continue
+        found = bounds(system)
+        if found.broken >= 0:
+            assert not solutions
+            continue
+        for m in solutions:
+            assert (found.lower <= m).all()
+            assert (m <= found.upper).all()
+        if found.settled:
+            assert [m.tolist() for m in solutions] == [found.lower.tolist()]
+        problem = IntegerProblem(system, found)
+        outcome = problem.solve(Clock(60.0), 60.0, 0)
+        assert outcome.status == ("solution" if solutions else "none")
+        if not solutions:
+            continue
+        assert outcome.m.tolist() in [m.tolist() for m in solutions]
+        common, proved, more = problem.always([outcome.m], Clock(60.0), 60.0, 0)
+        assert proved
+        assert common.tolist() == np.minimum.reduce(solutions).tolist()
+        assert all(m.tolist() in [s.tolist() for s in solutions] for m in more)
+
+
+def test_a_stopped_clock_proves_nothing():
+    geometry = example(Schema([Binary("a"), Binary("b")]), 1, n_trees=2)
+    system = systems_of(geometry)[0]
+    problem = IntegerProblem(system, bounds(system))
+    clock = Clock(60.0)
+    solved = problem.solve(clock, 60.0, 0).m
+    clock.stop()
+    assert problem.solve(clock, 60.0, 0).status == "unknown"
+    assert problem.always([solved], clock, 60.0, 0)[1:] == (False, [])
+
+
+def counted_anew(geometry: Geometry, target: np.ndarray) -> Release:
+    """The release with other leaf counts, of a single class."""
+    trees = []
+    for t, tree in enumerate(geometry.release.trees):
+        counts = np.zeros((tree.n_nodes, 1))
+        counts[tree.leaves, 0] = target[geometry.leaf_start[t] : geometry.leaf_start[t + 1]]
+        trees.append(replace(tree, counts=counts, totals=counts[:, 0]))
+    return replace(geometry.release, trees=tuple(trees))
+
+
+FOUR = Schema([Binary(c) for c in "abcd"])
+
+
+@pytest.mark.parametrize("seed", [59, 167, 179, 261])
+def test_a_contradiction_that_only_the_solver_sees_names_the_first_tree_too_many(seed):
+    rng = np.random.default_rng(seed)
+    X = some_rows(FOUR, FOUR.columns, int(rng.integers(2, 9)), rng)
+    trees = [random_tree(rng, [[0.5]] * 4, 2) for _ in range(4)]
+    release = counted(trees, FOUR.columns, X, np.zeros(len(X), dtype=int), 1)
+    geometry = Geometry.of(release, FOUR)
+    system = disturbed(systems_of(geometry)[0], geometry, seed)
+    assert bounds(system).broken < 0
+
+    def possible(n_trees: int) -> bool:
+        target = system.target[: geometry.leaf_start[n_trees]]
+        return bool(histograms(system.signature[:, :n_trees], target, system.n_rows, 10**6))
+
+    culprit = next(t for t in range(4) if not possible(t + 1))
+    geometry = Geometry.of(counted_anew(geometry, system.target), FOUR)
+    answer = exact(evidence_for(geometry.release)(geometry), geometry, Clock(60.0), 0)
+    assert answer.status == "infeasible"
+    assert answer.contradiction.tree == culprit
+    assert geometry.release.trees[culprit].is_leaf[answer.contradiction.node]
+
+
+def as_points(system: CountSystem, m: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points, one for each row of a histogram over cells."""
+    cells = np.repeat(np.arange(len(m)), m)
+    return np.array([rng.choice(np.flatnonzero(system.cell == j)) for j in cells], dtype=int)
+
+
+def atoms_and_sizes(geometry: Geometry, system: CountSystem):
+    values = values_of(geometry.parts, 2)
+    grid = np.column_stack([geometry.atoms(system.points), system.label])
+    return grid, grid + values.atom_start[:-1], values.atom_sizes
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32), UNITS, st.integers(1, 4))
+def test_no_other_fit_is_closer_to_the_prior(schema, seed, unit, rounds):
+    geometry = example(schema, seed, unit)
+    rng = np.random.default_rng(seed)
+    for system in systems_of(geometry):
+        solutions = histograms(system.signature, system.target, system.n_rows)
+        if not solutions or system.n_rows == 0:
+            continue
+        _, numbered, sizes = atoms_and_sizes(geometry, system)
+        fit = maximum_entropy(
+            numbered, sizes, system.cell, system.signature, system.target,
+            rounds=rounds, sweeps=20_000,
+        )  # fmt: skip
+        assert (fit.w >= 0).all()
+        assert fit.prior.sum() == pytest.approx(1)
+        reached = np.zeros(len(system.target))
+        for t in range(system.signature.shape[1]):
+            np.add.at(reached, system.signature[system.cell, t], fit.w)
+        assert np.abs(reached - system.target).max() <= fit.residual + 1e-3
+        assert fit.residual < 0.05
+
+        def divergence(w, prior=fit.prior):
+            held = w > 0
+            return float((w[held] * np.log(w[held] / prior[held])).sum())
+
+        for _ in range(20):
+            # Any mixture of whole solutions meets the counts, however each spreads in its cells.
+            share = rng.dirichlet(np.ones(len(solutions)))
+            spread = rng.random(len(system.cell))
+            spread /= np.bincount(system.cell, spread)[system.cell]
+            other = (share @ np.array(solutions))[system.cell] * spread
+            assert (
+                divergence(fit.w) <= divergence(other) + 0.1 * system.n_rows * fit.residual + 0.02
+            )
+
+
+def test_without_counts_the_prior_of_one_round_is_the_size_of_each_point():
+    schema = Schema([Binary("a"), Ordinal("n", 0, 3)])
+    trees = [random_tree(np.random.default_rng(0), [[], []], 0)]
+    X = np.zeros((5, 2))
+    geometry = Geometry.of(counted(trees, schema.columns, X, np.zeros(5, int), 1), schema)
+    (system,) = systems_of(geometry)
+    _, numbered, sizes = atoms_and_sizes(geometry, system)
+    fit = maximum_entropy(numbered, sizes, system.cell, system.signature, system.target)
+    assert fit.w == pytest.approx(5 * sizes[numbered].prod(axis=1) / 8)
+
+
+def space_of(geometry: Geometry, system: CountSystem) -> SearchSpace:
+    grid, _, _ = atoms_and_sizes(geometry, system)
+    stride = np.append(geometry.stride, geometry.n_points)
+    return SearchSpace.of(grid, stride, system.cell, system.signature, system.target, system.n_rows)
+
+
+def misfit_of(system: CountSystem, points: np.ndarray) -> int:
+    """Sum over all equations of |A m - n|, row by row."""
+    held = np.zeros(len(system.target), dtype=int)
+    for p in points:
+        held[system.signature[system.cell[p]]] += 1
+    return int(np.abs(held - system.target).sum())
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32), UNITS)
+def test_neighbours_differ_in_the_one_atom_that_was_set(schema, seed, unit):
+    geometry = example(schema, seed, unit)
+    for system in systems_of(geometry):
+        space = space_of(geometry, system)
+        grid = atoms_and_sizes(geometry, system)[0][space.origin][:, space.attributes]
+        where = {tuple(row): p for p, row in enumerate(grid)}
+        assert len(where) == len(grid)
+        for p, row in enumerate(grid):
+            for a, v in itertools.product(range(grid.shape[1]), range(space.n_atoms)):
+                if space.atom_start[a] <= v < space.atom_start[a + 1]:
+                    changed = row.copy()
+                    changed[a] = space.atom[v]
+                    assert space.neighbour[p, v] == where.get(tuple(changed), -1)
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32), UNITS, st.integers(1, 400), st.booleans())
+def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
+    schema, seed, unit, steps, disturb
+):
+    geometry = example(schema, seed, unit)
+    rng = np.random.default_rng(seed)
+    for system in systems_of(geometry):
+        if disturb:
+            system = disturbed(system, geometry, seed)
+        space = space_of(geometry, system)
+        if not len(space.attributes) or not space.n_rows:
+            continue
+        w = rng.random(len(space.code)) + 1e-3
+        w *= space.n_rows / w.sum()
+        clock = Clock(600.0)
+        chain = space.near_weights(w, steps, seed, clock)
+        own = space.origin[chain.points]
+        assert chain.misfit == misfit_of(system, own)
+        again = space.near_weights(w, steps, seed, clock)
+        assert np.array_equal(chain.points, again.points)
+
+        start = chain.points.copy()
+        cost = rng.random((space.n_rows, space.n_atoms)) * 3
+        closer = space.near_rows(chain.points, cost, w, steps, seed, clock)
+        assert np.array_equal(chain.points, start)
+        assert closer.misfit == misfit_of(system, space.origin[closer.points])
+
+        def paid(points, cost=cost, space=space):
+            return cost[np.arange(len(points))[:, None], space.value[points]].sum()
+
+        assert closer.misfit <= chain.misfit
+        if closer.misfit == chain.misfit:
+            assert paid(closer.points) <= paid(chain.points) + 1e-3
+
+
+def test_a_run_meets_the_counts_of_a_small_problem():
+    geometry = example(FOUR, 5)
+    for system in systems_of(geometry):
+        space = space_of(geometry, system)
+        w = np.full(len(space.code), system.n_rows / len(space.code))
+        assert space.near_weights(w, 200_000, 0, Clock(600.0)).misfit == 0
+
+
+def test_a_stopped_clock_ends_a_run_at_once_with_rows_and_their_misfit():
+    geometry = example(FOUR, 5)
+    clock = Clock(600.0)
+    clock.stop()
+    for system in systems_of(geometry):
+        space = space_of(geometry, system)
+        w = np.full(len(space.code), system.n_rows / len(space.code))
+        chain = space.near_weights(w, 10**12, 0, clock)
+        assert chain.misfit == misfit_of(system, space.origin[chain.points])
+
+
+def test_jobs_give_their_results_in_order():
+    seen = []
+    jobs = [lambda i=i: i * i for i in range(5)]
+    assert run_all(jobs, seen.append) == [0, 1, 4, 9, 16]
+    assert sorted(seen) == [0, 1, 4, 9, 16]
