@@ -1,0 +1,513 @@
+"""Reconstructions against brute force: what is called unique or proved must be."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from helpers import (
+    all_points,
+    counted,
+    cuts_for,
+    datasets,
+    leaves_of,
+    random_tree,
+    schemas,
+    shuffled,
+    some_rows,
+    stands_in,
+)
+from treeleak import (
+    BadInput,
+    BadSchema,
+    Binary,
+    Categorical,
+    Implies,
+    NotCovered,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Reconstruction,
+    Schema,
+    reconstruct,
+)
+from treeleak.partition import GridTooLarge
+from treeleak.release import to_release
+from treeleak.release.tree import Release, UnknownSampling
+from treeleak.verify import check_rows
+
+
+def written(result: Reconstruction, release: Release) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with the number of their class in a last column, and which of it is sure."""
+    label = [release.classes.index(c) for c in result.y]
+    table = np.column_stack([result.X.to_numpy(dtype=float), label])
+    sure = np.column_stack([result.confidence, result.label_confidence]) == 1
+    return table, sure
+
+
+def check_form(result: Reconstruction, release: Release, schema: Schema) -> None:
+    names = list(release.feature_names)
+    assert list(result.X.columns) == names
+    assert list(result.confidence.columns) == names
+    n = len(result.X)
+    parts = (result.y, result.confidence, result.label_confidence, result.proved)
+    assert [len(part) for part in parts] == [n] * 4
+    assert set(result.y) <= set(release.classes)
+    X = result.X.to_numpy(dtype=float)
+    assert schema.valid(X, names).all()
+    sure = np.column_stack([result.confidence, result.label_confidence])
+    assert ((sure > 0) & (sure <= 1)).all()
+    y = np.array([release.classes.index(c) for c in result.y], dtype=np.int64)
+    assert check_rows(release, X, y).misfit == result.misfit
+    assert json.loads(result.to_json(include_rows=True))["n_rows"] == n
+    assert "rows" not in json.loads(result.to_json())
+
+
+def check_against_brute_force(result, release, schema, most=1500) -> None:
+    """Status, values and rows against all datasets that meet the counts, where these are few."""
+    check_form(result, release, schema)
+    assert result.misfit == 0
+    worlds = datasets(release, schema, most)
+    if worlds is None:
+        assert result.status == "feasible"
+        return
+    unique = all(len(own) == 1 for own in worlds)
+    assert result.status == ("unique" if unique else "feasible")
+    table, sure = written(result, release)
+    by_class = release.counts_are == "rows"
+    for c, own in enumerate(worlds):
+        mine = table[:, -1] == c if by_class else np.ones(len(table), dtype=bool)
+        for world in own:
+            assert stands_in(table[mine], sure[mine], world)
+        check_proved_rows(table[mine], result.proved.to_numpy()[mine], own, release)
+
+
+def check_proved_rows(table, proved, worlds, release) -> None:
+    """The rows called proved are, cell by cell, those that stand in every world."""
+    cells = [
+        [(*leaves, c) for leaves, c in zip(leaves_of(release, w[:, :-1]), w[:, -1], strict=True)]
+        for w in worlds
+    ]
+    mine = np.column_stack([leaves_of(release, table[:, :-1]), table[:, -1]])
+    for cell in {tuple(row) for row in mine}:
+        held = min(own.count(cell) for own in cells)
+        assert proved[(mine == cell).all(axis=1)].sum() == held
+
+
+@st.composite
+def releases(draw) -> tuple[Release, Schema]:
+    schema = draw(schemas())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    names = shuffled(schema.columns, rng)
+    counts_are = draw(st.sampled_from(["rows", "rows", "weights", "none"]))
+    n_classes = draw(st.integers(1, 3))
+    X = some_rows(schema, names, draw(st.integers(0, 5)), rng)
+    y = rng.integers(n_classes, size=len(X))
+    cuts = cuts_for(schema, names)
+    trees = [random_tree(rng, cuts, 4) for _ in range(draw(st.integers(1, 4)))]
+    weights = rng.random(len(X)) + 0.1 if counts_are == "weights" else None
+    release = counted(trees, names, X, y, n_classes, counts_are=counts_are, weights=weights)
+    return release, schema
+
+
+@settings(max_examples=150)
+@given(releases(), st.integers(0, 3))
+def test_random_trees(given_, seed):
+    release, schema = given_
+    result = reconstruct(release, schema, seed=seed)
+    check_against_brute_force(result, release, schema)
+
+
+@settings(max_examples=40)
+@given(
+    schemas(),
+    st.integers(0, 2**32),
+    st.sampled_from([DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier]),
+    st.integers(1, 4),
+)
+def test_scikit_learn_models(schema, seed, make, depth):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(some_rows(schema, schema.columns, 6, rng), columns=schema.columns)
+    y = rng.choice(["x", "y", "z"], size=len(X))
+    more = {} if make is DecisionTreeClassifier else {"n_estimators": 4, "bootstrap": False}
+    model = make(max_depth=depth, random_state=seed % 100, **more).fit(X, y)
+    result = reconstruct(model, schema, seed=1)
+    assert len(result.X) == len(X)
+    assert sorted(result.y) == sorted(y)
+    check_against_brute_force(result, to_release(model), schema)
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32))
+def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_them(schema, seed):
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    X = some_rows(schema, names, int(rng.integers(1, 6)), rng)
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)]
+    release = counted(trees, names, X, np.zeros(len(X), dtype=int), 1)
+    tree = release.trees[1]
+    counts = tree.counts.copy()
+    counts[rng.choice(tree.leaves[counts[tree.leaves, 0] > 0])] -= 1
+    counts[rng.choice(tree.leaves)] += 1
+    trees = list(release.trees)
+    trees[1] = replace(tree, counts=counts, totals=counts[:, 0])
+    release = replace(release, trees=tuple(trees))
+    worlds = datasets(release, schema, 1500)
+    result = reconstruct(release, schema)
+    if worlds != [[]]:
+        check_against_brute_force(result, release, schema)
+        return
+    assert result.status == "infeasible"
+    assert result.X is None
+    assert result.y is None
+    assert result.n_rows == 0
+    t, node = map(int, re.match(r"tree (\d+), node (\d+): ", result.contradiction).groups())
+    assert release.trees[t].is_leaf[node]
+    assert json.loads(result.to_json(include_rows=True))["contradiction"] == result.contradiction
+
+
+def same(one: Reconstruction, other: Reconstruction) -> bool:
+    return (
+        one.status == other.status
+        and one.X.equals(other.X)
+        and one.y.equals(other.y)
+        and one.confidence.equals(other.confidence)
+        and one.proved.equals(other.proved)
+    )
+
+
+def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, 2, (n, columns)), columns=[f"x{i}" for i in range(columns)])
+    return X, rng.integers(0, 2, n)
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_same_seed_gives_the_same_answer(seed):
+    X, y = small()
+    schema = Schema.from_columns(X.columns)
+    model = RandomForestClassifier(6, max_depth=2, bootstrap=False, random_state=0).fit(X, y)
+    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
+    assert same(one, other)
+    assert one.status == "feasible"
+    assert one.seed == seed
+
+
+def test_nothing_global_is_seeded_or_drawn_from():
+    X, y = small(12)
+    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
+    np.random.seed(5)  # noqa: NPY002
+    expected = np.random.random(3)  # noqa: NPY002
+    np.random.seed(5)  # noqa: NPY002
+    reconstruct(model, Schema.from_columns(X.columns))
+    assert np.array_equal(np.random.random(3), expected)  # noqa: NPY002
+
+
+def test_a_deep_forest_is_rebuilt_uniquely():
+    X, y = small(40, 8)
+    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
+    result = reconstruct(model, Schema.from_columns(X.columns))
+    assert result.status == "unique"
+    assert (result.confidence == 1).all(axis=None)
+    assert result.proved.all()
+    true = sorted(map(tuple, np.column_stack([X, y]).tolist()))
+    assert sorted(map(tuple, np.column_stack([result.X, result.y]).tolist())) == true
+    assert result.ordered is False
+
+
+# Degenerate inputs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["rows", "weights", "none"])
+def test_zero_rows(unit):
+    rng = np.random.default_rng(0)
+    trees = [random_tree(rng, [[0.5], [0.5]], 2) for _ in range(3)]
+    release = counted(trees, ["a", "b"], np.zeros((0, 2)), np.zeros(0, int), 2, counts_are=unit)
+    result = reconstruct(release, Schema.from_columns(["a", "b"]))
+    assert result.status == "unique"
+    assert result.X.shape == (0, 2)
+    assert result.share_proved_rows == 0.0
+    assert result.expected_error is None
+    check_form(result, release, result.schema)
+
+
+def test_one_row_in_a_single_leaf_leaves_everything_free():
+    X, y = small(1, 3)
+    result = reconstruct(DecisionTreeClassifier().fit(X, y), Schema.from_columns(X.columns))
+    assert result.status == "feasible"
+    assert result.free_columns == tuple(X.columns)
+    assert (result.confidence < 1).all(axis=None)
+    assert result.label_confidence.tolist() == [1.0]
+
+
+def test_one_row_of_a_schema_with_one_point_is_unique():
+    X = pd.DataFrame({"a": [1.0], "b": [3.0]})
+    schema = Schema([OneHot("g", ["a"]), Ordinal("b", 3, 3)])
+    result = reconstruct(DecisionTreeClassifier().fit(X, ["yes"]), schema)
+    assert result.status == "unique"
+    assert result.X.to_numpy().tolist() == [[1, 3]]
+    assert result.y.tolist() == ["yes"]
+
+
+def test_one_class():
+    X, _ = small(8, 3)
+    model = ExtraTreesClassifier(5, random_state=0).fit(X, np.zeros(8, int))
+    result = reconstruct(model, Schema.from_columns(X.columns))
+    assert result.status == "feasible"
+    assert result.y.tolist() == [0] * 8
+
+
+def test_a_class_that_no_row_has():
+    rng = np.random.default_rng(1)
+    schema = Schema.from_columns(["a", "b"])
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(3)]
+    X = some_rows(schema, schema.columns, 5, rng)
+    release = counted(trees, schema.columns, X, np.array([0, 2, 2, 0, 2]), 4)
+    result = reconstruct(release, schema)
+    assert result.y.tolist() == [0, 0, 2, 2, 2]
+    check_against_brute_force(result, release, schema)
+
+
+def test_a_stump():
+    X, y = small(8, 3)
+    model = DecisionTreeClassifier(max_depth=1).fit(X, y)
+    schema = Schema.from_columns(X.columns)
+    result = reconstruct(model, schema)
+    assert result.status == "feasible"
+    root = to_release(model).trees[0].feature[0]
+    assert (result.confidence.iloc[:, root] == 1).all()
+    assert (result.confidence.drop(columns=f"x{root}") < 1).all(axis=None)
+    assert sorted(result.X.iloc[:, root]) == sorted(X.iloc[:, root])
+
+
+def test_identical_trees_say_no_more_than_one():
+    X, y = small(10, 4)
+    one = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    release = to_release(one)
+    many = replace(release, trees=release.trees * 7)
+    schema = Schema.from_columns(X.columns)
+    results = [reconstruct(r, schema) for r in (release, many)]
+    assert [r.status for r in results] == ["feasible"] * 2
+    for result in results:
+        check_form(result, many, schema)
+    certain = [sorted((r.confidence == 1).sum(axis=1)) for r in results]
+    assert certain[0] == certain[1]
+
+
+def test_200_unused_columns_are_free_and_the_rest_is_found():
+    X, y = small(12, 4)
+    unused = [f"u{i}" for i in range(200)]
+    wide = X.reindex(columns=[*X.columns, *unused], fill_value=0)
+    model = RandomForestClassifier(30, bootstrap=False, random_state=0).fit(wide, y)
+    result = reconstruct(model, Schema.from_columns(wide.columns))
+    assert result.status == "feasible"
+    assert result.free_columns == tuple(unused)
+    assert (result.confidence[unused] < 1).all(axis=None)
+    check_form(result, to_release(model), result.schema)
+    used = np.column_stack([result.X[X.columns], result.y])
+    assert sorted(map(tuple, used)) == sorted(map(tuple, np.column_stack([X, y])))
+
+
+def test_a_schema_without_room_for_the_counts_is_a_contradiction():
+    X, y = small(10, 3)
+    model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
+    result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
+    assert result.status == "infeasible"
+    assert re.match(r"tree \d+, node \d+: ", result.contradiction)
+
+
+def test_trees_of_different_sizes_contradict():
+    X, y = small(10, 3)
+    one, other = (
+        to_release(DecisionTreeClassifier(random_state=0).fit(X[:n], y[:n])) for n in (10, 9)
+    )
+    both = replace(one, trees=one.trees + other.trees)
+    result = reconstruct(both, Schema.from_columns(X.columns))
+    assert result.status == "infeasible"
+    assert "tree 1" in result.contradiction
+    assert "tree 0" in result.contradiction
+
+
+def test_a_numeric_column_is_never_certain():
+    X = pd.DataFrame({"a": [0, 1], "n": [0.0, 0.0], "m": [2.5, 7.5]})
+    schema = Schema([Binary("a"), Numeric("n"), Numeric("m", 0, 10)])
+    model = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, [0, 1])
+    result = reconstruct(model, schema)
+    assert result.status == "feasible"
+    assert (result.confidence[["n", "m"]] < 1).all(axis=None)
+    assert (result.confidence["a"] == 1).all()
+    check_form(result, to_release(model), schema)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numeric_and_ordinal_columns_on_a_small_grid(seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"age": rng.integers(18, 90, 25), "bmi": rng.uniform(10, 60, 25).round(1)})
+    y = rng.integers(0, 2, 25)
+    schema = Schema([Ordinal("age", 18, 90), Numeric("bmi", 10, 60)])
+    model = ExtraTreesClassifier(5, max_depth=4, random_state=seed).fit(X, y)
+    result = reconstruct(model, schema)
+    assert result.status == "feasible"
+    assert result.misfit == 0
+    check_form(result, to_release(model), schema)
+
+
+def test_a_wide_ordinal_column_costs_no_more_than_its_thresholds():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"income": rng.integers(0, 10**6, 20), "b": rng.integers(0, 2, 20)})
+    model = RandomForestClassifier(5, max_depth=4, bootstrap=False, random_state=0)
+    model.fit(X, rng.integers(0, 2, 20))
+    schema = Schema([Ordinal("income", 0, 10**6), Binary("b")])
+    result = reconstruct(model, schema)
+    assert result.status == "feasible"
+    assert (result.confidence["income"] < 1).all()
+    check_form(result, to_release(model), schema)
+
+
+def test_missing_values_come_back_as_missing():
+    X, y = small(12, 3)
+    X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
+    schema = Schema([Binary(c, missing=True) for c in X.columns])
+    model = RandomForestClassifier(100, bootstrap=False, random_state=0).fit(X, y)
+    result = reconstruct(model, schema)
+    check_against_brute_force(result, to_release(model), schema)
+    assert result.X.isna().any(axis=None)
+
+
+def test_rules_narrow_the_answer():
+    schema = Schema([Binary("a"), Binary("b")], [Implies({"a": 1}, {"b": 1})])
+    X = pd.DataFrame({"a": [1, 1, 0], "b": [1, 1, 0]})
+    model = DecisionTreeClassifier(max_features=1, max_depth=1, random_state=1).fit(X, [0, 0, 1])
+    check_against_brute_force(reconstruct(model, schema), to_release(model), schema)
+    free = reconstruct(model, Schema.from_columns(["a", "b"]))
+    assert free.status == "feasible"
+
+
+@pytest.mark.parametrize("weighting", ["balanced", "rows", "zeros"])
+def test_weights_leave_the_totals(weighting):
+    X, y = small(10, 3, seed=2)
+    weight = None
+    if weighting != "balanced":
+        rng = np.random.default_rng(0)
+        weight = rng.random(10) if weighting == "rows" else rng.integers(0, 2, 10).astype(float)
+    model = RandomForestClassifier(
+        6, bootstrap=False, random_state=0, class_weight="balanced" if weight is None else None
+    ).fit(X, y, sample_weight=weight)
+    schema = Schema.from_columns(X.columns)
+    result = reconstruct(model, schema)
+    release = to_release(model)
+    assert len(result.X) == (10 if weight is None else (weight > 0).sum())
+    check_against_brute_force(result, release, schema)
+
+
+# What is refused, and limits ---------------------------------------------------------------
+
+
+def test_unknown_sampling_is_refused_until_the_user_says_how():
+    X, y = small(6, 3)
+    release = to_release(ExtraTreesClassifier(3, random_state=0).fit(X, y))
+    unknown = replace(release, sampling=UnknownSampling("made elsewhere"))
+    with pytest.raises(NotCovered, match="made elsewhere"):
+        reconstruct(unknown, Schema.from_columns(X.columns))
+    result = reconstruct(unknown, Schema.from_columns(X.columns), bootstrap="none")
+    assert result.status in ("unique", "feasible")
+
+
+def test_a_bootstrap_forest_is_refused_with_the_reason():
+    X, y = small(6, 3)
+    with pytest.raises(NotCovered, match="bootstrap"):
+        reconstruct(RandomForestClassifier(3).fit(X, y), Schema.from_columns(X.columns))
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (Schema.from_columns(["x0", "x1"]), "x2"),
+        (Schema.from_columns(["x0", "x1", "x2", "other"]), "other"),
+        (Schema([Binary("x0"), Binary("x1"), Categorical("x2", [1, 2])]), "x2"),
+    ],
+)
+def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
+    X, y = small(20, 3)
+    with pytest.raises(BadSchema, match=why):
+        reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
+
+
+def test_a_grid_too_large_is_refused_with_its_size():
+    X, y = small(60, 40)
+    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
+    with pytest.raises(GridTooLarge, match=r"1\.1e\+12"):
+        reconstruct(model, Schema.from_columns(X.columns))
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+def test_a_time_limit_that_is_none(limit):
+    X, y = small(6, 3)
+    with pytest.raises(BadInput, match="time_limit"):
+        reconstruct(DecisionTreeClassifier().fit(X, y), time_limit=limit)
+
+
+def test_a_negative_seed():
+    X, y = small(6, 3)
+    with pytest.raises(BadInput, match="seed"):
+        reconstruct(DecisionTreeClassifier().fit(X, y), seed=-1)
+
+
+@pytest.mark.parametrize("limit", [1e-9, 1e-3])
+@pytest.mark.parametrize("depth", [1, 3, None])
+def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit, depth):
+    X, y = small(60, 8)
+    model = RandomForestClassifier(20, max_depth=depth, bootstrap=False, random_state=0).fit(X, y)
+    schema = Schema.from_columns(X.columns)
+    result = reconstruct(model, schema, time_limit=limit)
+    assert len(result.X) == 60
+    check_form(result, to_release(model), schema)
+    assert (result.status == "unknown") == (result.misfit > 0)
+
+
+def test_an_interrupt_keeps_the_best_answer_so_far():
+    X, y = small(300, 12, seed=3)
+    model = RandomForestClassifier(40, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
+    schema = Schema.from_columns(X.columns)
+    sent = []
+
+    def interrupt(progress):
+        if "rebuilding" in progress.stage and not sent:
+            sent.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
+    assert sent
+    assert result.interrupted
+    assert len(result.X) == 300
+    check_form(result, to_release(model), schema)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_progress_speaks_of_shares():
+    X, y = small(20, 5)
+    seen = []
+    model = ExtraTreesClassifier(4, max_depth=2, random_state=0).fit(X, y)
+    reconstruct(model, Schema.from_columns(X.columns), progress=seen.append)
+    assert seen
+    assert all(0 <= p.done <= 1 and p.stage for p in seen)
+
+
+def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
+    X, y = small(20, 5)
+    model = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+    result = reconstruct(model)
+    assert all(isinstance(a, Binary) for a in result.schema.attributes)
+    assert any("no schema given" in note for note in result.notes)
+    assert len(all_points(result.schema, X.columns)) == 32
