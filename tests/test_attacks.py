@@ -199,6 +199,26 @@ def test_without_counts_the_prior_of_one_round_is_the_size_of_each_point():
     assert fit.w == pytest.approx(5 * sizes[numbered].prod(axis=1) / 8)
 
 
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32))
+def test_distances_count_the_columns_that_differ(schema, seed):
+    geometry = example(schema, seed)
+    for part, distance in zip(geometry.parts, values_of(geometry.parts, 2).distance, strict=False):
+        table = np.concatenate([atom.values for atom in part.atoms])
+        known = table[~np.isnan(table)]
+        span = 1.0
+        if isinstance(part.attribute, Ordinal) and len(known) > 1:
+            span = np.ptp(known) or 1.0
+        for i, j in itertools.product(range(len(table)), repeat=2):
+            one, other = table[i], table[j]
+            missing = np.isnan(one), np.isnan(other)
+            if isinstance(part.attribute, Ordinal) and not np.any(missing):
+                assert distance[i, j] == pytest.approx(abs(one - other)[0] / span)
+            else:
+                same = (one == other) | (missing[0] & missing[1])
+                assert distance[i, j] == (~same).sum()
+
+
 def space_of(geometry: Geometry, system: CountSystem) -> SearchSpace:
     grid, _, _ = atoms_and_sizes(geometry, system)
     stride = np.append(geometry.stride, geometry.n_points)

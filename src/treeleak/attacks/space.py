@@ -152,11 +152,11 @@ def _distance(part: AttributeAtoms, table: FloatArray) -> FloatArray:
         d = np.abs(x[:, None] - x[None, :]) / (span or 1.0)
         missing = np.isnan(x)
         return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
-    if isinstance(part.attribute, (Binary, Categorical, OneHot)):
-        # Column by column: a group of many columns has many times many values.
-        x = np.nan_to_num(table, nan=np.inf)
-        return sum(
-            (np.not_equal.outer(own, own).astype(float) for own in x.T),
-            start=np.zeros((len(x), len(x))),
-        )
+    if isinstance(part.attribute, OneHot):
+        # A product of matrices: comparing all columns of a large group at once takes gigabytes.
+        only_one = table @ (1.0 - table).T
+        return only_one + only_one.T
+    if isinstance(part.attribute, (Binary, Categorical)):
+        x = np.nan_to_num(table[:, 0], nan=np.inf)
+        return np.not_equal.outer(x, x).astype(float)
     raise TypeError(f"no distance for attributes of kind {part.attribute.kind!r}")
