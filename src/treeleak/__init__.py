@@ -2,6 +2,7 @@
 
 from treeleak import datasets, metrics
 from treeleak._version import __version__
+from treeleak.audit import Audit, audit
 from treeleak.errors import (
     BadInput,
     BadModel,
@@ -26,6 +27,7 @@ from treeleak.schema import (
 
 __all__ = [
     "AtMost",
+    "Audit",
     "BadInput",
     "BadModel",
     "BadSchema",
@@ -42,6 +44,7 @@ __all__ = [
     "Schema",
     "TreeleakError",
     "__version__",
+    "audit",
     "datasets",
     "metrics",
     "reconstruct",

@@ -1,0 +1,19 @@
+"""The audit of a model: inventory, counts, reconstruction, and a verdict."""
+
+from treeleak.audit.counts import Counts
+from treeleak.audit.inventory import Entry
+from treeleak.audit.measurement import Measurement
+from treeleak.audit.result import Audit, Provenance
+from treeleak.audit.run import audit
+from treeleak.audit.verdict import Finding, Verdict
+
+__all__ = [
+    "Audit",
+    "Counts",
+    "Entry",
+    "Finding",
+    "Measurement",
+    "Provenance",
+    "Verdict",
+    "audit",
+]

@@ -1,0 +1,110 @@
+"""Second part of an audit: the tables that output checkers ask for, without a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import NotCovered
+from treeleak.release.tree import Release, Tree
+
+__all__ = ["THRESHOLD", "Counts", "count_leaves"]
+
+THRESHOLD = 10
+
+_SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How few training rows stand behind the leaves.
+
+    Attributes
+    ----------
+    threshold : int
+        A leaf with fewer rows is small.
+    unit : {"rows", "draws"}
+        What is counted: different rows wherever the model tells, else draws (a row may count
+        twice).
+    trees : DataFrame
+        Per tree: ``leaves``, ``small``, ``single`` (leaves with one row), ``smallest`` (rows in
+        the smallest leaf), ``excludes_class`` (leaves that lack a class), ``one_class`` (leaves
+        whose rows all have one class). The last two are missing where the model counts no
+        classes.
+    """
+
+    threshold: int
+    unit: str
+    trees: pd.DataFrame
+
+    @property
+    def total(self) -> Mapping[str, int | None]:
+        """The same over all trees: sums, and the smallest leaf."""
+        sums: dict[str, int | None] = {
+            c: None if self.trees[c].isna().any() else int(self.trees[c].sum()) for c in _SUMMED
+        }
+        return sums | {"smallest": int(self.trees["smallest"].min())}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the tables (formats/audit.schema.json)."""
+        columns = self.trees.astype(object).where(self.trees.notna(), None)
+        return {
+            "threshold": self.threshold,
+            "unit": self.unit,
+            "total": dict(self.total),
+            "trees": {str(c): columns[c].tolist() for c in columns},
+        }
+
+
+def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
+    """Count leaves that say something about few rows.
+
+    Parameters
+    ----------
+    release : Release
+    threshold : int
+        A leaf with fewer rows is small.
+
+    Raises
+    ------
+    NotCovered
+        If the model does not say how many rows lie in its leaves.
+    """
+    rows = [_rows(tree) for tree in release.trees]
+    known = [r for r in rows if r is not None]
+    if not known or len(known) < len(rows):
+        raise NotCovered("the model does not say how many rows lie in its leaves")
+    distinct = all(tree.distinct is not None for tree in release.trees)
+    table = pd.DataFrame(
+        [_line(tree, n, threshold) for tree, n in zip(release.trees, known, strict=True)]
+    )
+    drawn = release.counts_are == "draws" or release.sampling.kind == "bootstrap"
+    return Counts(threshold, "draws" if drawn and not distinct else "rows", table)
+
+
+def _rows(tree: Tree) -> NDArray[Any] | None:
+    """Rows in each leaf; without what was drawn twice, where the model tells."""
+    nodes = tree.distinct if tree.distinct is not None else tree.totals
+    return None if nodes is None else nodes[tree.leaves]
+
+
+def _line(tree: Tree, n: NDArray[Any], threshold: int) -> dict[str, Any]:
+    # A leaf without rows says nothing of anybody.
+    used = n > 0
+    line: dict[str, Any] = {
+        "leaves": len(n),
+        "small": int((used & (n < threshold)).sum()),
+        "single": int((n == 1).sum()),
+        "smallest": int(n[used].min(initial=n.max())),
+        "excludes_class": None,
+        "one_class": None,
+    }
+    if tree.counts is not None and tree.counts.shape[1] > 1:
+        present = (tree.counts[tree.leaves] > 0).sum(axis=1)
+        line["excludes_class"] = int((used & (present < tree.counts.shape[1])).sum())
+        line["one_class"] = int((used & (present == 1)).sum())
+    return line

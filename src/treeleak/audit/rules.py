@@ -1,0 +1,424 @@
+"""What the parts of a stored model give away: one table, read from the top, first match counts.
+
+A rule speaks of attributes by name, because that is how libraries keep their habits: what ends in
+``X_train_`` holds training rows wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = ["INTERNAL", "RULES", "SETTING", "Change", "Context", "Mark", "Rule"]
+
+Mark = Literal["leaks", "harmless", "not assessed"]
+Change = Literal["counts", "leaves", "seeds", "rows", "values", "per_row"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the rules may ask of the model as a whole.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Training rows, where known.
+    drawn : bool or None
+        Whether the trees drew their rows at random; None where nobody knows.
+    missing : bool or None
+        Whether the trees saw missing values; None where nobody knows.
+    """
+
+    n_rows: int | None = None
+    drawn: bool | None = False
+    missing: bool | None = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What some attributes are, and whether they give rows away.
+
+    Attributes
+    ----------
+    names : str
+        Patterns of attributes, separated by blanks.
+    mark : {"leaks", "harmless", "not assessed"}
+    what, why : str
+        In plain words.
+    owner : str
+        Patterns of the class that holds the attribute.
+    when : callable
+        Gets the value and the context.
+    change : str or None
+        Key of the advice that helps.
+    rows : bool
+        Whether training rows stand there as they are.
+    """
+
+    names: str
+    mark: Mark
+    what: str
+    why: str
+    owner: str = "*"
+    when: Callable[[Any, Context], bool] = field(default=lambda *_: True)
+    change: Change | None = None
+    rows: bool = False
+
+    def matches(self, owner: str, name: str, value: Any, context: Context) -> bool:
+        """Say whether the rule speaks of this attribute of an object of class ``owner``."""
+        named = _fits(self.names, name) and _fits(self.owner, owner)
+        return named and self.when(value, context)
+
+
+@cache
+def _fits(patterns: str, name: str) -> bool:
+    return any(fnmatchcase(name, p) for p in patterns.split())
+
+
+def _missing(_: Any, context: Context) -> bool:
+    return context.missing is True
+
+
+def _none_missing(_: Any, context: Context) -> bool:
+    return context.missing is False
+
+
+def _filled(value: Any, _: Context) -> bool:
+    return value is not None and (not hasattr(value, "__len__") or len(value) > 0)
+
+
+def _plain(value: Any, _: Context) -> bool:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(i, (str, int, np.integer)) for i in items)
+
+
+def _half(value: Any, _: Context) -> bool:
+    cuts = np.asarray(value, dtype=float)
+    # scikit-learn writes -2 where a leaf has no threshold, other formats NaN.
+    return bool(np.isin(cuts[np.isfinite(cuts)], (0.5, -2.0)).all())
+
+
+def _drawn(value: Any, context: Context) -> bool:
+    return bool(context.drawn) and value is not None
+
+
+def _not_drawn(value: Any, context: Context) -> bool:
+    return context.drawn is False and value is not None
+
+
+def _one_per_row(value: Any, context: Context) -> bool:
+    plain = isinstance(value, np.ndarray) and value.dtype.names is None and value.dtype != object
+    return plain and (context.n_rows or 0) > 1 and value.shape[:1] == (context.n_rows,)
+
+
+_COUNTS = (
+    "Tells how many training rows lie in a small part of the data; many such counts together "
+    "determine the rows."
+)
+_SEEDS = "Whoever has the seed can repeat the draw, and then knows which rows each tree used."
+_SEED_NAMES = "random_state random_state_ _random_state *seed *seeds _rng rng _feature_*rng"
+_TABLE = "The training rows themselves stand in the file."
+_PER_ROW = "Holds one entry for every training row."
+
+SETTING = Rule("*", "harmless", "settings", "Chosen before training, without looking at rows.")
+INTERNAL = Rule(
+    "*", "not assessed", "other values", "treeleak has no rule for these; look at them yourself."
+)
+_SUSPICIOUS = Rule(
+    "*",
+    "not assessed",
+    "as many entries as there are training rows",
+    "May hold one value for every row; treeleak has no rule for it.",
+    when=_one_per_row,
+    change="per_row",
+)
+
+RULES: tuple[Rule, ...] = (
+    # -- trees
+    Rule(
+        "n_node_samples distinct count",
+        "leaks",
+        "rows in each node",
+        _COUNTS + " Where rows were drawn at random these are the different rows of each node.",
+        owner="Tree release TreePredictor",
+        change="counts",
+    ),
+    Rule(
+        "weighted_n_node_samples totals",
+        "leaks",
+        "rows, draws or weights in each node",
+        "The same counts, with draws or weights added up.",
+        owner="Tree release",
+        change="counts",
+    ),
+    Rule(
+        "values counts",
+        "leaks",
+        "class counts, class shares or mean target in each node",
+        "What the rows in the node have for a label. In a node of one row it is that row's own.",
+        owner="Tree release",
+        change="counts",
+    ),
+    Rule(
+        "value",
+        "leaks",
+        "prediction of each leaf",
+        "Computed from the rows of the leaf alone, on top of the earlier trees.",
+        owner="TreePredictor",
+        change="leaves",
+    ),
+    Rule(
+        "impurity gain",
+        "leaks",
+        "impurity of each node",
+        "Computed from the counts, which can be computed back from it.",
+        owner="Tree TreePredictor",
+        change="counts",
+    ),
+    Rule(
+        "threshold num_threshold",
+        "harmless",
+        "thresholds, all 0.5",
+        "Every column tested is 0/1; the threshold says nothing more.",
+        owner="Tree release TreePredictor",
+        when=_half,
+    ),
+    Rule(
+        "threshold num_threshold bin_threshold",
+        "leaks",
+        "thresholds",
+        "Placed between two values that occur in training rows, mostly half-way.",
+        owner="Tree release TreePredictor",
+        change="values",
+    ),
+    Rule(
+        "missing_go_to_left missing_left maybe_missing",
+        "leaks",
+        "where missing values go",
+        "Shows in which columns training rows had no value.",
+        owner="Tree release TreePredictor",
+        when=_missing,
+    ),
+    Rule(
+        "missing_go_to_left missing_left maybe_missing",
+        "harmless",
+        "where missing values go",
+        "No tree saw a missing value.",
+        owner="Tree release TreePredictor",
+        when=_none_missing,
+    ),
+    Rule(
+        "feature feature_idx left right left_child right_child is_leaf depth "
+        "is_categorical bitset_idx *_bitsets",
+        "not assessed",
+        "shape of the trees",
+        "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
+        "alone are not part of this audit.",
+        owner="Tree release TreePredictor",
+    ),
+    Rule(
+        "node_count max_depth args max_n_classes n_* format version",
+        "harmless",
+        "sizes",
+        "Says how large the trees are.",
+        owner="Tree TreePredictor",
+    ),
+    # -- how rows were drawn
+    Rule(
+        _SEED_NAMES,
+        "leaks",
+        "seeds",
+        _SEEDS,
+        when=_drawn,
+        change="seeds",
+    ),
+    Rule(
+        _SEED_NAMES,
+        "harmless",
+        "seeds",
+        "Every tree saw every row: the seed names none of them.",
+        when=_not_drawn,
+    ),
+    Rule(
+        _SEED_NAMES,
+        "not assessed",
+        "seeds",
+        "If this model draws rows at random, the seed can tell which.",
+        change="seeds",
+    ),
+    Rule(
+        "estimators_samples_ _estimators_samples",
+        "leaks",
+        "row numbers that each tree drew",
+        "Names the rows behind every count.",
+        when=_filled,
+        change="seeds",
+    ),
+    Rule(
+        "_n_samples _n_samples_bootstrap _max_samples n_rows n_draws",
+        "leaks",
+        "numbers of rows and draws",
+        "With the seeds they repeat the draw of every tree.",
+        when=_drawn,
+        change="seeds",
+    ),
+    Rule(
+        "_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
+        "n_samples_seen_ n_samples_ n_features_in_ n_outputs_ n_classes_ max_features_ n_iter_ "
+        "_max_features _max_depth n_estimators_ n_trees_per_iteration_ n_features_ n_splits_ "
+        "_n_features *n_features_outs _n_classes n_features_to_select_",
+        "harmless",
+        "sizes",
+        "Numbers of rows, columns, classes and trees.",
+    ),
+    Rule(
+        "_sample_weight sample_weight row_weights",
+        "leaks",
+        "weights of the training rows",
+        _PER_ROW + " Weights can tell rows apart and say how they were drawn.",
+        when=_filled,
+        change="per_row",
+    ),
+    Rule(
+        "oob_decision_function_ oob_prediction_",
+        "leaks",
+        "out-of-bag predictions",
+        _PER_ROW + " Also says which trees did not see the row.",
+        when=_filled,
+        change="per_row",
+    ),
+    Rule(
+        "oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
+        "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
+        "harmless",
+        "scores",
+        "Averages over many rows.",
+    ),
+    # -- the training table, stored
+    Rule(
+        "_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
+        "_X_train X_train _training_data",
+        "leaks",
+        "training table",
+        _TABLE,
+        when=_filled,
+        change="rows",
+        rows=True,
+    ),
+    Rule(
+        "*",
+        "leaks",
+        "training table",
+        _TABLE,
+        owner="KDTree BallTree KDTree64 BallTree64 KDTree32 BallTree32",
+        when=_filled,
+        change="rows",
+        rows=True,
+    ),
+    Rule(
+        "support_vectors_ core_sample_indices_",
+        "leaks",
+        "training rows chosen by the model",
+        _TABLE,
+        when=_filled,
+        change="rows",
+        rows=True,
+    ),
+    Rule(
+        "components_",
+        "leaks",
+        "training rows chosen by the model",
+        _TABLE,
+        owner="DBSCAN Nystroem",
+        change="rows",
+        rows=True,
+    ),
+    Rule(
+        "dual_coef_ _dual_coef_ alpha_ L_ labels_ transduction_ label_distributions_ embedding_ "
+        "support_ row_labels_ inlier_mask_ dist_ affinity_matrix_",
+        "leaks",
+        "one entry for each training row",
+        _PER_ROW,
+        when=_filled,
+        change="per_row",
+    ),
+    # -- values of single rows
+    Rule(
+        "categories_ vocabulary_ _infrequent_indices infrequent_categories_ feature_log_prob_ "
+        "_default_to_infrequent_mappings stop_words_",
+        "leaks",
+        "values that occur in the training rows",
+        "A value that a single person has is in the list, too.",
+        when=_filled,
+        change="values",
+    ),
+    Rule(
+        "encodings_ X_thresholds_ y_thresholds_ f_",
+        "leaks",
+        "means of small groups",
+        "For a value that few rows have, the mean gives their label away.",
+        change="values",
+    ),
+    Rule(
+        "data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
+        "bin_thresholds_ _min_value _max_value",
+        "leaks",
+        "smallest, largest or ranked values",
+        "These are values of single rows.",
+        when=_filled,
+        change="values",
+    ),
+    Rule(
+        "scale_",
+        "leaks",
+        "smallest, largest or ranked values",
+        "Computed from values of single rows.",
+        owner="MinMaxScaler MaxAbsScaler",
+        change="values",
+    ),
+    Rule(
+        "mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
+        "harmless",
+        "means and spreads of columns",
+        "Taken over all rows. (With very few rows even these say much.)",
+    ),
+    # -- names and labels
+    Rule(
+        "feature_names_in_ columns classes classes_ class_name one_hot drop_idx_ features_ "
+        "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
+        "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
+        "harmless",
+        "names of columns and classes",
+        "Which columns and labels there are, not which row has them.",
+    ),
+    Rule(
+        "_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
+        "not_covered format version counts_are float_type kind rule why _fit_dtype "
+        "_validate_params *_time_ _repr_* dtype",
+        "harmless",
+        "technical notes",
+        "Versions and settings of the library.",
+    ),
+    Rule(
+        "_columns _remainder transformers_ transformers remainder",
+        "harmless",
+        "names of columns and classes",
+        "Which columns and labels there are, not which row has them.",
+        when=_plain,
+    ),
+    # -- known, but not assessed
+    Rule(
+        "coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
+        "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
+        "explained_variance_* singular_values_ best_threshold_",
+        "not assessed",
+        "fitted parameters",
+        "Computed from all rows together; treeleak does not attack them.",
+    ),
+    _SUSPICIOUS,
+)

@@ -1,0 +1,182 @@
+"""The audit: inventory, counts, reconstruction, in this order, and what follows from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from treeleak.audit.counts import Counts, count_leaves
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.measurement import Measurement, measure, singled_out
+from treeleak.audit.result import Audit, Provenance
+from treeleak.audit.rules import Context
+from treeleak.audit.training import TrainingRows, match_training
+from treeleak.audit.verdict import advise, find, overall
+from treeleak.clock import Progress
+from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.evidence import evidence_for
+from treeleak.reconstruct import reconstruct
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
+from treeleak.schema import Schema
+
+__all__ = ["audit"]
+
+
+def audit(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    schema: Schema | None = None,
+    time_limit: float = 60,
+    seed: int = 0,
+    bootstrap: str = "auto",
+    trust_pickle: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Audit:
+    """Find out what a model gives away of its training rows.
+
+    Parameters
+    ----------
+    model : fitted estimator, path, StoredObject or Release
+    X : DataFrame or array, optional
+        The training rows, in the columns that enter the trees. They are used only to measure the
+        reconstruction, after it is made, and only if the model counted these very rows.
+    y : sequence, optional
+        Their labels.
+    schema : Schema, optional
+        What a row can be; what the model itself says, unless given.
+    time_limit : float
+        Seconds for the reconstruction.
+    seed : int
+    bootstrap : {"auto", "none", "known", "hidden"}
+        What to assume of the draws.
+    trust_pickle : bool
+        Also open pickle and joblib files, should ``model`` be a path.
+    progress : callable, optional
+        Receives :class:`~treeleak.clock.Progress`.
+
+    Returns
+    -------
+    Audit
+        Whatever cannot be assessed is listed there with the reason.
+
+    Raises
+    ------
+    BadInput
+        If the model, the file or the schema cannot be used.
+    """
+    started = time.perf_counter()
+    if X is None and y is not None:
+        raise BadInput("labels without rows: give X with y")
+    file, sha256, content = _opened(model, trust_pickle)
+    open_parts: list[tuple[str, str]] = []
+    notes: list[str] = []
+    release = _release(content, file, open_parts)
+    inventory = take_inventory(content, _context(content, release))
+    counts: Counts | None = None
+    rebuilt: Reconstruction | None = None
+    truth: TrainingRows | None = None
+    measured: Measurement | None = None
+    mismatch: str | None = None
+    alone = 0
+    if release is not None:
+        notes += release.notes
+        try:
+            counts = count_leaves(release)
+        except NotCovered as error:
+            open_parts.append(("counts", str(error)))
+        try:
+            evidence_for(release, bootstrap)
+            if X is not None:
+                try:
+                    truth = match_training(release, X, y)
+                    notes += truth.notes
+                except Mismatch as error:
+                    mismatch = str(error)
+                    open_parts.append(("measurement", mismatch))
+            rebuilt = reconstruct(release, schema, bootstrap, time_limit, seed, progress=progress)
+            notes += [n for n in rebuilt.notes if n not in notes]
+            alone = singled_out(rebuilt, release)
+        except NotCovered as error:
+            open_parts.append(("reconstruction", str(error)))
+    if rebuilt is not None and truth is not None:
+        if progress is not None:
+            progress(Progress("comparing with the training rows and with random guesses", 0.0))
+        try:
+            measured = measure(rebuilt, truth, seed)
+        except BadInput as error:
+            open_parts.append(("measurement", str(error)))
+        notes += _impossible(truth, rebuilt.schema)
+    if X is not None and measured is None and "measurement" not in dict(open_parts):
+        open_parts.append(("measurement", "no rows were rebuilt"))
+    findings = find(inventory, counts, rebuilt, measured, alone)
+    verdict = overall(findings)
+    return Audit(
+        verdict=verdict,
+        inventory=inventory,
+        counts=counts,
+        reconstruction=rebuilt,
+        measurement=measured,
+        findings=findings,
+        advice=advise(inventory, counts, verdict),
+        not_assessed=tuple(open_parts),
+        mismatch=mismatch,
+        notes=tuple(notes),
+        provenance=Provenance(
+            file=file,
+            sha256=sha256,
+            origin=_origin(content, release),
+            seed=int(seed),
+            seconds=time.perf_counter() - started,
+        ),
+    )
+
+
+def _impossible(truth: TrainingRows, schema: Schema) -> list[str]:
+    n = int((~schema.valid(truth.X.to_numpy(), list(truth.X.columns))).sum())
+    return [f"{n} of the training rows are not possible under the schema."] if n else []
+
+
+def _opened(
+    model: Any, trust_pickle: bool
+) -> tuple[str | None, str | None, StoredObject | Release]:
+    if isinstance(model, (str, os.PathLike)):
+        content = read_model(model, trust_pickle)
+        with Path(model).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return os.fspath(model), digest, content
+    if isinstance(model, (StoredObject, Release)):
+        return None, None, model
+    return None, None, snapshot(model)
+
+
+def _release(
+    content: StoredObject | Release, file: str | None, open_parts: list[tuple[str, str]]
+) -> Release | None:
+    try:
+        return to_release(content)
+    except NotCovered as error:
+        open_parts += [("counts", str(error)), ("reconstruction", str(error))]
+        return None
+    except BadModel as error:
+        raise (BadModel(f"{file}: {error}") if file else error) from error
+
+
+def _context(content: StoredObject | Release, release: Release | None) -> Context:
+    if release is None:
+        n = content.get("_n_samples") if isinstance(content, StoredObject) else None
+        return Context(n if isinstance(n, int) else None, drawn=None, missing=None)
+    drawn = release.sampling.kind != "all"
+    return Context(release.n_rows, drawn, missing=bool(release.maybe_missing))
+
+
+def _origin(content: StoredObject | Release, release: Release | None) -> str:
+    if release is not None:
+        return release.origin
+    return content.type if isinstance(content, StoredObject) else content.origin

@@ -1,0 +1,157 @@
+"""The rows that the auditor says the model was trained on, held against what the model counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import Mismatch
+from treeleak.release.tree import Release
+from treeleak.verify import check_rows
+
+__all__ = ["TrainingRows", "match_training"]
+
+HINT = (
+    "Were some rows left out or added, columns encoded in another way, or, without names, put in "
+    "another order?"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Training rows in the model's columns, whose counts are the model's.
+
+    Attributes
+    ----------
+    X : DataFrame
+    checked : str
+        What was compared.
+    notes : tuple of str
+    """
+
+    X: pd.DataFrame
+    checked: str
+    notes: tuple[str, ...] = ()
+
+
+def match_training(release: Release, X: Any, y: Any = None) -> TrainingRows:
+    """Put training rows in the model's columns, and check that the model counted them.
+
+    Parameters
+    ----------
+    release : Release
+        In which every tree saw every row once.
+    X : DataFrame or array
+        Columns are found by name where they have names.
+    y : sequence, optional
+        Labels; without them, only the sums over all classes can be compared.
+
+    Raises
+    ------
+    Mismatch
+        Naming the column, the label, or the tree and leaf whose count differs.
+    """
+    table, notes = _columns(release, X)
+    if release.n_rows is not None and len(table) != release.n_rows:
+        raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
+    values = np.column_stack([_numbers(table[c], c) for c in release.feature_names])
+    label = None if y is None or not release.classes else _labels(release, y, len(table))
+    check = check_rows(release, values, label)
+    if check.first is not None:
+        raise Mismatch(
+            f"{check.first}. {check.misses} counts differ in all. {_suspects(release, values)}"
+        )
+    by_class = label is not None and release.counts_are == "rows"
+    checked = "rows of each class in every leaf" if by_class else "rows in every leaf"
+    return TrainingRows(pd.DataFrame(values, columns=list(table.columns)), checked, notes)
+
+
+def _columns(release: Release, X: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    names = list(release.feature_names)
+    if not isinstance(X, pd.DataFrame):
+        values = np.asarray(X)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            raise Mismatch(f"a table of shape {values.shape} for a model of {len(names)} columns")
+        return pd.DataFrame(values, columns=names), ()
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    if twice := table.columns[table.columns.duplicated()].tolist():
+        raise Mismatch(f"column {twice[0]!r} stands twice in the training rows")
+    absent = [c for c in names if c not in table]
+    numbered = names == [f"x{i}" for i in range(len(names))]
+    if len(absent) == len(names) == table.shape[1] and numbered:
+        note = "The model has no column names: the training rows' columns were taken in order."
+        return table.set_axis(names, axis=1), (note,)
+    if absent:
+        raise Mismatch(
+            f"the training rows lack {len(absent)} columns of the model: "
+            f"{', '.join(map(repr, absent[:5]))}. Columns must be those that enter the trees: "
+            "after encoding, under the same names"
+        )
+    notes = []
+    if extra := [c for c in table if c not in set(names)]:
+        notes.append(f"Columns of the training rows that the model lacks were ignored: {extra[:5]}")
+    if [c for c in table if c in set(names)] != names:
+        notes.append("The training rows had their columns in another order: aligned by name.")
+    return table[names], tuple(notes)
+
+
+def _numbers(series: pd.Series[Any], name: str) -> NDArray[np.float64]:
+    if not pd.api.types.is_numeric_dtype(series):
+        try:
+            series = pd.to_numeric(series)
+        except (TypeError, ValueError):
+            raise Mismatch(
+                f"column {name!r} of the training rows holds something other than numbers: the "
+                "model saw it in another encoding"
+            ) from None
+    values: NDArray[np.float64] = series.to_numpy(dtype=float, na_value=np.nan)
+    return values
+
+
+def _labels(release: Release, y: Any, n_rows: int) -> NDArray[np.int64]:
+    values = list(pd.Series(np.ravel(np.asarray(y, dtype=object))))
+    if len(values) != n_rows:
+        raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
+    number = {_canonical(c): i for i, c in enumerate(release.classes)}
+    found = [number.get(_canonical(v), -1) for v in values]
+    if -1 in found:
+        raise Mismatch(
+            f"row {found.index(-1)} of the training rows has a label that the model does not know; "
+            f"its classes are {', '.join(map(repr, release.classes[:10]))}"
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _canonical(label: Any) -> str:
+    """1, 1.0, True and "1" are one label: files change the type on the way."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, bool):
+        return str(int(plain))
+    try:
+        return f"{float(plain):.17g}"
+    except (TypeError, ValueError):
+        return {"true": "1", "false": "0"}.get(str(plain).lower(), str(plain))
+
+
+def _suspects(release: Release, values: NDArray[np.float64]) -> str:
+    """Name the columns in which no threshold parts the rows, as one of them must have."""
+    columns = zip(release.feature_names, release.thresholds, values.T, strict=True)
+    same = [name for name, cuts, x in columns if len(cuts) and not _parted(x, cuts)]
+    if not same:
+        return HINT
+    more = f" and {len(same) - 1} others" if len(same) > 1 else ""
+    return (
+        f"No threshold of the model parts these rows in column {same[0]!r}{more}: was it encoded "
+        "in another way?"
+    )
+
+
+def _parted(x: NDArray[np.float64], cuts: NDArray[np.float64]) -> bool:
+    known = x[~np.isnan(x)]
+    if len(known) < len(x):
+        return True
+    return bool(known.min() <= cuts[-1] and known.max() > cuts[0])

@@ -1,0 +1,178 @@
+"""What an audit concludes from what was found, and what it advises: rules, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from treeleak.audit.counts import Counts
+from treeleak.audit.inventory import Entry
+from treeleak.audit.measurement import Measurement
+from treeleak.reconstruction import Reconstruction
+
+__all__ = ["Finding", "Verdict", "advise", "find", "overall"]
+
+Verdict = Literal[
+    "leak shown", "no leak shown by these attacks (this is no proof of safety)", "not assessed"
+]
+LEAK: Verdict = "leak shown"
+NO_LEAK: Verdict = "no leak shown by these attacks (this is no proof of safety)"
+OPEN: Verdict = "not assessed"
+
+CLEARLY = 3.0
+"""Standard deviations below the random guess from which on an error counts as clearly below."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that the audit found.
+
+    Attributes
+    ----------
+    part : {"inventory", "counts", "reconstruction"}
+    verdict : str or None
+        None for a remark that the verdict does not rest on.
+    text : str
+        In plain words, for somebody who has not read the rest.
+    """
+
+    part: Literal["inventory", "counts", "reconstruction"]
+    verdict: Verdict | None
+    text: str
+
+
+def find(
+    inventory: Sequence[Entry],
+    counts: Counts | None,
+    reconstruction: Reconstruction | None,
+    measurement: Measurement | None,
+    singled_out: int,
+) -> tuple[Finding, ...]:
+    """Judge each part.
+
+    - *Inventory*: leak shown if training rows stand in the model as they are. All else that it
+      lists is material for attacks, not a leak by itself: a remark.
+    - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
+      follow from it is what the reconstruction finds out.
+    - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
+      three standard deviations below that of a random guess; or if, with or without training
+      rows, it is unique (under the schema), or proves a row that shares its place with no other
+      row. Otherwise no leak shown if it meets every count; not assessed if it does not (time ran
+      out, or the counts contradict each other).
+    """
+    found = [*_of_inventory(inventory), *_of_counts(counts)]
+    if reconstruction is not None:
+        found += _of_rows(reconstruction, measurement, singled_out)
+    return tuple(found)
+
+
+def overall(findings: Iterable[Finding]) -> Verdict:
+    """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended."""
+    verdicts = {f.verdict for f in findings}
+    return LEAK if LEAK in verdicts else NO_LEAK if NO_LEAK in verdicts else OPEN
+
+
+def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
+    found = []
+    if stored := ", ".join(dict.fromkeys(e.where for e in inventory if e.rows)):
+        text = f"The model stores training rows as they are, in {stored}."
+        found.append(Finding("inventory", LEAK, text))
+    if leaks := [e for e in inventory if e.mark == "leaks"]:
+        kinds = ", ".join(dict.fromkeys(e.what for e in leaks))
+        found.append(
+            Finding("inventory", None, f"The model holds what attacks are made of: {kinds}.")
+        )
+    return found
+
+
+def _of_counts(counts: Counts | None) -> list[Finding]:
+    if counts is None:
+        return []
+    total, unit = counts.total, counts.unit
+    found = []
+    if total["small"]:
+        found.append(
+            f"{total['small']:,} of {total['leaves']:,} leaves hold fewer than {counts.threshold} "
+            f"{unit}, {total['single']:,} of them a single one."
+        )
+    if total["one_class"]:
+        found.append(
+            f"{total['one_class']:,} leaves hold one class only: whoever is known to lie there "
+            "is known to be of that class."
+        )
+    return [Finding("counts", None, text) for text in found]
+
+
+def _of_rows(
+    reconstruction: Reconstruction, measurement: Measurement | None, singled_out: int
+) -> list[Finding]:
+    n, status = reconstruction.n_rows, reconstruction.status
+    if status == "infeasible":
+        text = f"No rows fit the counts and the schema: {reconstruction.contradiction}."
+        return [Finding("reconstruction", OPEN, text)]
+    found: list[Finding] = []
+    if status == "unique":
+        text = f"All {n:,} training rows were rebuilt: no other rows fit the counts and the schema."
+        found.append(Finding("reconstruction", LEAK, text))
+    elif singled_out:
+        text = (
+            f"{singled_out:,} of {n:,} rows are proved under the schema and shared by no other "
+            f"row, in all that the trees can tell apart"
+        )
+        if reconstruction.free_columns:
+            text += f" ({len(reconstruction.free_columns)} columns are not tested by any tree)"
+        found.append(Finding("reconstruction", LEAK, text + "."))
+    if measurement is not None:
+        m = measurement
+        below = m.error < m.guess_mean - CLEARLY * m.guess_sd
+        text = (
+            f"{m.error:.1%} of the rebuilt values are wrong, {m.guess_mean:.1%} in a random guess; "
+            f"{m.exact_rows:.0%} of the training rows were rebuilt exactly."
+        )
+        if below:
+            found.append(Finding("reconstruction", LEAK, text))
+        else:
+            tried = NO_LEAK if status != "unknown" else OPEN
+            found.append(Finding("reconstruction", tried, text + " That is not clearly better."))
+    if not found:
+        if status == "unknown":
+            text = f"Time ran out: the best rows so far miss counts by {reconstruction.misfit:g}."
+            found.append(Finding("reconstruction", OPEN, text))
+        else:
+            text = (
+                f"{n:,} rows that fit every count were found; so do others. No row is proved to "
+                "stand alone."
+            )
+            found.append(Finding("reconstruction", NO_LEAK, text))
+    return found
+
+
+_CHANGES: Mapping[str, str] = {
+    "rows": "Do not release the part that stores the training table; use one that keeps "
+    "summaries only.",
+    "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "
+    "before release.",
+    "seeds": "Delete the seeds and the numbers of rows and draws from the released file. "
+    "scikit-learn stores one seed per tree even if you gave none.",
+    "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
+    "leaf. Counts in nodes, impurities and exact class shares are not needed.",
+    "leaves": "Grow larger leaves and fewer trees (min_samples_leaf=10 or more, max_depth, "
+    "n_estimators).",
+    "values": "Round, bin or merge rare values before training, so that thresholds, categories "
+    "and extremes belong to many rows.",
+    "noise": "Train with differential privacy: of all changes named here, it alone also bounds "
+    "what attacks not yet known can find.",
+}
+
+
+def advise(inventory: Sequence[Entry], counts: Counts | None, verdict: Verdict) -> tuple[str, ...]:
+    """Choose what to change, by what was found; the most pressing first."""
+    wanted = {e.change for e in inventory if e.mark == "leaks"}
+    chosen = {str(key) for key in wanted if key}
+    if counts is not None and counts.total["small"]:
+        chosen.add("leaves")
+    if verdict == LEAK:
+        chosen.add("noise")
+    again = "Then audit the changed file again: each change alone may not be enough."
+    return (*(text for key, text in _CHANGES.items() if key in chosen), again)

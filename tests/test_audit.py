@@ -1,0 +1,503 @@
+"""The audit: inventory, counts, training rows, verdict, JSON."""
+
+import json
+from dataclasses import replace
+from importlib import import_module, resources
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from referencing import Registry, Resource
+from sklearn.cluster import KMeans
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.impute import KNNImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KernelDensity, KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from treeleak.audit import Entry, Measurement
+from treeleak.audit.counts import count_leaves
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.measurement import singled_out
+from treeleak.audit.rules import Context
+from treeleak.audit.training import match_training
+from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, find, overall
+from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch
+from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release
+from treeleak.release.stored import Opaque
+
+
+@pytest.fixture(scope="module")
+def data():
+    compas = treeleak.datasets.load_compas()
+    X = compas.X.sample(60, random_state=3)
+    return X, compas.y[X.index], compas.schema
+
+
+@pytest.fixture(scope="module")
+def forest(data):
+    X, y, _ = data
+    return RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def audited(forest, data):
+    X, y, schema = data
+    return treeleak.audit(forest, X, y, schema=schema)
+
+
+def numbers(rows=30, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns))
+    return X, (X[:, 0] + rng.normal(size=rows) > 0).astype(int)
+
+
+def marks(model, **context):
+    """Marks by attribute name."""
+    found = {}
+    for entry in take_inventory(snapshot(model), Context(**context)):
+        for name in entry.names:
+            found.setdefault(name, set()).add(entry.mark)
+    return found
+
+
+def valid(document):
+    formats = {
+        name: json.loads(
+            resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
+        )
+        for name in ("audit", "reconstruction")
+    }
+    for schema in formats.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    registry = Registry().with_resources(
+        (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
+    )
+    jsonschema.Draft202012Validator(formats["audit"], registry=registry).validate(document)
+    return document
+
+
+# ----------------------------------------------------------------------------------- inventory
+
+
+def test_inventory_names_what_a_forest_counts(forest):
+    found = marks(forest, n_rows=60)
+    for name in ("n_node_samples", "weighted_n_node_samples", "values", "impurity"):
+        assert found[name] == {"leaks"}, name
+    assert found["threshold"] == found["random_state"] == found["_n_samples"] == {"harmless"}
+    assert found["feature"] == {"not assessed"}
+
+
+def test_inventory_counts_what_it_groups(forest):
+    entries = take_inventory(snapshot(forest), Context(60))
+    counts = next(e for e in entries if "n_node_samples" in e.names)
+    assert counts.found == 40
+    assert counts.where == "RandomForestClassifier.estimators_[*].tree_.nodes"
+
+
+def test_seeds_leak_only_where_rows_were_drawn():
+    X, y = numbers()
+    forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
+    drawn = marks(forest, n_rows=30, drawn=True)
+    for name in ("random_state", "_n_samples", "_n_samples_bootstrap", "oob_decision_function_"):
+        assert drawn[name] == {"leaks"}, name
+    assert drawn["oob_score_"] == {"harmless"}
+    assert drawn["threshold"] == {"leaks"}
+    assert marks(forest, drawn=None)["random_state"] == {"not assessed"}
+
+
+def test_a_generator_is_a_seed():
+    X, y = numbers()
+    model = DecisionTreeClassifier(random_state=np.random.RandomState(5)).fit(X, y)
+    assert marks(model, drawn=True)["random_state"] == {"leaks"}
+
+
+def test_weights_of_rows_leak():
+    stored = StoredObject(
+        "sklearn.ensemble.RandomForestClassifier", {"_sample_weight": np.ones(30)}
+    )
+    (entry,) = take_inventory(stored, Context(30))
+    assert entry.mark == "leaks"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: make_pipeline(KNNImputer(), DecisionTreeClassifier()),
+        lambda: KNeighborsClassifier(algorithm="kd_tree"),
+        lambda: KNeighborsClassifier(algorithm="ball_tree"),
+        lambda: KernelDensity(),
+        lambda: GaussianProcessClassifier(),
+        lambda: SVC(),
+    ],
+)
+def test_stored_training_tables_are_found(make):
+    X, y = numbers()
+    result = treeleak.audit(make().fit(X, y), time_limit=5)
+    assert any(e.rows for e in result.inventory)
+    assert result.verdict == LEAK
+    assert "stores training rows" in result.headline
+    assert any("stores the training table" in text for text in result.advice)
+
+
+def test_a_stored_table_is_named_with_its_place():
+    X, y = numbers()
+    model = make_pipeline(KNNImputer(), DecisionTreeClassifier()).fit(X, y)
+    entry = next(e for e in take_inventory(snapshot(model), Context()) if e.rows)
+    assert entry.where == "Pipeline.steps[*].KNNImputer"
+    assert "_fit_X" in entry.names
+
+
+def test_preprocessing_is_judged():
+    X, y = numbers()
+    table = pd.DataFrame({"ward": ["a", "b", "c"] * 10})
+    assert marks(OneHotEncoder().fit(table))["categories_"] == {"leaks"}
+    extremes = marks(MinMaxScaler().fit(X))
+    assert extremes["data_min_"] == extremes["scale_"] == {"leaks"}
+    assert marks(StandardScaler().fit(X))["scale_"] == {"harmless"}
+    search = GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 2]}, cv=2).fit(X, y)
+    assert marks(search)["cv_results_"] == {"harmless"}
+
+
+def test_what_no_rule_knows_is_not_assessed():
+    X, _ = numbers()
+    stored = StoredObject(
+        "elsewhere.Model",
+        {"mystery": 3.5, "per_row": np.arange(30), "hidden": Opaque("elsewhere.Thing", "unread")},
+    )
+    entries = take_inventory(stored, Context(30))
+    assert {n for e in entries for n in e.names} == {"mystery", "per_row", "hidden"}
+    assert {e.mark for e in entries} == {"not assessed"}
+    suspicious = next(e for e in entries if "per_row" in e.names)
+    assert "as many entries" in suspicious.what
+    assert "cluster_centers_" in marks(KMeans(2, n_init=1).fit(X))
+
+
+def test_code_and_flags_are_no_entries():
+    stored = StoredObject(
+        "sklearn.base.X",
+        {"a": None, "b": True, "c": Opaque("numpy.mean", "code, not data"), "d_": np.bool_(1)},
+    )
+    assert take_inventory(stored, Context()) == ()
+
+
+def test_inventory_ends_on_a_hostile_web_of_references(monkeypatch):
+    # The function treeleak.audit hides the package from a lookup by dots.
+    monkeypatch.setattr(import_module("treeleak.audit.inventory"), "MOST_CONTAINERS", 1000)
+    value = StoredObject("evil.Leaf", {"x": 1.0})
+    for level in range(40):
+        value = StoredObject("evil.Node", {f"a{level}": value, f"b{level}": value})
+    with pytest.raises(BadModel, match="nested"):
+        take_inventory(value, Context())
+
+
+def test_inventory_of_a_release_file(forest):
+    entries = take_inventory(to_release(forest), Context(60))
+    found = {n: e.mark for e in entries for n in e.names}
+    assert found["counts"] == found["totals"] == found["distinct"] == "leaks"
+    assert found["columns"] == found["threshold"] == "harmless"
+    assert all(e.where.startswith("release") for e in entries)
+
+
+# -------------------------------------------------------------------------------------- counts
+
+
+def tree(counts, distinct=None):
+    """A tree of four leaves in which only leaves count anything but the root."""
+    leaf = np.array(counts, dtype=float)
+    inner = np.array([leaf.sum(axis=0), leaf[:2].sum(axis=0), leaf[2:].sum(axis=0)])
+    counts = np.concatenate([inner, leaf])
+    return Tree(
+        feature=np.array([0, 1, 1, -1, -1, -1, -1]),
+        threshold=np.array([0.5, 0.5, 0.5, np.nan, np.nan, np.nan, np.nan]),
+        left=np.array([1, 3, 5, -1, -1, -1, -1]),
+        right=np.array([2, 4, 6, -1, -1, -1, -1]),
+        missing_left=np.zeros(7, dtype=bool),
+        counts=counts,
+        totals=counts.sum(axis=1),
+        distinct=distinct,
+    )
+
+
+def release(*trees, **kwargs):
+    said = {
+        "feature_names": ("a", "b"),
+        "classes": ("no", "yes"),
+        "sampling": AllRows(),
+        "counts_are": "rows",
+        "n_rows": None,
+    }
+    return Release(trees=trees, **(said | kwargs))
+
+
+def test_counts_by_hand():
+    counts = count_leaves(release(tree([[9, 0], [5, 5], [1, 0], [3, 8]])), threshold=10)
+    assert counts.total == {
+        "leaves": 4,
+        "small": 2,
+        "single": 1,
+        "smallest": 1,
+        "excludes_class": 2,
+        "one_class": 2,
+    }
+
+
+def test_a_leaf_without_rows_says_nothing():
+    counts = count_leaves(release(tree([[20, 0], [20, 5], [0, 0], [20, 8]])))
+    assert counts.total["small"] == counts.total["single"] == 0
+    assert counts.total["smallest"] == 20
+    assert counts.total["one_class"] == 1
+
+
+def test_three_classes_tell_lacking_one_from_holding_one():
+    counts = count_leaves(
+        release(tree([[1, 1, 0], [2, 2, 2], [0, 3, 0], [1, 1, 1]]), classes=("a", "b", "c"))
+    )
+    assert (counts.total["excludes_class"], counts.total["one_class"]) == (2, 1)
+
+
+def test_different_rows_count_before_draws():
+    distinct = np.array([9, 4, 5, 1, 3, 4, 1])
+    drawn = tree([[12, 0], [15, 5], [11, 0], [13, 8]], distinct)
+    counts = count_leaves(release(drawn, counts_are="draws"))
+    assert counts.unit == "rows"
+    assert counts.total["small"] == 4
+    assert counts.total["single"] == 2
+    assert count_leaves(release(replace(drawn, distinct=None), counts_are="draws")).unit == "draws"
+
+
+def test_counts_are_none_where_the_model_gives_none():
+    silent = replace(tree([[1, 1]] * 4), counts=None, totals=None)
+    result = treeleak.audit(release(silent, counts_are="none"))
+    assert result.counts is None
+    assert dict(result.not_assessed)["counts"].startswith("the model does not say")
+    assert result.verdict == OPEN
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RandomForestRegressor(3, random_state=0),
+        lambda: GradientBoostingClassifier(n_estimators=3, random_state=0),
+        lambda: HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
+        lambda: IsolationForest(n_estimators=3, random_state=0),
+        lambda: RandomForestClassifier(3, random_state=0),
+    ],
+)
+def test_models_that_cannot_be_rebuilt_get_inventory_and_counts(make):
+    X, y = numbers(40)
+    result = treeleak.audit(make().fit(X, y), X, y)
+    assert any(e.mark == "leaks" for e in result.inventory)
+    assert result.counts is not None
+    assert result.counts.total["small"] > 0
+    reasons = dict(result.not_assessed)
+    if result.reconstruction is None:
+        assert result.verdict == OPEN
+        assert reasons["reconstruction"] in result.headline
+        assert "measurement" in reasons
+    valid(json.loads(result.to_json()))
+
+
+# ------------------------------------------------------------------------------- training rows
+
+
+def test_the_right_rows_are_measured(audited):
+    assert audited.verdict == LEAK
+    assert audited.mismatch is None
+    assert audited.measurement.error < 0.02
+    assert audited.measurement.guess_mean > 0.1
+    assert audited.measurement.compared == "rows of each class in every leaf"
+    assert any("min_samples_leaf" in text for text in audited.advice)
+
+
+def test_shuffled_columns_are_aligned_by_name(forest, data):
+    X, y, _ = data
+    truth = match_training(to_release(forest), X[X.columns[::-1]].assign(extra=1), y)
+    assert list(truth.X.columns) == list(X.columns)
+    assert any("another order" in n for n in truth.notes)
+    assert any("'extra'" in n for n in truth.notes)
+
+
+def test_shuffled_columns_without_names_are_found_out(forest, data):
+    X, y, _ = data
+    with pytest.raises(Mismatch, match=r"tree \d+, leaf \d+.*order"):
+        match_training(to_release(forest), X.to_numpy()[:, ::-1], y)
+
+
+def test_numbered_columns_are_taken_in_order():
+    X, y = numbers()
+    tree = to_release(DecisionTreeClassifier(random_state=0).fit(X, y))
+    truth = match_training(tree, pd.DataFrame(X, columns=["p", "q", "r"]), y)
+    assert list(truth.X.columns) == ["x0", "x1", "x2"]
+    assert truth.notes
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda X, y: (X.drop(columns=X.columns[2]), y), "lack 1 columns of the model"),
+        (lambda X, y: (X.iloc[:-1], y.iloc[:-1]), "trained on 60 rows, these are 59"),
+        (lambda X, y: (X, y.iloc[:-1]), "59 labels for 60"),
+        (lambda X, y: (X, y + 5), "label that the model does not know"),
+        (lambda X, y: (X, 1 - y), r"tree 0, leaf \d+: the model counts"),
+        (lambda X, y: (X + 1, y), "encoded in another way"),
+        (lambda X, y: (X.map(lambda v: "yes" if v else "no"), y), "other than numbers"),
+        (lambda X, y: (X.iloc[[0] * 60], y), "tree 0"),
+        (lambda X, y: (pd.concat([X, X.iloc[:, :1]], axis=1), y), "stands twice"),
+        (lambda X, y: (X.to_numpy()[:, 1:], y), "shape"),
+    ],
+)
+def test_wrong_rows_are_named_and_not_measured(forest, data, spoil, said):
+    X, y, schema = data
+    X, y = spoil(X, y)
+    with pytest.raises(Mismatch, match=said):
+        match_training(to_release(forest), X, y)
+    result = treeleak.audit(forest, X, y, schema=schema)
+    assert result.measurement is None
+    assert result.mismatch == dict(result.not_assessed)["measurement"]
+    assert result.reconstruction is not None
+
+
+def test_labels_may_change_type_on_the_way(forest, data):
+    X, y, _ = data
+    for labels in (y.astype(float), y.astype(str), y.astype(bool), y.tolist()):
+        assert match_training(to_release(forest), X, labels).checked.startswith("rows of each")
+
+
+def test_without_labels_sums_are_compared(forest, data):
+    X, _, _ = data
+    assert match_training(to_release(forest), X).checked == "rows in every leaf"
+
+
+def test_rows_that_the_schema_excludes_are_noted():
+    X = pd.DataFrame({"a": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
+    model = DecisionTreeClassifier().fit(X, [0, 1, 1, 0])
+    schema = treeleak.Schema.from_columns(["a", "b"], one_hot=[["a", "b"]])
+    result = treeleak.audit(model, X, [0, 1, 1, 0], schema=schema)
+    assert "2 of the training rows are not possible under the schema." in result.notes
+
+
+def test_labels_without_rows_are_refused(forest):
+    with pytest.raises(BadInput, match="labels without rows"):
+        treeleak.audit(forest, y=[1, 2])
+
+
+def test_a_schema_for_another_model_is_refused(forest):
+    with pytest.raises(BadSchema, match="nonsense"):
+        treeleak.audit(forest, schema=treeleak.Schema([treeleak.Binary("nonsense")]))
+
+
+# ------------------------------------------------------------------------------------- verdict
+
+
+MEASURED = Measurement(0.1, 0.5, 0.2, 0.01, "rows")
+TABLE = Entry("Pipeline", ("_fit_X",), "leaks", "training table", "", 1, "rows", rows=True)
+
+
+@pytest.fixture(scope="module")
+def rebuilt(audited):
+    return audited.reconstruction
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "alone", "expected"),
+    [
+        ("unique", None, 0, LEAK),
+        ("feasible", None, 0, NO_LEAK),
+        ("feasible", None, 1, LEAK),
+        ("feasible", 0.1, 0, LEAK),
+        ("feasible", 0.171, 0, NO_LEAK),
+        ("feasible", 0.169, 0, LEAK),
+        ("unknown", None, 0, OPEN),
+        ("unknown", 0.1, 0, LEAK),
+        ("unknown", 0.2, 0, OPEN),
+        ("infeasible", None, 0, OPEN),
+    ],
+)
+def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
+    measured = None if error is None else replace(MEASURED, error=error)
+    findings = find([], None, replace(rebuilt, status=status), measured, alone)
+    assert overall(findings) == expected
+    assert "safe " not in " ".join(f.text for f in findings)
+
+
+def test_stored_rows_outweigh_everything(rebuilt):
+    assert overall(find([TABLE], None, replace(rebuilt, status="feasible"), None, 0)) == LEAK
+    assert overall(find([TABLE], None, None, None, 0)) == LEAK
+    assert overall(find([], None, None, None, 0)) == OPEN
+
+
+def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
+    certain = Measurement(0.0, 1.0, 0.0, 0.0, "rows")
+    findings = find([], None, replace(rebuilt, status="feasible"), certain, 0)
+    assert overall(findings) == NO_LEAK
+
+
+def test_a_statistic_singles_nobody_out():
+    X = pd.DataFrame({"a": [0] * 12 + [1] * 11, "b": [0, 1] * 11 + [0]})
+    y = [0] * 11 + [1] * 12
+    stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
+    result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
+    # One row of class 1 lies at a = 0, and the stump says so.
+    assert singled_out(result.reconstruction, to_release(stump)) == 1
+    assert result.verdict == LEAK
+    y[11] = 0
+    stump = DecisionTreeClassifier(max_depth=1).fit(X, y)
+    result = treeleak.audit(stump, schema=treeleak.Schema.from_columns(["a", "b"]))
+    assert singled_out(result.reconstruction, to_release(stump)) == 0
+    assert result.reconstruction.share_proved_rows == 1.0
+    assert result.verdict == NO_LEAK
+
+
+def test_contradicting_counts_are_named():
+    clash = release(tree([[3, 0], [2, 1], [0, 4], [1, 1]]), tree([[4, 0], [1, 1], [0, 4], [1, 1]]))
+    result = treeleak.audit(clash)
+    assert result.reconstruction.status == "infeasible"
+    assert result.verdict == OPEN
+    assert "tree" in result.headline
+
+
+# ---------------------------------------------------------------------------------------- JSON
+
+
+def test_json_follows_its_schema(audited):
+    document = valid(json.loads(audited.to_json()))
+    assert "rows" not in document["reconstruction"]
+    with_rows = valid(json.loads(audited.to_json(include_rows=True)))
+    assert len(with_rows["reconstruction"]["rows"]["values"]) == 60
+
+
+def test_json_of_a_file_names_and_hashes_it(tmp_path, forest):
+    from treeleak.release.exchange import write_release
+
+    path = tmp_path / "release.json"
+    write_release(to_release(forest), path)
+    result = treeleak.audit(path)
+    document = valid(json.loads(result.to_json()))
+    assert document["provenance"]["file"] == str(path)
+    assert len(document["provenance"]["sha256"]) == 64
+
+
+def test_same_seed_same_audit(forest, data):
+    X, y, schema = data
+
+    def told():
+        document = treeleak.audit(forest, X, y, schema=schema, seed=4).to_dict()
+        for timed in (document["reconstruction"], document["provenance"]):
+            del timed["seconds"]
+        document["reconstruction"].pop("trace")
+        return document
+
+    assert told() == told()
