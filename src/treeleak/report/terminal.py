@@ -1,0 +1,208 @@
+"""The audit as text for a terminal of 80 columns, for readers who are no programmers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from treeleak.audit import Audit, Counts, Entry, Measurement
+from treeleak.reconstruction import Reconstruction
+
+__all__ = ["render"]
+
+STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
+MOST_ROWS = 20
+MOST_NAMES = 4
+
+
+def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
+    """Print an audit.
+
+    Parameters
+    ----------
+    audit : Audit
+    console : rich.console.Console
+    include_rows : bool
+        Also show the first rebuilt rows. Without it no row is shown.
+    """
+    style = STYLE.get(audit.verdict, "bold")
+    console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
+    console.print(_source(audit), style="dim")
+    _part(console, "1. What is in the model", _inventory(audit.inventory))
+    _part(console, "2. How few people stand behind its leaves", _counts(audit))
+    _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
+    if include_rows and audit.reconstruction is not None:
+        _part(console, "Rebuilt rows", [_rows(audit.reconstruction)])
+    if audit.notes:
+        _part(console, "Notes", _bullets(audit.notes))
+    _part(console, "What to change", _bullets(audit.advice))
+
+
+def _part(console: Console, title: str, body: Iterable[RenderableType]) -> None:
+    console.print()
+    console.print(Text(title, style="bold"))
+    console.print(Padding(Group(*body), (0, 0, 0, 2), expand=False))
+
+
+def _bullets(texts: Iterable[str]) -> Iterator[RenderableType]:
+    grid = Table.grid(padding=(0, 1))
+    for text in texts:
+        grid.add_row("-", Text(text))
+    yield grid
+
+
+def _source(audit: Audit) -> Text:
+    source = audit.provenance
+    lines = [source.origin or "model of unknown origin"]
+    if source.file is not None:
+        lines.insert(0, f"{source.file} (sha256 {(source.sha256 or '')[:16]})")
+    return Text("\n".join(lines), overflow="fold")
+
+
+# ----------------------------------------------------------------------------------- inventory
+
+
+def _inventory(entries: Sequence[Entry]) -> Iterator[RenderableType]:
+    leaks = [e for e in entries if e.mark == "leaks"]
+    if leaks:
+        yield Text("Leaks: stems from single rows, or says how they were drawn", style="red")
+        for what, same in _grouped(leaks).items():
+            yield Text.assemble("\n", (what, "bold"), f" ({_names(same)})")
+            why = dict.fromkeys(e.why for e in same)
+            yield Padding(Text(" ".join(why)), (0, 0, 0, 2), expand=False)
+        yield Text()
+    else:
+        yield Text("Nothing was found that stems from single rows.")
+    unknown = [e for e in entries if e.mark == "not assessed"]
+    if unknown:
+        yield Text("Not assessed", style="yellow")
+        yield from _bullets(
+            f"{what}: {_names(same)}" for what, same in _grouped(unknown).items()
+        )  # fmt: skip
+    harmless = _grouped(e for e in entries if e.mark == "harmless")
+    if harmless:
+        yield Text.assemble(("Harmless: ", "green"), ", ".join(harmless))
+
+
+def _grouped(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.what, []).append(entry)
+    return groups
+
+
+def _names(entries: Iterable[Entry]) -> str:
+    names = list(dict.fromkeys(n for e in entries for n in e.names))
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+# -------------------------------------------------------------------------------------- counts
+
+
+def _counts(audit: Audit) -> Iterator[RenderableType]:
+    if audit.counts is None:
+        yield from _reasons(audit, "counts")
+        return
+    counts, total = audit.counts, audit.counts.total
+    unit = "rows" if counts.unit == "rows" else "draws (a row may count twice)"
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(justify="right", style="dim")
+    for text, key in (
+        ("Leaves, in all trees", "leaves"),
+        (f"with fewer than {counts.threshold} {unit}", "small"),
+        ("with a single one", "single"),
+        ("that lack a class", "excludes_class"),
+        ("that hold one class only", "one_class"),
+    ):
+        number, leaves = total[key], total["leaves"] or 1
+        if number is None:
+            table.add_row(text, "not counted by this model", "")
+        else:
+            table.add_row(text, f"{number:,}", "" if key == "leaves" else f"{number / leaves:.0%}")
+    table.add_row("Smallest leaf", f"{total['smallest']:,}", "")
+    yield table
+    yield Text(_worst(counts), style="dim")
+
+
+def _worst(counts: Counts) -> str:
+    trees = counts.trees
+    share = trees["small"] / trees["leaves"]
+    return (
+        f"{int((share > 0).sum())} of {len(trees)} trees have small leaves; in the median tree "
+        f"{share.median():.0%} of the leaves are small."
+    )
+
+
+# ------------------------------------------------------------------------------ reconstruction
+
+
+def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
+    rebuilt = audit.reconstruction
+    if rebuilt is None:
+        yield from _reasons(audit, "reconstruction")
+        return
+    ended = f"{rebuilt.seconds:.1f} s" + (", interrupted" if rebuilt.interrupted else "")
+    yield Text.assemble((rebuilt.status, "bold"), f" ({ended}): {rebuilt.meaning}.")
+    if rebuilt.contradiction is not None:
+        yield Text(rebuilt.contradiction)
+    else:
+        yield _numbers(rebuilt)
+    if audit.measurement is not None:
+        yield Text()
+        yield _measurement(audit.measurement)
+    else:
+        yield from _reasons(audit, "measurement")
+
+
+def _numbers(rebuilt: Reconstruction) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("Rows rebuilt", f"{rebuilt.n_rows:,}")
+    if rebuilt.misfit:
+        table.add_row("Counts still missed, in sum", f"{rebuilt.misfit:,.0f}")
+    table.add_row("Rows proved, as far as trees tell", f"{rebuilt.share_proved_rows:.0%}")
+    table.add_row("Values proved", f"{rebuilt.share_proved_values:.0%}")
+    if rebuilt.expected_error is not None:
+        table.add_row("Values that may be wrong, as expected", f"{rebuilt.expected_error:.1%}")
+    if rebuilt.free_columns:
+        table.add_row("Columns that no tree tests", f"{len(rebuilt.free_columns)}")
+    return table
+
+
+def _measurement(m: Measurement) -> Group:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("Training rows rebuilt exactly", f"{m.exact_rows:.0%}")
+    table.add_row("Values wrong", f"{m.error:.1%}")
+    table.add_row("Values wrong in a random guess", f"{m.guess_mean:.1%} ± {m.guess_sd:.1%}")
+    return Group(Text(f"Against the training rows ({m.compared}: the same as the model's)"), table)
+
+
+def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
+    for what, why in audit.not_assessed:
+        if what == part:
+            name = "" if part != "measurement" else " against the training rows"
+            yield Text.assemble((f"Not assessed{name}", "yellow"), f", because {why}.")
+
+
+def _rows(rebuilt: Reconstruction) -> RenderableType:
+    if rebuilt.X is None or rebuilt.y is None:
+        return Text("none")
+    shown = rebuilt.X.head(MOST_ROWS).assign(**{"": rebuilt.y.head(MOST_ROWS)})
+    table = Table(box=None, caption=f"{len(shown)} of {rebuilt.n_rows} rows, the label last")
+    for column in shown.columns:
+        table.add_column(escape(str(column)), overflow="fold", justify="right")
+    for values in shown.itertuples(index=False):
+        table.add_row(*(escape(str(v)) for v in values))
+    return table

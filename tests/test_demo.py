@@ -1,0 +1,72 @@
+"""The demonstration."""
+
+from io import StringIO
+
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import treeleak
+from treeleak import demo
+from treeleak.cli import app
+from treeleak.errors import BadInput
+from treeleak.release import to_release
+from treeleak.schema import Schema
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return demo.make(tmp_path_factory.mktemp("demo") / "files")
+
+
+def test_the_files_are_what_the_audit_saw(made):
+    train = pd.read_csv(made.folder / "train.csv")
+    assert len(train) == demo.N_PEOPLE
+    assert made.audit.provenance.file == str(made.folder / "model.skops")
+    release = to_release(made.folder / "model.skops")
+    assert len(release.trees) == demo.N_TREES
+    schema = Schema.read(made.folder / "schema.toml")
+    assert schema == treeleak.datasets.load_compas().schema
+    assert made.audit.mismatch is None
+
+
+def test_people_come_back(made):
+    assert made.audit.verdict == "leak shown"
+    assert made.audit.measurement.error == 0
+    pd.testing.assert_frame_equal(made.true, made.rebuilt, check_dtype=False)
+    assert (made.true != made.guessed).to_numpy().mean() > 0.1
+
+
+def test_the_people_shown_are_like_nobody_else(made):
+    shown = demo._distinct(made.true)
+    assert len(shown) == demo.N_SHOWN
+    for row in shown:
+        assert (made.true == made.true.iloc[row]).all(axis=1).sum() == 1
+
+
+def test_it_is_told_in_80_columns(made):
+    console = Console(width=80, record=True, file=StringIO())
+    for part in demo._told(made):
+        console.print(part)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "What this means" in text
+    assert "treeleak audit" in text
+    assert "…" not in text
+
+
+def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["demo", "--out", "here"])
+    assert result.exit_code == 0
+    hint = result.stdout.split("Try it yourself")[1].replace("\\\n", " ").splitlines()[1:3]
+    for line in hint:
+        assert CliRunner().invoke(app, line.split()[1:]).exit_code == 0, line
+    assert (tmp_path / "here" / "rows.csv").exists()
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="file"):
+        demo.make(tmp_path / "file")
