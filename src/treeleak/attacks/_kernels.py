@@ -145,9 +145,13 @@ def anneal(
 ) -> int:
     """Search for rows whose counts match, by simulated annealing.
 
-    The energy is sum |A m - n| - sum log_prior[row] + sum cost[k, value of row k]. Moves: set one
-    attribute of one row; swap one attribute between two rows (one-way counts stay); jump to a
-    point drawn from the fitted weights.
+    The chain's law at temperature tau is proportional to
+
+        prod_k prior(row k) x exp(-(sum |A m - n| + sum_k cost[k, values of row k]) / tau):
+
+    only the evidence is tempered, so the rows follow the prior at every temperature. Moves: set
+    one attribute of one row; swap one attribute between two rows (one-way counts stay); jump to
+    a point drawn from the fitted weights.
 
     Parameters
     ----------
@@ -209,19 +213,18 @@ def anneal(
         if new < 0 or new == p:
             continue
         misfit = _move(signature, residual, cell[p], cell[new])
-        energy = log_prior[p] - log_prior[new]
-        extra = 0.0
+        log_odds, extra = log_prior[new] - log_prior[p], 0.0
         if k2 >= 0:
             misfit += _move(signature, residual, cell[p2], cell[new2])
-            energy += log_prior[p2] - log_prior[new2]
+            log_odds += log_prior[new2] - log_prior[p2]
         if costly:
             for a in range(n_attributes):
                 extra += cost[k, value[new, a]] - cost[k, value[p, a]]
             if k2 >= 0:
                 for a in range(n_attributes):
                     extra += cost[k2, value[new2, a]] - cost[k2, value[p2, a]]
-        energy += misfit + extra
-        if energy <= 0.0 or _uniform(rng) < np.exp(-energy / temperature):
+        log_odds -= (misfit + extra) / temperature
+        if log_odds >= 0.0 or _uniform(rng) < np.exp(log_odds):
             rows[k] = new
             if k2 >= 0:
                 rows[k2] = new2

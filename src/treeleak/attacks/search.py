@@ -24,6 +24,13 @@ _SLICE = 250_000
 """Steps between two looks at the clock: about 50 ms."""
 
 _SWAP, _JUMP = 0.3, 0.2
+"""Shares of the moves."""
+
+_HOT, _COLD = 6.0, 0.7
+"""Temperatures of a draw: from a move of a row costing nothing to one that hardly passes."""
+
+_STEPS_PER_MOVE = 4000
+"""Steps of a draw for each row and each atom it may take."""
 
 MAX_NEIGHBOURS = 2**27
 """Entries of the table of neighbouring points: 512 MiB."""
@@ -171,16 +178,15 @@ class SearchSpace:
 
     def default_steps(self) -> int:
         """Length of a run that usually meets all counts: it grows with rows times moves."""
-        return int(np.clip(4000 * self.n_rows * self.n_atoms, 200_000, 60_000_000))
+        return int(np.clip(_STEPS_PER_MOVE * self.n_rows * self.n_atoms, 200_000, 60_000_000))
 
     def near_weights(self, w: FloatArray, steps: int, seed: int, clock: Clock) -> Chain:
-        """Search near weights: energy sum |A m - n| - 1.5 sum log w, from hot to cold."""
+        """Draw a dataset near weights that meets the counts: from hot to cold, until it does."""
         rng = np.random.default_rng(seed)
-        floor = 1e-3 * w.sum() / len(w)
-        log_prior = 1.5 * np.log(np.maximum(w, floor))
+        log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
         cost = np.zeros((0, self.n_atoms), dtype=np.float32)
         start = self.spread(w, rng)
-        return self._run(start, log_prior, w, cost, steps, (6.0, 0.7), True, rng, clock)
+        return self._run(start, log_prior, w, cost, steps, (_HOT, _COLD), True, rng, clock)
 
     def near_rows(
         self, start: IntArray, cost: FloatArray, w: FloatArray, steps: int, seed: int, clock: Clock
@@ -193,8 +199,8 @@ class SearchSpace:
             Expected distance of each atom, row by row.
         """
         rng = np.random.default_rng(seed)
-        flat = np.zeros(len(self.code))
         scaled = (4.0 * cost).astype(np.float32)
+        flat = np.zeros(len(self.code))
         return self._run(start, flat, w, scaled, steps, (2.0, 0.1), False, rng, clock)
 
     def _run(

@@ -25,7 +25,7 @@ __all__ = ["World", "WorldSearch"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-N_WORLDS = 8
+N_WORLDS = 12
 _LONGER = 4
 """Factor by which runs grow when none has met all counts."""
 
