@@ -501,3 +501,19 @@ def test_same_seed_same_audit(forest, data):
         return document
 
     assert told() == told()
+
+
+def test_singling_out_needs_a_proof_of_being_alone(rebuilt, forest):
+    model = to_release(forest)
+    assert singled_out(rebuilt, model) > 0
+    unproved = replace(rebuilt, proved=rebuilt.proved & False)
+    assert singled_out(unproved, model) == 0
+    # One row of each class unproved: only a leaf that counts one row proves being alone.
+    first = ~rebuilt.y.duplicated()
+    partly = replace(rebuilt, proved=rebuilt.proved & ~first)
+    blurred = replace(
+        model, trees=tuple(replace(t, counts=t.counts * 2, totals=None) for t in model.trees)
+    )
+    assert 0 < singled_out(partly, model) <= singled_out(rebuilt, model)
+    assert singled_out(partly, blurred) == 0
+    assert singled_out(rebuilt, blurred) > 0

@@ -223,8 +223,8 @@ def schema(
         typer.echo(text, nl=False)
     else:
         _write(out, text, private=False, force=force)
-    for remark in remarks:
-        _say(remark)
+        for remark in remarks:
+            _say(remark)
 
 
 @app.command()

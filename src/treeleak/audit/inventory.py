@@ -97,9 +97,15 @@ def take_inventory(model: StoredObject | Release, context: Context) -> tuple[Ent
             change=rule.change,
             rows=rule.rows,
         )
-        for (where, rule), names in found.items()
+        for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )
-    return tuple(sorted(entries, key=lambda e: (not e.rows, _ORDER[e.mark])))
+    return tuple(entries)
+
+
+def _rank(rule: Rule) -> tuple[bool, int, int]:
+    """Stored rows, then other leaks, then the rest; each in the order of the table."""
+    place = RULES.index(rule) if rule in RULES else len(RULES)
+    return not rule.rows, _ORDER[rule.mark], place
 
 
 @dataclass(frozen=True)

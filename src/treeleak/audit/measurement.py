@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import pandas as pd
 
 from treeleak.audit.training import TrainingRows
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
@@ -59,18 +58,30 @@ def measure(
 
 
 def singled_out(reconstruction: Reconstruction, release: Release) -> int:
-    """Count the rows that are proved, and that no other row shares its leaves and class with.
+    """Count the rows that are proved, and proved to share their place with no other of their class.
 
     A proof that four hundred rows have the same value in the one column that a tree tests is a
-    statistic. A proof that one row lies where no other does speaks of a person.
+    statistic. A proof that one row lies where no other does speaks of a person. It is there where
+    a leaf counts a single row; and where every row (of the class, if classes are counted) is
+    proved, since then the rebuilt rows tell of each place how many lie there.
     """
-    if reconstruction.X is None or reconstruction.y is None or reconstruction.proved is None:
+    X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
+    if X is None or y is None or proved is None or X.empty:
         return 0
-    if not len(reconstruction.X):
-        return 0
-    rows = np.ascontiguousarray(reconstruction.X.to_numpy(dtype=release.float_type))
-    label = pd.factorize(reconstruction.y)[0]
-    signature = np.column_stack([label, *(tree.apply(rows) for tree in release.trees)])
-    _, group, size = np.unique(signature, axis=0, return_inverse=True, return_counts=True)
-    alone = size[group.ravel()] == 1
-    return int((alone & reconstruction.proved.to_numpy(dtype=bool)).sum())
+    by_class = release.counts_are == "rows"
+    number = {c: i for i, c in enumerate(release.classes)}
+    label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
+    rows = np.ascontiguousarray(X.to_numpy(dtype=release.float_type))
+    leaves = [tree.apply(rows) for tree in release.trees]
+    sure = proved.to_numpy(dtype=bool)
+    complete = np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
+    _, group, size = np.unique(
+        np.column_stack([label, *leaves]), axis=0, return_inverse=True, return_counts=True
+    )
+    alone = complete & (size[group.ravel()] == 1)
+    for tree, leaf in zip(release.trees, leaves, strict=True):
+        if by_class and tree.counts is not None:
+            alone |= tree.counts[leaf, label] == 1
+        elif tree.totals is not None:
+            alone |= tree.totals[leaf] == 1
+    return int((alone & sure).sum())

@@ -117,8 +117,8 @@ def _of_rows(
         found.append(Finding("reconstruction", LEAK, text))
     elif singled_out:
         text = (
-            f"{singled_out:,} of {n:,} rows are proved under the schema and shared by no other "
-            f"row, in all that the trees can tell apart"
+            f"{singled_out:,} of {n:,} rows are proved under the schema, and proved to share their "
+            "place with no other row of their class, in all that the trees can tell apart"
         )
         if reconstruction.free_columns:
             text += f" ({len(reconstruction.free_columns)} columns are not tested by any tree)"

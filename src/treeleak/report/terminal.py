@@ -35,7 +35,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
     console.print(_source(audit), style="dim")
     _part(console, "1. What is in the model", _inventory(audit.inventory))
-    _part(console, "2. How few people stand behind its leaves", _counts(audit))
+    _part(console, "2. How few rows stand behind its leaves", _counts(audit))
     _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
     if include_rows and audit.reconstruction is not None:
         _part(console, "Rebuilt rows", [_rows(audit.reconstruction)])
@@ -118,10 +118,10 @@ def _counts(audit: Audit) -> Iterator[RenderableType]:
     table.add_column(justify="right", style="dim")
     for text, key in (
         ("Leaves, in all trees", "leaves"),
-        (f"with fewer than {counts.threshold} {unit}", "small"),
-        ("with a single one", "single"),
-        ("that lack a class", "excludes_class"),
-        ("that hold one class only", "one_class"),
+        (f"  with fewer than {counts.threshold} {unit}", "small"),
+        ("  with a single one", "single"),
+        ("  that lack a class", "excludes_class"),
+        ("  that hold one class only", "one_class"),
     ):
         number, leaves = total[key], total["leaves"] or 1
         if number is None:
