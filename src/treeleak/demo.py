@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,13 +145,21 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     )
     yield ""
     yield Text("Try it yourself", style="bold")
+    command = _command()
     yield Text(
-        f"  treeleak audit {model} \\\n"
+        f"  {command} audit {model} \\\n"
         f"    --schema {schema} --train {train} --label {LABEL}\n"
-        f"  treeleak reconstruct {model} \\\n"
+        f"  {command} reconstruct {model} \\\n"
         f"    --schema {schema} --out {demo.folder / 'rows.csv'}\n"
-        "  treeleak audit YOUR_MODEL.skops"
+        f"  {command} audit YOUR_MODEL.skops"
     )
+
+
+def _command() -> str:
+    """What to type: an environment that is not activated keeps its commands off the path."""
+    called = Path(sys.argv[0])
+    hidden = called.name == "treeleak" and shutil.which("treeleak") is None
+    return str(called) if hidden else "treeleak"
 
 
 def _people(demo: Demo) -> Table:
