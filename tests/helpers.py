@@ -240,7 +240,8 @@ def stands_in(claimed: np.ndarray, sure: np.ndarray, world: np.ndarray) -> bool:
 
 def midpoints(values: np.ndarray) -> list[float]:
     """Thresholds around and on some values."""
-    known = np.unique(values[~np.isnan(values)])
+    # As float32 models see them: a threshold below the lowest value would part nothing.
+    known = np.unique(values[~np.isnan(values)].astype(np.float32)).astype(float)
     between = ((known[:-1] + known[1:]) / 2).tolist()
     return sorted({*between, *known[:-1].tolist()})
 

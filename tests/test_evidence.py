@@ -70,12 +70,19 @@ def test_the_true_histogram_solves_every_system(schema, seed, counts_are):
     assert total == len(X)
 
 
-@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "weights"]))
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["rows", "weights", "none"]))
 def test_a_point_is_dead_for_a_class_where_a_leaf_holds_none_of_it(schema, seed, counts_are):
     release, _, _ = example(schema, seed, counts_are)
     points = all_points(schema, release.feature_names)
     columns = equations_of(release, points)
-    held = np.concatenate([tree.counts[tree.leaves] > 0 for tree in release.trees])
+    held = np.concatenate(
+        [
+            np.repeat(tree.totals[tree.leaves, None] > 0, 2, axis=1)
+            if tree.counts is None
+            else tree.counts[tree.leaves] > 0
+            for tree in release.trees
+        ]
+    )
     possible = {(tuple(row), c) for row in columns for c in range(2) if held[row, c].all()}
     found = {
         (tuple(row), int(c))

@@ -41,9 +41,10 @@ from treeleak import (
     Schema,
     reconstruct,
 )
+from treeleak.attacks.integer import IntegerProblem
 from treeleak.partition import GridTooLarge
 from treeleak.release import to_release
-from treeleak.release.tree import Release, UnknownSampling
+from treeleak.release.tree import Release, Tree, UnknownSampling
 from treeleak.verify import check_rows
 
 
@@ -174,6 +175,25 @@ def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_t
     t, node = map(int, re.match(r"tree (\d+), node (\d+): ", result.contradiction).groups())
     assert release.trees[t].is_leaf[node]
     assert json.loads(result.to_json(include_rows=True))["contradiction"] == result.contradiction
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6])
+def test_an_unfinished_proof_proves_nothing(seed, monkeypatch):
+    def unfinished(problem, known, *rest):
+        return np.minimum.reduce(list(known)), False, []
+
+    monkeypatch.setattr(IntegerProblem, "always", unfinished)
+    rng = np.random.default_rng(seed)
+    schema = Schema.from_columns(["a", "b", "c"])
+    X = some_rows(schema, schema.columns, 5, rng)
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 2) for _ in range(2)]
+    release = counted(trees, schema.columns, X, np.zeros(5, dtype=int), 1)
+    result = reconstruct(release, schema)
+    (worlds,) = datasets(release, schema)
+    table, sure = written(result, release)
+    assert len(worlds) > 1
+    assert result.status == "feasible"
+    assert all(stands_in(table, sure, world) for world in worlds)
 
 
 def same(one: Reconstruction, other: Reconstruction) -> bool:
@@ -382,6 +402,24 @@ def test_missing_values_come_back_as_missing():
     result = reconstruct(model, schema)
     check_against_brute_force(result, to_release(model), schema)
     assert result.X.isna().any(axis=None)
+
+
+def test_a_test_against_the_highest_value_parts_known_from_missing():
+    X = pd.DataFrame({"a": [0.0, 1.0, np.nan]})
+    schema = Schema([Binary("a", missing=True)])
+    tree = Tree(
+        feature=np.array([0, -1, -1]),
+        threshold=np.array([1.0, np.nan, np.nan]),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        missing_left=np.zeros(3, dtype=bool),
+    )
+    release = counted([tree], ["a"], X.to_numpy(), np.array([0, 0, 1]), 2)
+    result = reconstruct(release, schema)
+    check_against_brute_force(result, release, schema)
+    assert result.X["a"].isna().sum() == 1
+    with pytest.raises(BadSchema, match="'a'"):
+        reconstruct(release, Schema([Binary("a")]))
 
 
 def test_rules_narrow_the_answer():

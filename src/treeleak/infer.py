@@ -126,9 +126,13 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
     schema.for_model(release.feature_names)
     owner = {c: a for a in schema.attributes for c in a.columns}
     for column, thresholds in zip(release.feature_names, release.thresholds, strict=True):
-        low, high = owner[column].bounds
+        # The model compares rounded values.
+        with np.errstate(over="ignore"):
+            low, high = np.array(owner[column].bounds).astype(release.float_type).astype(float)
         finite = thresholds[np.isfinite(thresholds)]
-        outside = finite[(finite < low) | (finite >= high)]
+        # A test against the highest value parts all that is known from what is missing.
+        beyond = finite > high if getattr(owner[column], "missing", False) else finite >= high
+        outside = finite[(finite < low) | beyond]
         if outside.size:
             raise BadSchema(
                 f"column {column!r}: the schema allows {low:g} to {high:g}, but the model tests "

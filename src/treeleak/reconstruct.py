@@ -71,8 +71,9 @@ def reconstruct(
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
     make = evidence_for(release, bootstrap)
+    notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
     if schema is None:
-        schema, notes = infer_schema(release), ("no schema given: taken from the model alone",)
+        schema = infer_schema(release)
     else:
         notes = tuple(check_schema(schema, release))
     geometry = Geometry.of(release, schema)
