@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -289,7 +289,3 @@ def some_rows(schema: Schema, names: Sequence[str], n: int, rng: np.random.Gener
 
 def shuffled(names: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [names[i] for i in rng.permutation(len(names))]
-
-
-def iterate_atoms(parts: Sequence, radix: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(r) for r in radix))
