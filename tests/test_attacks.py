@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
 from treeleak.attacks.exact import exact
-from treeleak.attacks.integer import IntegerProblem, bounds
-from treeleak.attacks.search import SearchSpace, run_all
+from treeleak.attacks.integer import Bounds, IntegerProblem, bounds
+from treeleak.attacks.search import SearchSpace, pack, run_all
 from treeleak.attacks.space import values_of
 from treeleak.attacks.weights import maximum_entropy
 from treeleak.clock import Clock
@@ -226,11 +226,30 @@ def space_of(geometry: Geometry, system: CountSystem) -> SearchSpace:
 
 
 def misfit_of(system: CountSystem, points: np.ndarray) -> int:
-    """Sum over all equations of |A m - n|, row by row."""
+    """Sum over the distinct equations of |A m - n|, row by row."""
     held = np.zeros(len(system.target), dtype=int)
     for p in points:
         held[system.signature[system.cell[p]]] += 1
-    return int(np.abs(held - system.target).sum())
+    distinct = {
+        (frozenset(np.flatnonzero(system.signature[:, t] == r).tolist()), int(system.target[r])): r
+        for t in range(system.signature.shape[1])
+        for r in set(system.signature[:, t].tolist())
+    }
+    return sum(abs(int(held[r] - system.target[r])) for r in distinct.values())
+
+
+def test_contradicting_copies_of_an_equation_both_stay():
+    geometry = example(FOUR, 5)
+    for system in systems_of(geometry):
+        twice = replace(system, signature=np.repeat(system.signature[:, :1], 2, axis=1))
+        twice.signature[:, 1] += len(system.target)
+        shifted = replace(twice, target=np.concatenate([system.target, system.target + 1]))
+        agreeing = replace(twice, target=np.tile(system.target, 2))
+        for copy, n in ((agreeing, 1), (shifted, 2)):
+            open_ = Bounds(np.zeros(len(copy.signature), int), np.full(len(copy.signature), 9), -1)
+            own = len(set(system.signature[:, 0].tolist()))
+            assert len(IntegerProblem(copy, open_).equations) == n * own
+            assert (pack(copy.signature, copy.target) >= 0).sum() == n * len(system.signature)
 
 
 @settings(max_examples=60)

@@ -346,14 +346,6 @@ def interrupted(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-# CP-SAT installs a handler of its own for SIGINT unless catch_sigint_signal is off; in a solve that
-# runs in a thread, it ends the process.
-solver_takes_interrupts = pytest.mark.xfail(
-    strict=True, reason="attacks/integer.py leaves catch_sigint_signal on"
-)
-
-
-@solver_takes_interrupts
 def test_ctrl_c_keeps_the_best_answer_so_far(shallow, tmp_path):
     rows = tmp_path / "rows.csv"
     schema = shallow / "schema.toml"
@@ -366,7 +358,6 @@ def test_ctrl_c_keeps_the_best_answer_so_far(shallow, tmp_path):
     assert stat.S_IMODE(rows.stat().st_mode) == 0o600
 
 
-@solver_takes_interrupts
 def test_ctrl_c_keeps_the_audit(shallow, tmp_path):
     report = tmp_path / "audit.json"
     schema = shallow / "schema.toml"

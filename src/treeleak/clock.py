@@ -10,7 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-__all__ = ["Clock", "Incumbent", "Progress"]
+__all__ = ["Clock", "Incumbent", "OutOfTime", "Progress"]
+
+
+class OutOfTime(Exception):
+    """The time was up before there was anything to hand over."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,11 @@ class Clock:
     def tell(self, stage: str, done: float, misfit: int | None = None) -> None:
         """Report progress."""
         self.report(Progress(stage, done, misfit))
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTime` if the clock has stopped."""
+        if self.stopped:
+            raise OutOfTime
 
     def record(self, misfit: int) -> None:
         """Note an answer in the trace if it is better than the last."""

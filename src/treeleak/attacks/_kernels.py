@@ -103,10 +103,12 @@ def _move(signature: Any, residual: Any, old: int, new: int) -> int:
         for t in range(signature.shape[1]):
             a, b = signature[old, t], signature[new, t]
             if a != b:
-                change += -1 if residual[a] > 0 else 1
-                residual[a] -= 1
-                change += 1 if residual[b] >= 0 else -1
-                residual[b] += 1
+                if a >= 0:
+                    change += -1 if residual[a] > 0 else 1
+                    residual[a] -= 1
+                if b >= 0:
+                    change += 1 if residual[b] >= 0 else -1
+                    residual[b] += 1
     return change
 
 
@@ -116,8 +118,10 @@ def _undo(signature: Any, residual: Any, old: int, new: int) -> None:
         for t in range(signature.shape[1]):
             a, b = signature[old, t], signature[new, t]
             if a != b:
-                residual[a] += 1
-                residual[b] -= 1
+                if a >= 0:
+                    residual[a] += 1
+                if b >= 0:
+                    residual[b] -= 1
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -155,7 +159,8 @@ def anneal(
 
     Parameters
     ----------
-    signature : int32 array, shape (n_cells, n_trees)
+    signature : int32 array, shape (n_cells, n_columns)
+        Equations in which a cell stands, -1 for none.
     cell : int32 array, shape (n_points,)
     value : int32 array, shape (n_points, n_attributes)
         Each attribute's value, as a number unique over all attributes.

@@ -33,14 +33,14 @@ def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArra
     return j, float(cost[i, j].sum())
 
 
-def most_central(values: Values, worlds: Sequence[IntArray]) -> int:
-    """Choose the world with the least total distance to all others."""
+def most_central(values: Values, worlds: Sequence[IntArray], allowed: Sequence[bool]) -> int:
+    """Choose the world with the least total distance to all others, among those allowed."""
     n = len(worlds)
     cost = np.zeros((n, n))
     for i in range(n):
         for j in range(i + 1, n):
             cost[i, j] = cost[j, i] = align(values, worlds[i], worlds[j])[1]
-    return int(np.argmin(cost.sum(axis=1)))
+    return int(np.argmin(np.where(allowed, cost.sum(axis=1), np.inf)))
 
 
 def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> FloatArray:

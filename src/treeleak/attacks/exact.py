@@ -15,7 +15,7 @@ from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.integer import Bounds, IntegerProblem, bounds
 from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.worlds import WorldSearch
-from treeleak.clock import Clock
+from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, Evidence
 from treeleak.partition import Geometry, enumerate_cells
 
@@ -25,8 +25,12 @@ IntArray = NDArray[np.int64]
 
 _MODEL_TERMS = 2_000_000
 """Terms up to which the integer model is built."""
-_FIRST_TRY, _PROOF = 1.5, 4.0
-"""Seconds for the integer solver: before annealing, and for proofs after it."""
+_QUICK_GRID = 2**22
+"""Points of a grid that is enumerated to the end even when the time is up."""
+_PROMISING = 12
+"""Open cells per equation up to which the integer solver is asked at all."""
+_FIRST_TRY, _PROOF = 1.5, 3.0
+"""Work for the integer solver (about seconds): before annealing, and for proofs after it."""
 
 
 def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> Answer:
@@ -49,10 +53,17 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    clock.tell("enumerating cells", 0.0)
-    partition = enumerate_cells(
-        geometry, evidence.open_leaves(), lambda done: clock.tell("enumerating cells", done)
-    )
+
+    def tick(done: float) -> None:
+        clock.tell("enumerating cells", done)
+        if geometry.n_points > _QUICK_GRID:
+            clock.check()
+
+    tick(0.0)
+    try:
+        partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
+    except OutOfTime:
+        return Answer("unknown", values)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,
@@ -93,9 +104,10 @@ def _solve(
     clock.tell(stage, 0.0)
     exact_worlds: list[IntArray] = []
     tractable = problem.n_terms <= _MODEL_TERMS
+    promising = tractable and len(problem.free) < _PROMISING * len(problem.equations)
     if problem.bounds.settled:
         exact_worlds = [problem.bounds.lower]
-    elif tractable:
+    elif promising:
         outcome = problem.solve(clock, _FIRST_TRY, seed)
         if outcome.status == "none":
             return _unmet(problem, geometry, clock, seed)
@@ -109,7 +121,7 @@ def _solve(
     search = WorldSearch.of(system, known, geometry, values)
     found = search.worlds(exact_worlds, problem if tractable else None, clock, stage, seed)
     final = search.middle(found, clock, stage, seed)
-    if not proved and tractable and final.misfit == 0:
+    if not proved and promising and final.misfit == 0:
         clock.tell(f"proving rows of {system.name}", 0.9)
         histograms = [search.histogram(w) for w in (*found, final) if w.misfit == 0]
         common, proved, _ = problem.always([*exact_worlds, *histograms], clock, _PROOF, seed)

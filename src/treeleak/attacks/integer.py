@@ -53,10 +53,14 @@ def bounds(system: CountSystem) -> Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the solver says: a solution, a proof that there is none, or neither in time."""
+    """What the solver says: a solution, a proof that there is none, or neither in time.
+
+    ``work`` is what it took, in the solver's units of work: about seconds.
+    """
 
     status: Literal["solution", "none", "unknown"]
     m: IntArray | None = None
+    work: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,23 +80,33 @@ class IntegerProblem:
         """Distinct equations over the free cells: positions in :attr:`free`, and their sum."""
         settled = np.where(self.bounds.lower == self.bounds.upper, self.bounds.lower, 0)
         left = -self.system.residual(settled)
-        seen: dict[bytes, None] = {}
+        seen: set[tuple[bytes, int]] = set()
         out: list[tuple[IntArray, int]] = []
         for t in range(self.system.signature.shape[1]):
             row = self.system.signature[self.free, t]
             order = np.argsort(row, kind="stable")
             cuts = np.flatnonzero(np.diff(row[order])) + 1
             for members in np.split(order, cuts):
-                key = members.astype(np.int32).tobytes()
-                if len(members) and key not in seen:
-                    seen[key] = None
-                    out.append((members, int(left[row[members[0]]])))
+                if not len(members):
+                    continue
+                total = int(left[row[members[0]]])
+                # Equal cells with another sum are another equation: the counts contradict.
+                key = (members.astype(np.int32).tobytes(), total)
+                if key not in seen:
+                    seen.add(key)
+                    out.append((members, total))
         return out
 
     @property
     def n_terms(self) -> int:
         """Upper bound of the terms of all equations."""
         return len(self.free) * self.system.signature.shape[1]
+
+    def within(self, cells: IntArray) -> IntegerProblem:
+        """The same problem with rows in these cells only, beside those that must stand elsewhere."""
+        upper = self.bounds.lower.copy()
+        upper[cells] = self.bounds.upper[cells]
+        return IntegerProblem(self.system, Bounds(self.bounds.lower, upper, -1))
 
     def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
         model = cp_model.CpModel()
@@ -105,22 +119,26 @@ class IntegerProblem:
     def _solve(
         self, model: cp_model.CpModel, m: list[Any], clock: Clock, limit: float, seed: int
     ) -> Outcome:
-        seconds = min(limit, clock.left)
-        if seconds <= 0:
+        # The limit counts the solver's work, not the clock, so that answers can be repeated.
+        if clock.stopped:
             return Outcome("unknown")
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
+        # The clock hears Ctrl-C; the solver's own handler would end the process.
+        solver.parameters.catch_sigint_signal = False
         solver.parameters.random_seed = seed % 2**31
-        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.max_deterministic_time = limit
+        solver.parameters.max_time_in_seconds = clock.left
         status = _interruptible(solver, model, clock)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             full = self.bounds.lower.copy()
             full[self.free] = [solver.value(x) for x in m]
-            return Outcome("solution", full)
-        return Outcome("none" if status == cp_model.INFEASIBLE else "unknown")
+            return Outcome("solution", full, solver.deterministic_time)
+        none = status == cp_model.INFEASIBLE
+        return Outcome("none" if none else "unknown", None, solver.deterministic_time)
 
     def solve(self, clock: Clock, limit: float, seed: int) -> Outcome:
-        """Find a solution, or prove that there is none."""
+        """Find a solution, or prove that there is none; ``limit`` is in units of work."""
         if clock.stopped:
             return Outcome("unknown")
         model, m = self._model()
@@ -139,7 +157,7 @@ class IntegerProblem:
         known : iterable of int array
             Solutions, at least one.
         clock, limit, seed
-            The search stops after ``limit`` seconds.
+            The search stops after ``limit`` units of work.
 
         Returns
         -------
@@ -155,12 +173,11 @@ class IntegerProblem:
         if clock.stopped:
             return common, False, found
         model, m = self._model()
-        part = clock.part(limit)
         fewer = {}
         open_ = common[self.free] > self.bounds.lower[self.free]
         for i in np.flatnonzero(open_):
             fewer[int(i)] = model.new_bool_var("")
-        while True:
+        while limit > 0:
             candidates = [
                 i for i in fewer if common[self.free[i]] > self.bounds.lower[self.free[i]]
             ]
@@ -170,11 +187,13 @@ class IntegerProblem:
             for i in candidates:
                 probe.add(m[i] <= int(common[self.free[i]]) - 1).only_enforce_if(fewer[i])
             probe.add_bool_or([fewer[i] for i in candidates])
-            outcome = self._solve(probe, m, part, part.left, seed)
+            outcome = self._solve(probe, m, clock, limit, seed)
+            limit -= outcome.work
             if outcome.m is None:
                 return common, outcome.status == "none", found
             found.append(outcome.m)
             common = np.minimum(common, outcome.m)
+        return common, False, found
 
 
 def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:

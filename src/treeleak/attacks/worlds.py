@@ -25,7 +25,13 @@ __all__ = ["World", "WorldSearch"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-N_WORLDS = 12
+N_WORLDS = 10
+_MIX = 1.0
+"""Seconds for the integer solver to combine runs that miss some counts."""
+_TRIAL = 20_000
+"""Steps from which the speed of a run is judged."""
+_STEP_WORK = 2e-7
+"""Work of the integer solver that goes with one step of a run."""
 _LONGER = 4
 """Factor by which runs grow when none has met all counts."""
 
@@ -155,46 +161,48 @@ class WorldSearch:
         Returns
         -------
         list of World
-            Those that meet all counts, or else the best one.
+            At least one meets all counts, unless time ran out.
         """
         rng = np.random.default_rng(seed)
-        if not self._can_move:
-            rows = self.space.spread(self.w, rng) if self.space.n_rows else np.zeros(0, np.int64)
-            return [self._world(rows, rng) for _ in range(N_WORLDS)]
+        if self.space.too_large and exact:
+            return [self._world(self._spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
         if self.space.too_large:
             raise NotCovered(
                 f"{len(self.space.code):,} points stay possible, each with {self.space.n_atoms} "
                 "neighbours: too many to search"
             )
-        _ = self.space.neighbour  # made once, before the threads ask for it
-        steps = self.space.default_steps()
-        chains = self._run(N_WORLDS, steps, clock, stage, seed)
-        while min(c.misfit for c in chains) and not exact and not clock.stopped:
-            steps *= _LONGER
-            more, solved = self._run_beside(problem, steps, clock, stage, seed + steps)
-            chains += more
-            exact = solved
-        worlds = [self._world(c.points, rng) for c in chains if c.misfit == 0]
-        if not worlds and exact:
-            worlds = [self._world(self._spots(exact[0]), rng)]
-        return worlds or [self._world(min(chains, key=lambda c: c.misfit).points, rng)]
+        if not self._can_move:
+            return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
+        _ = self.space.neighbour, self.space.packed  # made once, before the threads ask for them
+        n, steps = self._affordable(N_WORLDS, self.space.default_steps(), clock, seed)
+        chains = self._run(n, steps, clock, stage, seed)
+        while not exact and min(c.misfit for c in chains) and not clock.stopped:
+            exact = self._mixed(chains, problem, clock, seed)
+            if not exact:
+                steps *= _LONGER
+                more, exact = self._run_beside(problem, steps, clock, stage, seed + steps)
+                chains += more
+        worlds = [self._world(c.points, rng) for c in chains]
+        if all(w.misfit for w in worlds):
+            worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
+        return worlds
 
     def middle(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
         """Find the dataset that meets the counts and lies closest to all worlds."""
+        least = min(w.misfit for w in worlds)
         if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
-            return worlds[0]
+            return next(w for w in worlds if w.misfit == least)
         chosen = [w.values for w in worlds]
-        start = worlds[most_central(self.values, chosen)]
-        final = start
-        for turn in range(3):
+        final = worlds[most_central(self.values, chosen, [w.misfit == least for w in worlds])]
+        for turn in range(2):
             cost = self.values.expected_cost(shares(self.values, final.values, chosen))
             points, misfit = final.points, final.misfit
             if self._can_move and not clock.stopped:
-                clock.tell(f"{stage}: settling on one", 0.7 + 0.07 * turn, misfit)
+                clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
                 steps = max(self.space.default_steps() // 3, 100_000)
                 own_cost = self._atom_cost(cost[len(self.anchored) :])
                 chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
-                points, misfit = chain.points, chain.misfit
+                points, misfit = chain.points, self.space.misfit(chain.points)
             final = World(points, self._cheapest(self._live(points), cost), misfit)
         return final
 
@@ -219,7 +227,22 @@ class WorldSearch:
 
     @property
     def _can_move(self) -> bool:
-        return len(self.space.attributes) > 0 and self.space.n_rows > 0
+        space = self.space
+        return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
+
+    def _affordable(self, n: int, steps: int, clock: Clock, seed: int) -> tuple[int, int]:
+        """Fewer, then shorter runs, where the time left would not do for all of them.
+
+        A run that is cut off while hot is worth nothing; a short one that ends cold is.
+        """
+        start = clock.seconds
+        self.space.near_weights(self.w, _TRIAL, seed, clock)
+        each = (clock.seconds - start) / _TRIAL * steps
+        share = 0.5 * clock.left / max(each / 2, 1e-9)
+        if share >= n:
+            return n, steps
+        runs = max(int(share), 2)
+        return runs, max(int(steps * min(1.0, share / runs)), _TRIAL)
 
     def _live(self, points: IntArray) -> IntArray:
         """Live points of the anchored and the open rows."""
@@ -236,48 +259,59 @@ class WorldSearch:
         jobs = [partial(self.space.near_weights, self.w, steps, seed + i, clock) for i in range(n)]
         return run_all(jobs, each)
 
+    def _mixed(
+        self, chains: Sequence[Chain], problem: IntegerProblem | None, clock: Clock, seed: int
+    ) -> list[IntArray]:
+        """Combine the runs: look for a solution among the cells that any of them used."""
+        if problem is None:
+            return []
+        points = np.unique(np.concatenate([c.points for c in chains]))
+        fixed = np.concatenate([self.settled, self.anchored])
+        live = np.concatenate([self.live_of[points], fixed])
+        cells = np.unique(self.system.cell[self.live[live]])
+        outcome = problem.within(cells).solve(clock, _MIX, seed)
+        return [] if outcome.m is None else [outcome.m]
+
     def _run_beside(
         self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
     ) -> tuple[list[Chain], list[IntArray]]:
-        """Run longer, with the integer solver on the other thread; the first to finish wins."""
-        own = clock.part(clock.left)
+        """Run longer, with the integer solver on the other thread for about as long."""
         chains: list[Chain] = []
         solved: list[IntArray] = []
 
         def walk(i: int) -> None:
-            chain = self.space.near_weights(self.w, steps, seed + i, own)
+            chain = self.space.near_weights(self.w, steps, seed + i, clock)
             chains.append(chain)
             clock.record(chain.misfit)
             clock.tell(stage, 0.5, min(c.misfit for c in chains))
-            if chain.misfit == 0:
-                own.stop()
 
         def solve() -> None:
             assert problem is not None
-            outcome = problem.solve(own, own.left, seed)
+            outcome = problem.solve(clock, _STEP_WORK * steps, seed)
             if outcome.m is not None:
                 solved.append(outcome.m)
-                own.stop()
 
-        jobs = [partial(walk, 0), partial(walk, 1) if problem is None else solve]
-        run_all(jobs)
+        run_all([partial(walk, 0), partial(walk, 1) if problem is None else solve])
         return chains, solved
 
     def _world(self, points: IntArray, rng: np.random.Generator) -> World:
         values = self.values.draw(self.atoms[self._live(points)], self.value_prior, rng)
-        misfit = int(np.abs(self.space.residual(points)).sum()) if len(points) else 0
-        return World(points, values, misfit)
+        return World(points, values, self.space.misfit(points))
 
-    def _spots(self, m: IntArray) -> IntArray:
-        """Points of the space for a histogram over the system's cells, settled rows apart."""
+    def _spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw points of the space for a histogram over the system's cells, settled rows apart."""
         cell = self.system.cell[self.live]
         fixed = np.concatenate([self.settled, self.anchored])
         left = m - np.bincount(cell[fixed], minlength=len(m))
         own = cell[self.live_of]
-        first = np.full(len(m), -1)
-        order = np.argsort(self.w, kind="stable")
-        first[own[order]] = order
-        return np.repeat(first[left > 0], left[left > 0])
+        order = np.argsort(own, kind="stable")
+        edge = np.cumsum(self.w[order] + 1e-12)
+        begin = np.searchsorted(own[order], np.arange(len(m)))
+        end = np.searchsorted(own[order], np.arange(len(m)), side="right")
+        where = np.repeat(np.flatnonzero(left > 0), left[left > 0])
+        low = np.where(begin[where] > 0, edge[begin[where] - 1], 0.0)
+        u = low + rng.random(len(where)) * (edge[end[where] - 1] - low)
+        return order[np.clip(np.searchsorted(edge, u), begin[where], end[where] - 1)]
 
     def _atom_cost(self, cost: FloatArray) -> FloatArray:
         """Cost of each atom that can move: that of its cheapest value."""

@@ -139,11 +139,7 @@ class Partition:
         points, alive = points[order], alive[order]
         n_trees = len(geometry.release.trees)
         if len(points) * max(n_trees, 1) > MAX_INCIDENCES:
-            raise GridTooLarge(
-                f"{len(points):,} points of the grid stay possible in {n_trees} trees; at most "
-                f"{MAX_INCIDENCES:,} (point, tree) pairs are held. Generating cells lazily is to "
-                "come"
-            )
+            raise _too_many_live(len(points), geometry.n_points, n_trees)
         leaves = geometry.trace(points)
         first, cell = _group(leaves)
         return cls(geometry, points, alive, cell, leaves[first])
@@ -169,7 +165,7 @@ def enumerate_cells(
     open_leaves : bool array, shape (n_leaves, n_classes)
         Whether a row of the class may lie in the leaf (rows of A).
     tick : callable
-        Called with the share done.
+        Called with the share done; what it raises ends the enumeration.
 
     Raises
     ------
@@ -201,21 +197,28 @@ def enumerate_cells(
         return points, marks[kept]
 
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
-    held = 0
+    held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
     with ThreadPoolExecutor(2) as pool:
-        for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
-            found.append(part)
-            held += len(part[0])
-            if held > MAX_INCIDENCES // 4:
-                pool.shutdown(cancel_futures=True)
-                raise GridTooLarge(
-                    f"over {held:,} of the {total:,} points of the grid stay possible. "
-                    "Generating cells lazily is to come"
-                )
-            tick(min(1.0, done * _CHUNK / total))
+        try:
+            for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
+                found.append(part)
+                held += len(part[0])
+                if held > most:
+                    raise _too_many_live(held, total, len(geometry.release.trees))
+                tick(min(1.0, done * _CHUNK / total))
+        finally:
+            pool.shutdown(cancel_futures=True)
     points = np.concatenate([p for p, _ in found])
     marks = np.concatenate([m for _, m in found])
     return Partition.of(geometry, points, (marks[:, None] & weights) != 0)
+
+
+def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
+    return GridTooLarge(
+        f"{live:,} or more of the {total:,} points of the grid stay possible in {n_trees} trees; "
+        f"at most {MAX_INCIDENCES:,} (point, tree) pairs are held. Generating cells lazily is to "
+        "come"
+    )
 
 
 def _compile(
