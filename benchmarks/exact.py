@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,7 @@ def run_apart(case: Case) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@cache
 def code_version() -> str:
     """The commit, with a mark if files differ from it."""
     ask = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
@@ -151,33 +153,41 @@ def collect(cases: list[Case], fresh: bool) -> list[dict[str, object]]:
 
 
 def table(part: str, records: list[dict[str, object]]) -> None:
-    """Print one line per point: means over seeds, beside the published ones."""
+    """Print one line per point: means over seeds, beside the published ones.
+
+    "answered" is the mean over the seeds for which the paper has an answer, where these seeds are
+    among ours: like against like.
+    """
     flat = pd.DataFrame([{**r["case"], **{k: r[k] for k in r if k != "case"}} for r in records])  # type: ignore[dict-item]
     flat["depth"] = [("None" if d is None or d != d else str(int(d))) for d in flat.depth]
     runs = published()
-    console = Console(width=132)
+    console = Console(width=170)
     out = Table(title=f"exact counts, {part}: seeds {flat.seed.min()} to {flat.seed.max()}")
-    for name in ("dataset", "trees", "depth", "N", "error", "published", "+0.002", "exact rows",
-                 "proved", "status", "s median", "s max", "published s", "MB"):  # fmt: skip
-        out.add_column(name, justify="left" if name in ("dataset", "status") else "right")
+    for name in ("dataset", "trees", "depth", "N", "error", "answered", "published", "held",
+                 "exact rows", "proved", "status", "s median", "s max", "published s", "MB"):  # fmt: skip
+        left = name in ("dataset", "status")
+        out.add_column(name, justify="left" if left else "right", no_wrap=True)
     ratios, held = [], []
     for (dataset, n_trees, depth, n), group in flat.groupby(
         ["dataset", "n_trees", "depth", "n_rows"], sort=False
     ):
-        theirs, seconds = float("nan"), float("nan")
+        theirs, seconds, same = float("nan"), float("nan"), group
         if runs is not None and n == 100:
             own = runs[(runs.dataset == dataset) & (runs.depth == depth)]
             own = own[pd.to_numeric(own.n_trees) == n_trees]
             theirs, seconds = own.error.mean(), own.seconds.median()
-        error = group.error.mean()
+            answered = set(own[own.error.notna()].seed.astype(int))
+            if answered & set(group.seed):
+                same = group[group.seed.isin(answered)]
+        error = same.error.mean()
         if not np.isnan(theirs):
             held.append(error <= theirs + TOLERANCE)
             if theirs >= 0.01:
                 ratios.append(max(error, 1e-4) / theirs)
-        status = ", ".join(f"{v} {k}" for k, v in group.status.value_counts().items())
+        status = " ".join(f"{v} {k}" for k, v in group.status.value_counts().items())
         out.add_row(
-            str(dataset), str(n_trees), str(depth), str(n), f"{error:.4f}",
-            "" if np.isnan(theirs) else f"{theirs:.4f}",
+            str(dataset), str(n_trees), str(depth), str(n), f"{group.error.mean():.4f}",
+            f"{error:.4f}", "" if np.isnan(theirs) else f"{theirs:.4f}",
             "" if np.isnan(theirs) else ("yes" if held[-1] else "NO"),
             f"{group.exact_rows.mean():.1%}", f"{group.proved_rows.mean():.1%}", status,
             f"{group.seconds.median():.2f}", f"{group.seconds.max():.2f}",
