@@ -1,0 +1,36 @@
+"""Before a model is released: audit the file, and refuse the release where a leak is shown.
+
+    python examples/audit_before_release.py
+
+Trains a forest on bundled data and audits it as a continuous-integration job would.
+"""
+
+import tempfile
+from pathlib import Path
+
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+
+
+def main() -> None:
+    data = treeleak.datasets.load_german_credit()
+    X = data.X.sample(200, random_state=0)
+    y = data.y[X.index]
+    forest = RandomForestClassifier(50, bootstrap=False, random_state=0).fit(X, y)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.skops"
+        skops.io.dump(forest, file)
+        audit = treeleak.audit(file, X, y, schema=data.schema, time_limit=30)
+    print(audit.headline)
+    for finding in audit.findings:
+        print("-", finding.text)
+    for part, reason in audit.not_assessed:
+        print(f"- {part} not assessed: {reason}")
+    released = audit.verdict.startswith("no leak shown")
+    print("Release: to be decided by people." if released else "Release: refused.")
+
+
+if __name__ == "__main__":
+    main()
