@@ -70,7 +70,7 @@ def words(text: str) -> str:
     return re.sub(r"[\d.,]+", "0", re.sub(r"[\s─╭╮╰╯│]+", " ", text)).strip()
 
 
-def sessions(page: Path) -> Iterator[tuple[list[str], list[str]]]:
+def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
     """Commands of a page, and the pieces of output that it shows; an ellipsis parts pieces."""
     for block in blocks(page, "console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -81,7 +81,7 @@ def sessions(page: Path) -> Iterator[tuple[list[str], list[str]]]:
 @with_blocks("console")
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for (program, *arguments), shown in sessions(page):
+    for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
