@@ -164,7 +164,7 @@ def table(part: str, records: list[dict[str, object]]) -> None:
     console = Console(width=170)
     out = Table(title=f"exact counts, {part}: seeds {flat.seed.min()} to {flat.seed.max()}")
     for name in ("dataset", "trees", "depth", "N", "error", "answered", "published", "held",
-                 "exact rows", "proved", "status", "s median", "s max", "published s", "MB"):  # fmt: skip
+                 "exact", "proved", "status", "s median", "s max", "paper s", "MB"):  # fmt: skip
         left = name in ("dataset", "status")
         out.add_column(name, justify="left" if left else "right", no_wrap=True)
     ratios, held = [], []

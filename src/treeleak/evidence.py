@@ -126,14 +126,16 @@ class ExactCounts:
         return np.rint(np.concatenate(counts)).astype(np.int64)
 
     def open_leaves(self) -> NDArray[np.bool_]:
-        # A leaf that holds no row of class c kills its cells for class c.
+        """Close a leaf that holds no row of a class: its cells are dead for that class."""
         return self.n > 0
 
     def contradiction(self) -> Contradiction | None:
+        """Find a tree that holds another number of rows of a class than the first."""
         per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1], axis=0)
         return _unequal(per_tree, [f"class {c!r}" for c in self.geometry.release.classes])
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        """Give one system per class: classes do not meet in any equation."""
         for c, label in enumerate(self.geometry.release.classes):
             at = np.flatnonzero(partition.alive[:, c])
             cells, cell = np.unique(partition.cell[at], return_inverse=True)
@@ -165,6 +167,7 @@ class ExactTotals:
         return np.rint(np.concatenate(totals)).astype(np.int64)
 
     def open_leaves(self) -> NDArray[np.bool_]:
+        """Close empty leaves, and leaves without any weight of a class for that class."""
         release = self.geometry.release
         shape = (len(self.n), max(len(release.classes), 1))
         present = np.ones(shape, dtype=bool)
@@ -174,10 +177,12 @@ class ExactTotals:
         return present & (self.n > 0)[:, None]
 
     def contradiction(self) -> Contradiction | None:
+        """Find a tree that holds another number of rows than the first."""
         per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1])
         return _unequal(per_tree[:, None], ["all classes"])
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
+        """Give one system over all (cell, class) pairs."""
         at, label = np.nonzero(partition.alive)
         pair = partition.cell[at] * partition.alive.shape[1] + label
         pairs, cell = np.unique(pair, return_inverse=True)

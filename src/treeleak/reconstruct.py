@@ -115,7 +115,8 @@ def _written(
             )
         names = list(release.feature_names)
         X = pd.DataFrame(_tidy(table), columns=names)
-        y = pd.Series([release.classes[c] for c in label] if release.classes else label, name="label")
+        labels = [release.classes[c] for c in label] if release.classes else label
+        y = pd.Series(labels, name="label")
         confidence = pd.DataFrame(_per_column(sure[:, :-1], answer), columns=names)
         label_confidence = pd.Series(sure[:, -1], name="label")
         proved = pd.Series(np.concatenate([r.proved for r in rows])[order], name="proved")

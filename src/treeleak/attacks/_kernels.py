@@ -92,7 +92,8 @@ def _uniform(state: Any) -> float:
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
     state[0] = x
-    return ((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    bits: Any = (x * np.uint64(2685821657736338717)) >> np.uint64(11)
+    return bits * (1.0 / 9007199254740992.0)  # type: ignore[no-any-return]
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]

@@ -148,8 +148,8 @@ def _empty_leaf(system: CountSystem, geometry: Geometry) -> Contradiction | None
     return Contradiction(
         tree,
         node,
-        f"holds {system.target[short[0]]} rows of {system.name}, but the other trees and the schema "
-        "leave no place for them there",
+        f"holds {system.target[short[0]]} rows of {system.name}, but the other trees and the "
+        "schema leave no place for them there",
     )
 
 

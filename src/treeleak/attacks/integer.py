@@ -100,10 +100,10 @@ class IntegerProblem:
     @property
     def n_terms(self) -> int:
         """Upper bound of the terms of all equations."""
-        return len(self.free) * self.system.signature.shape[1]
+        return int(len(self.free) * self.system.signature.shape[1])
 
     def within(self, cells: IntArray) -> IntegerProblem:
-        """The same problem with rows in these cells only, beside those that must stand elsewhere."""
+        """The same problem with rows in these cells, and elsewhere only where they must stand."""
         upper = self.bounds.lower.copy()
         upper[cells] = self.bounds.upper[cells]
         return IntegerProblem(self.system, Bounds(self.bounds.lower, upper, -1))
@@ -173,14 +173,11 @@ class IntegerProblem:
         if clock.stopped:
             return common, False, found
         model, m = self._model()
-        fewer = {}
-        open_ = common[self.free] > self.bounds.lower[self.free]
-        for i in np.flatnonzero(open_):
-            fewer[int(i)] = model.new_bool_var("")
+        above = common[self.free] > self.bounds.lower[self.free]
+        fewer = {i: model.new_bool_var("") for i in np.flatnonzero(above).tolist()}
         while limit > 0:
-            candidates = [
-                i for i in fewer if common[self.free[i]] > self.bounds.lower[self.free[i]]
-            ]
+            above = common[self.free] > self.bounds.lower[self.free]
+            candidates = [i for i in fewer if above[i]]
             if not candidates:
                 return common, True, found
             probe = model.clone()

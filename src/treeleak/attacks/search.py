@@ -167,7 +167,7 @@ class SearchSpace:
     def reading_order(self) -> IntArray:
         """Points in the order of their leaves in the first trees."""
         keys = self.signature[self.cell, : min(8, self.signature.shape[1])]
-        return np.lexsort(keys.T[::-1])
+        return np.lexsort(keys.T[::-1]).astype(np.int64)
 
     def spread(self, w: FloatArray, rng: np.random.Generator) -> IntArray:
         """Draw rows from weights systematically: every leaf of the first tree is met closely."""
@@ -176,7 +176,8 @@ class SearchSpace:
         order = self.reading_order
         edge = np.cumsum(w[order])
         at = (np.arange(self.n_rows) + rng.random()) * (edge[-1] / self.n_rows)
-        return order[np.minimum(np.searchsorted(edge, at), len(order) - 1)]
+        chosen: IntArray = order[np.minimum(np.searchsorted(edge, at), len(order) - 1)]
+        return chosen
 
     def misfit(self, rows: IntArray) -> int:
         """Sum over all equations of |A m - n|."""

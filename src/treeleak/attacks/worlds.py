@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
-from treeleak.attacks.integer import Bounds, IntegerProblem
+from treeleak.attacks.integer import Bounds, IntegerProblem, Outcome
 from treeleak.attacks.search import Chain, SearchSpace, run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.weights import maximum_entropy
@@ -118,7 +118,11 @@ class WorldSearch:
         w = np.zeros(len(space.code))
         if space.n_rows:
             fitted = maximum_entropy(
-                numbered[movable][space.origin], sizes, space.cell, space.signature, space.target
+                numbered[movable][space.origin],
+                sizes,
+                space.cell.astype(np.int64),
+                space.signature,
+                space.target,
             )
             w = fitted.w
         mass = np.bincount(fixed, minlength=len(live)).astype(float)
@@ -276,23 +280,20 @@ class WorldSearch:
         self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
     ) -> tuple[list[Chain], list[IntArray]]:
         """Run longer, with the integer solver on the other thread for about as long."""
-        chains: list[Chain] = []
-        solved: list[IntArray] = []
 
-        def walk(i: int) -> None:
+        def walk(i: int) -> Chain:
             chain = self.space.near_weights(self.w, steps, seed + i, clock)
-            chains.append(chain)
             clock.record(chain.misfit)
-            clock.tell(stage, 0.5, min(c.misfit for c in chains))
+            clock.tell(stage, 0.5, chain.misfit)
+            return chain
 
-        def solve() -> None:
-            assert problem is not None
-            outcome = problem.solve(clock, _STEP_WORK * steps, seed)
-            if outcome.m is not None:
-                solved.append(outcome.m)
+        def beside() -> Chain | Outcome:
+            return walk(1) if problem is None else problem.solve(clock, _STEP_WORK * steps, seed)
 
-        run_all([partial(walk, 0), partial(walk, 1) if problem is None else solve])
-        return chains, solved
+        jobs: list[Callable[[], Chain | Outcome]] = [partial(walk, 0), beside]
+        done = run_all(jobs)
+        chains = [d for d in done if isinstance(d, Chain)]
+        return chains, [d.m for d in done if isinstance(d, Outcome) and d.m is not None]
 
     def _world(self, points: IntArray, rng: np.random.Generator) -> World:
         values = self.values.draw(self.atoms[self._live(points)], self.value_prior, rng)
@@ -316,19 +317,13 @@ class WorldSearch:
     def _atom_cost(self, cost: FloatArray) -> FloatArray:
         """Cost of each atom that can move: that of its cheapest value."""
         lowest = np.full((len(cost), self.values.n_atoms), np.inf)
-        np.minimum.at(lowest, (slice(None), self.values.atom_of), cost)
-        moving = np.concatenate(
-            [
-                self.values.atom_start[a] + self.space.atom[lo:hi]
-                for a, lo, hi in zip(
-                    self.space.attributes,
-                    self.space.atom_start[:-1],
-                    self.space.atom_start[1:],
-                    strict=True,
-                )
-            ]
+        for value, atom in enumerate(self.values.atom_of):
+            lowest[:, atom] = np.minimum(lowest[:, atom], cost[:, value])
+        first = np.repeat(
+            self.values.atom_start[self.space.attributes], np.diff(self.space.atom_start)
         )
-        return lowest[:, moving]
+        moving: FloatArray = lowest[:, first + self.space.atom]
+        return moving
 
     def _cheapest(self, live: IntArray, cost: FloatArray) -> IntArray:
         """Value of least cost for each atom of some live points; ``cost`` is rows x values."""
@@ -371,7 +366,8 @@ class WorldSearch:
         high = np.maximum.reduceat(self.atoms[order], first, axis=0)
         alike = (low == high)[np.searchsorted(cells, cell)]
         same = everywhere[None, :] | (alike & proved[:, None])
-        return same & self.values.settled[self.atoms[live]]
+        certain: NDArray[np.bool_] = same & self.values.settled[self.atoms[live]]
+        return certain
 
 
 def _rank(x: IntArray) -> IntArray:

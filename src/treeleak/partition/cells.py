@@ -253,7 +253,8 @@ def _compile(
         start[k + 1] = start[k] + len(left)
 
     attribute = np.full(root[-1], -1, dtype=np.int32)
-    attribute[inner] = np.array([owner.get(f, (-1,))[0] for f in range(release.n_features)])[feature]
+    owners = np.array([owner[f][0] for f in range(release.n_features)], dtype=np.int32)
+    attribute[inner] = owners[feature]
     table = np.zeros(root[-1], dtype=np.int32)
     table[inner] = start[:-1][test_of.ravel()]
     offset = np.repeat(root[:-1], sizes)

@@ -17,7 +17,7 @@ from treeleak.release.stored import Opaque, StoredObject
 __all__ = ["Columns", "UnknownStep", "output_columns"]
 
 
-class UnknownStep(Exception):  # noqa: N818
+class UnknownStep(Exception):
     """A step whose output columns cannot be named; the text says which."""
 
 

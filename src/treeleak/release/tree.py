@@ -97,7 +97,8 @@ class Tree:
     @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
         """Which nodes are leaves, shape (n_nodes,)."""
-        return self.left == LEAF
+        leaf: NDArray[np.bool_] = self.left == LEAF
+        return leaf
 
     @cached_property
     def leaves(self) -> IntArray:
@@ -254,8 +255,8 @@ class Release:
     @cached_property
     def thresholds(self) -> tuple[FloatArray, ...]:
         """The distinct thresholds of each column, ascending; empty for an unused column."""
-        feature = np.concatenate([t.feature[~t.is_leaf] for t in self.trees] or [np.zeros(0)])
-        threshold = np.concatenate([t.threshold[~t.is_leaf] for t in self.trees] or [np.zeros(0)])
+        feature = np.concatenate([np.zeros(0, int), *(t.feature[~t.is_leaf] for t in self.trees)])
+        threshold = np.concatenate([np.zeros(0), *(t.threshold[~t.is_leaf] for t in self.trees)])
         return tuple(np.unique(threshold[feature == f]) for f in range(self.n_features))
 
 
