@@ -53,10 +53,7 @@ def claims(source: str) -> Iterator[tuple[str, Any]]:
 
 
 @with_blocks("python")
-def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch, request):
-    if page.name == "datasets.md":
-        reason = "its second block calls load_compas, which no block imports"
-        request.applymarker(pytest.mark.xfail(raises=NameError, reason=reason))
+def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for source in blocks(page, "python"):

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadSchema
 from treeleak.infer import check_schema, infer_schema, suggest_schema
+from treeleak.release import to_release
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
@@ -248,3 +250,12 @@ def test_missing_values_that_the_schema_rules_out_are_remarked():
     schema = Schema([Binary("a", missing=True), Binary("b"), OneHot("g", ("c",), True)])
     remarks = check_schema(schema, release)
     assert [r.split(":")[0] for r in remarks] == ["column 'b'", "column 'c'"]
+
+
+def test_a_run_of_separators_is_one():
+    names = ["priors:2-3", "priors:=0", "priors:=1", "priors:>3", "sex:Male"]
+    X = pd.DataFrame(np.vstack([np.eye(5), np.eye(5)]), columns=names)
+    y = np.arange(10) % 2
+    forest = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
+    schema, _ = suggest_schema(to_release(forest))
+    assert [a.columns for a in schema.attributes] == [tuple(names[:4]), ("sex:Male",)]

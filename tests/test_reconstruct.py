@@ -549,3 +549,14 @@ def test_without_a_schema_the_thresholds_speak_and_a_note_says_so():
     assert all(isinstance(a, Binary) for a in result.schema.attributes)
     assert any("no schema given" in note for note in result.notes)
     assert len(all_points(result.schema, X.columns)) == 32
+
+
+def test_a_large_grid_and_no_time_give_no_rows_and_no_crash():
+    columns = [f"c{i}" for i in range(23)]
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, size=(60, 23)), columns=columns)
+    forest = RandomForestClassifier(20, bootstrap=False, random_state=0).fit(X, X.c0 ^ X.c1)
+    result = reconstruct(forest, time_limit=1e-3)
+    assert result.numbers == {}
+    assert (result.status, result.X, result.misfit) == ("unknown", None, 0.0)
+    assert "rows" not in result.to_json(include_rows=True).split('"versions"')[1]

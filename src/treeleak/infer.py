@@ -69,8 +69,8 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
     """Infer a schema and propose one-hot groups, for a human to correct.
 
-    Beyond :func:`infer_schema`, binary columns that share a name up to the last ``_``, ``:``,
-    ``=`` or ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at most
+    Beyond :func:`infer_schema`, binary columns that share a name up to the last run of ``_``,
+    ``:``, ``=`` and ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at most
     one) among them; without rows, always, as a guess.
 
     Parameters
@@ -220,12 +220,14 @@ def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str
     groups: dict[str, list[str]] = {}
     for attribute in attributes:
         if isinstance(attribute, Binary) and not attribute.missing:
-            end = max(attribute.name.rfind(s) for s in SEPARATORS)
-            if end > 0:
-                groups.setdefault(attribute.name[: end + 1], []).append(attribute.name)
+            # A run of separators counts as one: "priors:=0" and "priors:2-3" share "priors".
+            last = max(attribute.name.rfind(s) for s in SEPARATORS)
+            prefix = attribute.name[: last + 1].rstrip(SEPARATORS)
+            if prefix:
+                groups.setdefault(prefix, []).append(attribute.name)
     for prefix, members in groups.items():
         if len(members) > 1:
-            yield prefix[:-1], tuple(members)
+            yield prefix, tuple(members)
 
 
 def _assemble(columns: dict[str, Attribute], groups: list[OneHot]) -> Schema:

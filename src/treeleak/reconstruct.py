@@ -99,8 +99,7 @@ def _written(
     )  # fmt: skip
     X = y = confidence = label_confidence = proved = None
     misfit = 0.0
-    if answer.status != "infeasible":
-        rows = answer.rows
+    if rows := answer.rows:
         values = np.concatenate([r.values for r in rows])
         sure = np.concatenate([r.confidence for r in rows])
         table = answer.values.rows(values[:, :-1], release.n_features)

@@ -53,7 +53,8 @@ class Reconstruction:
     status : {"unique", "feasible", "likely", "infeasible", "unknown"}
         What is proved of the rows; :data:`MEANING` has it in words.
     X : DataFrame, shape (n_rows, n_features), or None
-        The rows in the model's columns; None if infeasible.
+        The rows in the model's columns; None if infeasible, or if time ran out before there were
+        any.
     y : Series or None
         Class labels.
     confidence : DataFrame or None

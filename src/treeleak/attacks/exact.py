@@ -59,8 +59,8 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
         if geometry.n_points > _QUICK_GRID:
             clock.check()
 
-    tick(0.0)
     try:
+        tick(0.0)
         partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     except OutOfTime:
         return Answer("unknown", values)

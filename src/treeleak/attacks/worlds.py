@@ -27,7 +27,7 @@ IntArray = NDArray[np.int64]
 
 N_WORLDS = 10
 _MIX = 1.0
-"""Seconds for the integer solver to combine runs that miss some counts."""
+"""Work for the integer solver (about seconds) to combine runs that miss some counts."""
 _TRIAL = 20_000
 """Steps from which the speed of a run is judged."""
 _STEP_WORK = 2e-7
