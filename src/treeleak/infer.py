@@ -70,8 +70,8 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     """Infer a schema and propose one-hot groups, for a human to correct.
 
     Beyond :func:`infer_schema`, binary columns that share a name up to the last run of ``_``,
-    ``:``, ``=`` and ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at most
-    one) among them; without rows, always, as a guess.
+    ``:``, ``=`` and ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at
+    most one) among them; without rows, always, as a guess.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.weights import mean_skew
 from treeleak.partition import AttributeAtoms
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal
 
@@ -68,6 +69,16 @@ class Values:
         own = [atom.fixed for part in self.parts for atom in part.atoms]
         return np.array(own + [True] * (self.n_atoms - len(own)))
 
+    @cached_property
+    def binaries(self) -> IntArray:
+        """The atoms 0 and 1 of each binary column that some tree tests, shape (n, 2)."""
+        first = [
+            self.atom_start[a]
+            for a, part in enumerate(self.parts)
+            if isinstance(part.attribute, Binary) and part.atoms[0].fixed
+        ]
+        return np.array(first, dtype=np.int64)[:, None] + np.arange(2)
+
     def table(self, a: int) -> FloatArray:
         """Listed values of attribute ``a``, shape (n_values, n_columns)."""
         return np.concatenate([atom.values for atom in self.parts[a].atoms])
@@ -88,12 +99,10 @@ class Values:
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         out = 1.0 / counts[self.atom_of]
-        binaries = [a for a, p in enumerate(self.parts) if isinstance(p.attribute, Binary)]
-        split = [a for a in binaries if self.parts[a].atoms[0].fixed]
-        ones = [atom_marginal[self.atom_start[a] + 1] for a in split if self.parts[a].used]
-        p = (sum(ones) + 1.0) / (len(ones) + 2.0)
-        for a in set(binaries) - set(split):
-            out[self.start[a] : self.start[a] + 2] *= (2 * (1 - p), 2 * p)
+        skew = mean_skew(atom_marginal[self.binaries])
+        for a, part in enumerate(self.parts):
+            if isinstance(part.attribute, Binary) and not part.atoms[0].fixed:
+                out[self.start[a] : self.start[a] + 2] *= 2 * skew
         return out
 
     def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks._kernels import fit_weights
 
-__all__ = ["Weights", "maximum_entropy"]
+__all__ = ["Weights", "maximum_entropy", "mean_skew"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,13 +41,17 @@ def maximum_entropy(
     signature: NDArray[np.int32],
     target: IntArray,
     *,
-    rounds: int = 4,
-    sweeps: int = 25,
+    settled: FloatArray | None = None,
+    binaries: IntArray | None = None,
+    rounds: int = 12,
+    sweeps: int = 6,
 ) -> Weights:
     """Fit the histogram of least KL(w || prior) with A w = n.
 
     The prior is the product of the attributes' marginals, and the marginals are those of the fit
-    itself: fit and prior take turns.
+    itself and of the settled rows: fit and prior take turns, so that what the evidence says of a
+    column in some rows speaks for the rows in which it is silent. A column of which it says
+    nothing anywhere is taken to be as skewed as the other binary columns are on average.
 
     Parameters
     ----------
@@ -57,27 +61,49 @@ def maximum_entropy(
         Points of the schema that each value stands for.
     cell, signature, target
         As in :class:`~treeleak.evidence.CountSystem`.
+    settled : float array, shape (n_values,), optional
+        Rows with each value beside those that are fitted.
+    binaries : int array, shape (n_binaries, 2), optional
+        The two values, 0 and 1, of each binary column.
     rounds, sweeps : int
         Rounds of refitting the prior, and sweeps of scaling in each.
     """
     n_cells = len(signature)
     target_float = target.astype(float)
-    base = np.log(sizes)[values].sum(axis=1)
-    prior = _normalised(base)
-    w, worst = prior, np.inf
+    n_rows = target.sum() / max(signature.shape[1], 1)
+    beside = np.zeros(len(sizes)) if settled is None else settled
+    pairs = np.zeros((0, 2), dtype=np.int64) if binaries is None else binaries
+    # One row's worth of the sizes stays with every attribute: a fit rules no value out.
+    doubt = sizes / _group_total(values, sizes)
+    prior = _normalised(np.log(sizes)[values].sum(axis=1))
+    w, worst = prior * n_rows, np.inf
     for turn in range(rounds):
         if turn:
-            # Half a row of each attribute stays with the sizes: a fit rules no value out.
-            heard = np.zeros(len(sizes))
+            heard = beside.copy()
             for a in range(values.shape[1]):
                 heard += np.bincount(values[:, a], w, minlength=len(sizes))
-            marginal = heard + 0.5 * sizes / _group_total(values, sizes)
-            prior = _normalised(np.log(marginal)[values].sum(axis=1))
+            doubt[pairs] = mean_skew(heard[pairs])
+            prior = _normalised(np.log(heard + doubt)[values].sum(axis=1))
         mass = np.bincount(cell, prior, minlength=n_cells)
-        fitted = mass * (target.sum() / signature.shape[1])
-        worst = fit_weights(signature, target_float, fitted, sweeps, 1e-3)
+        fitted = mass * n_rows
+        last = 5 if turn == rounds - 1 else 1
+        worst = fit_weights(signature, target_float, fitted, last * sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
     return Weights(w, prior, float(worst))
+
+
+def mean_skew(heard: FloatArray) -> FloatArray:
+    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
+
+    Parameters
+    ----------
+    heard : float array, shape (n_binaries, 2)
+        Rows with each value.
+    """
+    total = heard.sum(axis=1)
+    ones = heard[total > 0, 1] / total[total > 0]
+    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
+    return np.array([1.0 - p, p])
 
 
 def _normalised(log_q: FloatArray) -> FloatArray:
