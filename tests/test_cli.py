@@ -322,6 +322,22 @@ def test_a_millisecond_is_not_enough_and_leaves_what_there_is(shallow, tmp_path)
     assert audit["reconstruction"]["misfit"] > 0
 
 
+def test_no_rows_in_time_are_not_called_a_contradiction(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).integers(2, size=(300, 26))).rename(columns=str)
+    model = save(tmp_path, X, X["0"] ^ X["1"], bootstrap=False, n_estimators=5)
+    rows, no_time = tmp_path / "rows.csv", ("--time-limit", 1e-9)
+    said = refused("reconstruct", model, "--out", rows, *no_time, status=3)
+    assert "time ran out before there were any rows" in said
+    assert not rows.exists()
+    result = run("audit", model, "--json", tmp_path / "audit.json", *no_time)
+    assert result.exit_code == 3
+    assert "Time ran out before any row was rebuilt" in result.stdout
+    assert "best so far" not in result.stdout
+    assert "Rows proved" not in result.stdout
+    json_ = json.loads((tmp_path / "audit.json").read_text())
+    assert json_["reconstruction"]["meaning"] == "time ran out before there were any rows"
+
+
 INTERRUPTED = """
 import os, signal, threading
 from treeleak import cli
@@ -466,6 +482,13 @@ def test_schema_is_a_file_to_start_from(folder, tmp_path):
     (tmp_path / "second.toml").write_text(result.stdout)
     assert set(Schema.read(tmp_path / "second.toml").columns) == set(first.columns)
     assert run("audit", model, "--schema", tmp_path / "second.toml").exit_code == 0
+
+
+def test_schema_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
+    train = tmp_path / "other.csv"
+    train.write_text("a,b\n0,1\n")
+    said = refused("schema", folder / "model.skops", "--train", train)
+    assert f"{train}: the rows lack column" in said
 
 
 def test_version_and_help():

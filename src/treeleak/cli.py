@@ -184,13 +184,18 @@ def reconstruct(
         result = treeleak.reconstruct(
             model, known, bootstrap, time_limit, seed, trust_pickle=trust_pickle, progress=progress
         )
+    stopped = "interrupted, " if result.interrupted else ""
     if result.X is None or result.y is None:
-        raise BadInput(f"{model}: no rows fit the counts and the schema: {result.contradiction}")
+        if result.status == "infeasible":
+            raise BadInput(
+                f"{model}: no rows fit the counts and the schema: {result.contradiction}"
+            )
+        _say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
+        raise typer.Exit(_status(result))
     if label in result.X:
         raise BadInput(f"the model has a column {label!r}: give the labels another name (--label)")
     table = result.X.assign(**{label: result.y.to_numpy()})
     _write(out, table.to_csv(index=False), private=True, force=force)
-    stopped = "interrupted, " if result.interrupted else ""
     _say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if result.misfit:
         _say(f"The counts of these rows differ from the model's by {result.misfit:g} in sum.")
@@ -215,7 +220,11 @@ def schema(
     if out is not None:
         _check_free(out, force)
     rows, _ = _training(train, label)
-    suggested, remarks = suggest_schema(to_release(model, trust_pickle), rows)
+    release = to_release(model, trust_pickle)
+    try:
+        suggested, remarks = suggest_schema(release, rows)
+    except BadInput as error:
+        raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
     comments = [f"Inferred from {basis}. Check it: what it says is taken as true.", *remarks]
     text = "".join(f"# {' '.join(c.splitlines())}\n" for c in comments) + suggested.to_toml()

@@ -115,6 +115,8 @@ class Reconstruction:
     @property
     def meaning(self) -> str:
         """The status in words."""
+        if self.status == "unknown" and self.X is None:
+            return "time ran out before there were any rows"
         return MEANING[self.status]
 
     @property

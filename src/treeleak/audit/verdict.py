@@ -137,7 +137,11 @@ def _of_rows(
             found.append(Finding("reconstruction", tried, text + " That is not clearly better."))
     if not found:
         if status == "unknown":
-            text = f"Time ran out: the best rows so far miss counts by {reconstruction.misfit:g}."
+            text = "Time ran out before any row was rebuilt."
+            if n:
+                text = (
+                    f"Time ran out: the {n:,} rows so far miss counts by {reconstruction.misfit:g}."
+                )
             found.append(Finding("reconstruction", OPEN, text))
         else:
             text = (

@@ -154,7 +154,7 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
     yield Text.assemble((rebuilt.status, "bold"), f" ({ended}): {rebuilt.meaning}.")
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
-    else:
+    elif rebuilt.n_rows:
         yield _numbers(rebuilt)
     if audit.measurement is not None:
         yield Text()
