@@ -238,6 +238,21 @@ def test_counts_behind_weights_that_balance_each_draw():
     assert_true(release, model, X, Y)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", "balanced_subsample"])
+def test_balanced_sums_that_equal_the_rows_are_not_taken_for_counts(class_weight):
+    """In a tree of one node, weights that balance the classes add up to the rows."""
+    y = np.array(["a"] * 6 + ["b"] * 22)
+    model = RandomForestClassifier(bootstrap=False, class_weight=class_weight, **FEW)
+    release = to_release(model.fit(np.ones((28, 1)), y))
+    assert release.counts_are == "weights"
+    assert [t.totals.tolist() for t in release.trees] == [[28]] * len(release.trees)
+
+
+def test_fractions_that_add_up_to_the_rows_are_weights():
+    tree = DecisionTreeClassifier().fit(np.ones((4, 1)), list("aabb"), [1.5, 0.9, 0.8, 0.8])
+    assert to_release(tree).counts_are == "weights"
+
+
 def test_the_trees_of_a_bagging_know_classes_by_number():
     tree = DecisionTreeClassifier(class_weight={0: 2.0, 1: 0.7, 2: 1.0})
     model = BaggingClassifier(tree, **FEW).fit(X, Y)

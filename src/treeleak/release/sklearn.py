@@ -382,14 +382,11 @@ def _counts(
     """Turn sums of weights into counts, where they can be had exactly."""
     drawn = isinstance(training.sampling, Bootstrap)
     plain = training.class_weight is None
-    if not drawn and all(np.array_equal(n.weight, n.reached) for n in nodes):
-        for t, s in enumerate(sums):
-            if (bad := np.argwhere(np.abs(s - np.round(s)) > TOLERANCE)).size:
-                node, c = bad[0]
-                raise BadModel(f"tree {t}, node {node}: {s[node, c]} rows of {classes[c]!r}")
-        counts: list[FloatArray] | None = [np.round(s) for s in sums]
-    elif plain:
-        counts = list(map(np.round, sums)) if drawn and _all_whole(sums) else None
+    counts: list[FloatArray] | None = None
+    if plain:
+        # A weight of every row would show, but for weights that add up to the rows in every node.
+        bare = drawn or all(np.array_equal(n.weight, n.reached) for n in nodes)
+        counts = list(map(np.round, sums)) if bare and _all_whole(sums) else None
     elif isinstance(training.class_weight, Mapping):
         counts = _divided(sums, training.class_weight, classes)
     else:
@@ -419,11 +416,13 @@ def _counts(
 
 def _consistent(nodes: Sequence[_Nodes], counts: Sequence[FloatArray], training: _Training) -> bool:
     """Say whether the counts agree with what else the file says of numbers of rows."""
-    if not isinstance(training.sampling, Bootstrap):
-        return all(
-            np.array_equal(count.sum(axis=1), n.reached)
-            for n, count in zip(nodes, counts, strict=True)
-        )
+    drawn = isinstance(training.sampling, Bootstrap)
+    fits = np.less_equal if drawn else np.equal
+    for n, count in zip(nodes, counts, strict=True):
+        if not fits(n.reached, count.sum(axis=1)).all():
+            return False
+    if not drawn:
+        return True
     roots = {float(count[0].sum()) for count in counts}
     return len(roots) == 1 and training.total in (None, *roots)
 
@@ -447,7 +446,7 @@ def _balanced(
 ) -> list[FloatArray] | None:
     """Undo class weights that scikit-learn worked out itself, and does not store."""
     drawn = isinstance(training.sampling, Bootstrap)
-    if training.class_weight == "balanced":
+    if training.class_weight == "balanced" or not drawn:
         # One weight per class for all trees. Divided by them, the sums add up to what is known:
         # the rows of every node, or the draws of every root.
         left = np.array([s[0] for s in sums]) if drawn else np.concatenate(sums)
@@ -568,9 +567,12 @@ def _built(t: int, **arrays: Any) -> Tree:
         raise BadModel(f"tree {t}: {error}") from error
 
 
-def _check_children(tree: Tree, counts: FloatArray, where: str, what: str) -> None:
+def _check_children(
+    tree: Tree, counts: FloatArray, where: str, what: str, tolerance: float = 0.0
+) -> None:
     inner = np.flatnonzero(~tree.is_leaf)
-    wrong = (counts[tree.left[inner]] + counts[tree.right[inner]] != counts[inner]).any(axis=1)
+    gap = np.abs(counts[tree.left[inner]] + counts[tree.right[inner]] - counts[inner])
+    wrong = (gap > tolerance * np.maximum(1.0, counts[inner])).any(axis=1)
     if wrong.any():
         raise BadModel(f"{where}, node {inner[wrong.argmax()]}: its children's {what} differs")
 
@@ -592,6 +594,8 @@ def _in_classes_of(
             f"tree {t}, node {bad.argmax()}: its classes add up to {sums[bad.argmax()].sum():g}, "
             f"not {total[bad.argmax()]:g}"
         )
+    _check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
+    _check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
     if sums.shape[1] == n_classes:
         return sums
     # A tree of a bagging that never saw a class numbers the others as the ensemble does.
