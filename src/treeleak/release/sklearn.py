@@ -595,7 +595,6 @@ def _in_classes_of(
             f"not {total[bad.argmax()]:g}"
         )
     _check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
-    _check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
     if sums.shape[1] == n_classes:
         return sums
     # A tree of a bagging that never saw a class numbers the others as the ensemble does.
