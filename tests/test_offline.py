@@ -1,0 +1,82 @@
+"""Nothing but ``load_draft`` opens a socket: a model under audit stays on the machine."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+# From the first line on, so that imports are watched, too.
+WATCHED = """
+import os, sys
+
+def watch(event, args):
+    if event.startswith("socket."):
+        print("opened a socket:", event, args, file=sys.stderr, flush=True)
+        os._exit(99)  # not an exception, which somebody could catch
+
+sys.addaudithook(watch)
+"""
+
+COMMAND = WATCHED + "from treeleak.cli import main\nmain()\n"
+
+PYTHON = """
+import treeleak
+from sklearn.ensemble import RandomForestClassifier
+
+data = treeleak.datasets.load_german_credit()
+X = data.X.sample(30, random_state=0)
+y = data.y[X.index]
+model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
+result = treeleak.reconstruct(model, data.schema)
+treeleak.metrics.reconstruction_error(result.X, X, data.schema)
+treeleak.audit(model, X, y, schema=data.schema).to_json(include_rows=True)
+"""
+
+
+def watched(script, *arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=cwd,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The demonstration's files, and the model in the other formats."""
+    folder = tmp_path_factory.mktemp("offline")
+    assert watched(COMMAND, "demo", "--out", folder).returncode == 0
+    tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
+    (folder / "model.pkl").write_bytes(pickle.dumps(tree))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "audit model.skops --schema schema.toml --train train.csv --label recidivated --json a.json",
+        "audit model.pkl --trust-pickle",
+        "reconstruct model.skops --out rows.csv",
+        "schema model.skops --train train.csv --label recidivated",
+        "export model.skops release.json",
+    ],
+)
+def test_commands_open_no_socket(folder, arguments):
+    process = watched(COMMAND, *arguments.split(), cwd=folder)
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_package_opens_no_socket():
+    process = watched(WATCHED + PYTHON)
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_watch_sees_a_socket():
+    process = watched(WATCHED + "import socket\nsocket.socket().close()\n")
+    assert process.returncode == 99
+    assert "opened a socket" in process.stderr
