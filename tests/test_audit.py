@@ -185,6 +185,21 @@ def test_what_no_rule_knows_is_not_assessed():
     assert "cluster_centers_" in marks(KMeans(2, n_init=1).fit(X))
 
 
+def test_keys_of_dictionaries_may_be_training_values_and_are_not_told():
+    means = {"Jane Doe": 1.0, "John Doe": {"Jim Doe": np.arange(30)}}
+    stored = StoredObject("elsewhere.Encoder", {"means": means, "_fit": {"X_train_": np.eye(3)}})
+    entries = take_inventory(stored, Context(30))
+    assert {n for e in entries for n in e.names} == {"means", "X_train_"}
+    assert not [e for e in entries if "Doe" in repr(e)]
+
+
+def test_a_stored_table_of_pandas_has_one_entry_per_row():
+    table = snapshot(StandardScaler().fit(numbers()[0]))
+    table.state["seen_"] = np.ones((2, 30))
+    seen = next(e for e in take_inventory(table, Context(30)) if "seen_" in e.names)
+    assert seen.what == "as many entries as there are training rows"
+
+
 def test_code_and_flags_are_no_entries():
     stored = StoredObject(
         "sklearn.base.X",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,8 @@ def take_inventory(model: StoredObject | Release, context: Context) -> tuple[Ent
         model = StoredObject("release", release_to_dict(model))
     found: dict[tuple[str, Rule], Counter[str]] = {}
     for part, rule in _judged(model, context):
-        found.setdefault((part.where, rule), Counter())[part.name] += 1
+        name = part.name if part.field is None or rule in RULES[:-1] else part.field
+        found.setdefault((part.where, rule), Counter())[name] += 1
     entries = (
         Entry(
             where=where,
@@ -110,13 +111,18 @@ def _rank(rule: Rule) -> tuple[bool, int, int]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A value on the walk: where it stands, who holds it under which name."""
+    """A value on the walk: where it stands, who holds it under which name.
+
+    What stands in a dictionary goes by its key, but a key may be a value out of a training row: it
+    is shown only where a rule knows it, and else the attribute (``field``) that holds it all.
+    """
 
     where: str
     owner: StoredObject
     name: str
     value: Any
     path: str
+    field: str | None = None
 
 
 def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule]]:
@@ -175,15 +181,15 @@ def _inside(part: _Part) -> list[_Part] | None:
     if isinstance(value, StoredObject):
         return _members(path, value)
     if isinstance(value, Mapping):
-        named = ((str(k), v) for k, v in value.items())
-        return [_Part(path, part.owner, k, v, f"{path}.{k}") for k, v in named]
+        field = part.field or part.name
+        return [_Part(path, part.owner, str(k), v, f"{path}[*]", field) for k, v in value.items()]
     if isinstance(value, np.ndarray) and value.dtype.names:
         columns = ((c, value[c]) for c in value.dtype.names)
         return [_Part(path, part.owner, c, v, f"{path}.{c}") for c, v in columns]
     if isinstance(value, np.ndarray) and value.dtype == object:
         value = value.ravel().tolist()
     if isinstance(value, (list, tuple)) and any(isinstance(v, _CONTAINERS) for v in value):
-        return [_Part(part.where, part.owner, part.name, v, _item(part, v)) for v in value]
+        return [replace(part, value=v, path=_item(part, v)) for v in value]
     return None
 
 

@@ -113,7 +113,8 @@ def _not_drawn(value: Any, context: Context) -> bool:
 
 def _one_per_row(value: Any, context: Context) -> bool:
     plain = isinstance(value, np.ndarray) and value.dtype.names is None and value.dtype != object
-    return plain and (context.n_rows or 0) > 1 and value.shape[:1] == (context.n_rows,)
+    # Tables of pandas hold their columns as the rows of an array.
+    return plain and (context.n_rows or 0) > 1 and context.n_rows in value.shape
 
 
 _COUNTS = (
