@@ -35,14 +35,13 @@ treeleak.audit(model, X, y, schema=data.schema).to_json(include_rows=True)
 """
 
 
-def watched(script, *arguments, cwd=None):
+def watched(script, *arguments):
     return subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        cwd=cwd,
     )
 
 
@@ -59,15 +58,16 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "audit model.skops --schema schema.toml --train train.csv --label recidivated --json a.json",
+        "audit model.skops --schema schema.toml --train train.csv --json audit.json",
         "audit model.pkl --trust-pickle",
         "reconstruct model.skops --out rows.csv",
-        "schema model.skops --train train.csv --label recidivated",
+        "schema model.skops --train train.csv",
         "export model.skops release.json",
     ],
 )
 def test_commands_open_no_socket(folder, arguments):
-    process = watched(COMMAND, *arguments.split(), cwd=folder)
+    named = [folder / a if "." in a else a for a in arguments.split()]
+    process = watched(COMMAND, *named)
     assert process.returncode == 0, process.stderr
 
 
