@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
 from treeleak.attacks.exact import exact
-from treeleak.attacks.integer import Bounds, IntegerProblem, bounds
+from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.attacks.search import SearchSpace, pack, run_all
 from treeleak.attacks.space import values_of
 from treeleak.attacks.weights import maximum_entropy
@@ -82,12 +82,13 @@ def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
         if found.settled:
             assert [m.tolist() for m in solutions] == [found.lower.tolist()]
         problem = IntegerProblem(system, found)
-        outcome = problem.solve(Clock(60.0), 60.0, 0)
-        assert outcome.status == ("solution" if solutions else "none")
         if not solutions:
+            with pytest.raises(NoSolution):
+                problem.solutions(Clock(60.0), 60.0, 0)
             continue
-        assert outcome.m.tolist() in [m.tolist() for m in solutions]
-        common, proved, more = problem.always([outcome.m], Clock(60.0), 60.0, 0)
+        (solved,) = problem.solutions(Clock(60.0), 60.0, 0)
+        assert solved.tolist() in [m.tolist() for m in solutions]
+        common, proved, more = problem.always([solved], Clock(60.0), 60.0, 0)
         assert proved
         assert common.tolist() == np.minimum.reduce(solutions).tolist()
         assert all(m.tolist() in [s.tolist() for s in solutions] for m in more)
@@ -98,9 +99,9 @@ def test_a_stopped_clock_proves_nothing():
     system = systems_of(geometry)[0]
     problem = IntegerProblem(system, bounds(system))
     clock = Clock(60.0)
-    solved = problem.solve(clock, 60.0, 0).m
+    (solved,) = problem.solutions(clock, 60.0, 0)
     clock.stop()
-    assert problem.solve(clock, 60.0, 0).status == "unknown"
+    assert problem.solutions(clock, 60.0, 0) == []
     assert problem.always([solved], clock, 60.0, 0)[1:] == (False, [])
 
 

@@ -42,6 +42,7 @@ from treeleak import (
     reconstruct,
 )
 from treeleak.attacks.integer import IntegerProblem
+from treeleak.datasets import draft_sample, load_compas
 from treeleak.partition import GridTooLarge
 from treeleak.release import to_release
 from treeleak.release.tree import Release, Tree, UnknownSampling
@@ -560,3 +561,16 @@ def test_a_large_grid_and_no_time_give_no_rows_and_no_crash():
     assert result.numbers == {}
     assert (result.status, result.X, result.misfit) == ("unknown", None, 0.0)
     assert "rows" not in result.to_json(include_rows=True).split('"versions"')[1]
+
+
+def test_the_trace_falls_to_the_misfit_of_the_answer():
+    X, y = draft_sample(load_compas(), 40, 3)
+    forest = RandomForestClassifier(8, max_depth=3, bootstrap=False, random_state=3).fit(X, y)
+    result = reconstruct(forest, load_compas().schema, seed=1)
+    misfits = [i.misfit for i in result.trace]
+    assert result.status == "feasible"
+    assert misfits == sorted(set(misfits), reverse=True)
+    assert misfits[-1] == result.misfit == 0
+    again = reconstruct(forest, load_compas().schema, seed=1)
+    pd.testing.assert_frame_equal(result.X, again.X)
+    pd.testing.assert_frame_equal(result.confidence, again.confidence)

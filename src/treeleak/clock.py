@@ -58,6 +58,8 @@ class Clock:
         The best answers so far, in order.
     parent : Clock or None
         A clock that stops this one when it stops.
+    elsewhere : int
+        Misfit of the parts of the answer that this clock's step does not work on.
     """
 
     limit: float
@@ -65,6 +67,7 @@ class Clock:
     started: float = field(default_factory=time.perf_counter)
     trace: list[Incumbent] = field(default_factory=list)
     parent: Clock | None = None
+    elsewhere: int = 0
     _stop: bool = False
 
     @property
@@ -112,10 +115,10 @@ class Clock:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def part(self, limit: float) -> Clock:
+    def part(self, limit: float, elsewhere: int = 0) -> Clock:
         """Make a clock for one step: at most ``limit`` more seconds, and stopped with this one."""
         end = min(self.limit, self.seconds + limit)
-        return Clock(end, self.report, self.started, self.trace, self)
+        return Clock(end, self.report, self.started, self.trace, self, elsewhere)
 
     def tell(self, stage: str, done: float, misfit: int | None = None) -> None:
         """Report progress."""
@@ -127,6 +130,7 @@ class Clock:
             raise OutOfTime
 
     def record(self, misfit: int) -> None:
-        """Note an answer in the trace if it is better than the last."""
-        if not self.trace or misfit < self.trace[-1].misfit:
-            self.trace.append(Incumbent(self.seconds, misfit))
+        """Note an answer in the trace if, with all that is elsewhere, it beats the last."""
+        total = misfit + self.elsewhere
+        if not self.trace or total < self.trace[-1].misfit:
+            self.trace.append(Incumbent(self.seconds, total))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.integer import Bounds, IntegerProblem, bounds
+from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.worlds import WorldSearch
 from treeleak.clock import Clock, OutOfTime
@@ -83,10 +83,17 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
     numbers["open_cells"] = sum(len(p.free) for p in problems)
     rows: list[Rows] = []
     for k, problem in enumerate(problems):
-        solved = _solve(problem, geometry, values, clock, seed + 1000 * k)
-        if isinstance(solved, Contradiction):
-            return Answer("infeasible", values, contradiction=solved, numbers=numbers)
-        rows.append(solved)
+        # Each system gets its share of the time: one that is too hard must not starve the rest.
+        to_do = [len(p.free) for p in problems[k:]]
+        share = to_do[0] / sum(to_do) if sum(to_do) else 1.0
+        unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
+        part = clock.part(clock.left * share, unread + sum(r.misfit for r in rows))
+        try:
+            rows.append(_solve(problem, geometry, values, part, seed + 1000 * k))
+        except NoSolution:
+            clash = _unmet(problem, geometry, clock, seed)
+            return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+        part.record(rows[-1].misfit)
     if any(r.misfit for r in rows):
         status = "unknown"
     elif all(r.unique and (r.confidence == 1).all() for r in rows):
@@ -98,7 +105,7 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
 
 def _solve(
     problem: IntegerProblem, geometry: Geometry, values: Values, clock: Clock, seed: int
-) -> Rows | Contradiction:
+) -> Rows:
     system = problem.system
     stage = f"rebuilding the rows of {system.name}"
     clock.tell(stage, 0.0)
@@ -108,11 +115,7 @@ def _solve(
     if problem.bounds.settled:
         exact_worlds = [problem.bounds.lower]
     elif promising:
-        outcome = problem.solve(clock, _FIRST_TRY, seed)
-        if outcome.status == "none":
-            return _unmet(problem, geometry, clock, seed)
-        if outcome.m is not None:
-            exact_worlds = [outcome.m]
+        exact_worlds = problem.solutions(clock, _FIRST_TRY, seed)
     common, proved = problem.bounds.lower, problem.bounds.settled
     if exact_worlds and not proved:
         common, proved, more = problem.always(exact_worlds, clock, _FIRST_TRY, seed)
@@ -183,8 +186,16 @@ def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int)
         found = bounds(first)
         feasible = found.broken < 0
         if feasible:
-            feasible = IntegerProblem(first, found).solve(clock, 5.0, seed).status != "none"
+            feasible = _may_have_solution(IntegerProblem(first, found), clock, seed)
         low, high = (middle + 1, high) if feasible else (low, middle)
     start, stop = geometry.leaf_start[low - 1 : low + 1]
     equation = start + int(np.argmax(system.target[start:stop]))
     return _located(system, geometry, int(equation))
+
+
+def _may_have_solution(problem: IntegerProblem, clock: Clock, seed: int) -> bool:
+    try:
+        problem.solutions(clock, 5.0, seed)
+    except NoSolution:
+        return False
+    return True

@@ -16,9 +16,13 @@ from treeleak.attacks._kernels import propagate
 from treeleak.clock import Clock
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "Outcome", "bounds"]
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "Outcome", "bounds"]
 
 IntArray = NDArray[np.int64]
+
+
+class NoSolution(Exception):
+    """No whole numbers meet all equations: proved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +141,21 @@ class IntegerProblem:
         none = status == cp_model.INFEASIBLE
         return Outcome("none" if none else "unknown", None, solver.deterministic_time)
 
-    def solve(self, clock: Clock, limit: float, seed: int) -> Outcome:
-        """Find a solution, or prove that there is none; ``limit`` is in units of work."""
+    def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
+        """Find a solution, or none in time; ``limit`` is in units of work.
+
+        Raises
+        ------
+        NoSolution
+            If it is proved that there is none.
+        """
         if clock.stopped:
-            return Outcome("unknown")
+            return []
         model, m = self._model()
-        return self._solve(model, m, clock, limit, seed)
+        outcome = self._solve(model, m, clock, limit, seed)
+        if outcome.status == "none":
+            raise NoSolution
+        return [] if outcome.m is None else [outcome.m]
 
     def always(
         self, known: Iterable[IntArray], clock: Clock, limit: float, seed: int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
-from treeleak.attacks.integer import Bounds, IntegerProblem, Outcome
+from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution
 from treeleak.attacks.search import Chain, SearchSpace, run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.weights import maximum_entropy
@@ -166,6 +166,11 @@ class WorldSearch:
         -------
         list of World
             At least one meets all counts, unless time ran out.
+
+        Raises
+        ------
+        NoSolution
+            If it is proved on the way that no dataset meets all counts.
         """
         rng = np.random.default_rng(seed)
         if self.space.too_large and exact:
@@ -273,8 +278,10 @@ class WorldSearch:
         fixed = np.concatenate([self.settled, self.anchored])
         live = np.concatenate([self.live_of[points], fixed])
         cells = np.unique(self.system.cell[self.live[live]])
-        outcome = problem.within(cells).solve(clock, _MIX, seed)
-        return [] if outcome.m is None else [outcome.m]
+        try:
+            return problem.within(cells).solutions(clock, _MIX, seed)
+        except NoSolution:
+            return []
 
     def _run_beside(
         self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
@@ -287,13 +294,15 @@ class WorldSearch:
             clock.tell(stage, 0.5, chain.misfit)
             return chain
 
-        def beside() -> Chain | Outcome:
-            return walk(1) if problem is None else problem.solve(clock, _STEP_WORK * steps, seed)
+        def beside() -> Chain | list[IntArray]:
+            if problem is None:
+                return walk(1)
+            return problem.solutions(clock, _STEP_WORK * steps, seed)
 
-        jobs: list[Callable[[], Chain | Outcome]] = [partial(walk, 0), beside]
+        jobs: list[Callable[[], Chain | list[IntArray]]] = [partial(walk, 0), beside]
         done = run_all(jobs)
         chains = [d for d in done if isinstance(d, Chain)]
-        return chains, [d.m for d in done if isinstance(d, Outcome) and d.m is not None]
+        return chains, [m for d in done if not isinstance(d, Chain) for m in d]
 
     def _world(self, points: IntArray, rng: np.random.Generator) -> World:
         values = self.values.draw(self.atoms[self._live(points)], self.value_prior, rng)
