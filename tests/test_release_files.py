@@ -310,23 +310,118 @@ def test_a_deeply_nested_schema(tmp_path):
     refused(path, "nested deeper")
 
 
-def test_one_member_named_a_million_times_is_read_once(tmp_path):
-    one = {"__loader__": "NdArrayNode", "__class__": "ndarray", "type": "numpy", "file": "a.npy"}
+def json_node(value, **rest):
+    return {"__loader__": "JsonNode", "content": json.dumps(value), **rest}
+
+
+def archive_of(path, values, **members):
+    """An archive of an object that holds these values as a list."""
+    content = {"x": {"__loader__": "ListNode", "content": values}}
     schema = {
         "__loader__": "ObjectNode",
-        "__module__": "a",
-        "__class__": "B",
-        "content": {
-            "__loader__": "DictNode",
-            "content": {"x": {"__loader__": "ListNode", "content": [one] * 10_000}},
-        },
+        "__module__": "sklearn.tree",
+        "__class__": "DecisionTreeClassifier",
+        "content": {"__loader__": "DictNode", "content": content},
     }
-    path = tmp_path / "model.skops"
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", json.dumps(schema))
-        archive.writestr("a.npy", npy("<f8", (1 << 18,), bytes(1 << 21)))
-    arrays = read_model(path).get("x")
-    assert len({id(a) for a in arrays}) == 1
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def doubled(kind, times, levels):
+    """Values of which each holds the one before it several times."""
+    at = [json_node([], __id__=0)]
+    for level in range(levels):
+        known = {"__loader__": "CachedNode", "__id__": level}
+        at.append({"__loader__": kind, "content": [known] * times, "__id__": level + 1})
+    return at
+
+
+LARGE = npy("<f8", (1 << 18,), bytes(1 << 21))
+ONE = {"__loader__": "NdArrayNode", "__class__": "ndarray", "type": "numpy", "file": "a"}
+
+
+def test_one_member_named_twice_is_read_once(tmp_path):
+    one, other = read_model(archive_of(tmp_path / "model.skops", [ONE] * 2, a=LARGE)).get("x")
+    assert np.shares_memory(one, other)
+
+
+def zipped(data):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.npy", data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("values", "a"),
+    [
+        ([ONE] * 10_000, LARGE),
+        ([{"__loader__": "BytesNode", "file": "a"}] * 10_000, LARGE),
+        ([{"__loader__": "SparseMatrixNode", "file": "a"}] * 10_000, zipped(LARGE)),
+        # a hash that visits 2**60 numbers
+        (
+            [
+                *doubled("TupleNode", 2, 60),
+                {
+                    "__loader__": "SetNode",
+                    "content": [{"__loader__": "CachedNode", "__id__": 60}],
+                },
+            ],
+            b"",
+        ),
+        # an array of 100**8 numbers
+        (
+            [
+                *doubled("ListNode", 100, 8),
+                {
+                    "__loader__": "NdArrayNode",
+                    "type": "json",
+                    "content": [{"__loader__": "CachedNode", "__id__": 8}],
+                    "shape": json_node([1] * 9),
+                },
+            ],
+            b"",
+        ),
+        (
+            [
+                json_node([0] * 100_000, __id__=1),
+                *[{"__loader__": "CachedNode", "__id__": 1}] * 10_000,
+            ],
+            b"",
+        ),
+    ],
+    ids=["array", "bytes", "sparse", "hash", "objects", "text"],
+)
+def test_what_a_few_bytes_stand_for_is_bounded(tmp_path, values, a):
+    refused(archive_of(tmp_path / "model.skops", values, a=a), "far more than its own size")
+
+
+def test_a_nest_of_references_is_no_way_round_the_depth(tmp_path):
+    """Nested this deep, the hash of a tuple ends the process."""
+    values = doubled("TupleNode", 1, 100_000)
+    values.append({"__loader__": "SetNode", "content": [{**values[-1]["content"][0]}]})
+    refused(archive_of(tmp_path / "model.skops", values), "nested deeper")
+
+
+def test_an_array_of_a_million_dimensions(tmp_path):
+    node = {
+        "__loader__": "NdArrayNode",
+        "type": "json",
+        "content": [json_node("a" * 100_000)],
+        "shape": json_node([1] * 1_000_000),
+    }
+    refused(archive_of(tmp_path / "model.skops", [node]), "1000000 dimensions")
+
+
+def test_an_honest_reference_is_the_value_it_names(tmp_path):
+    again = {"__loader__": "CachedNode", "__id__": 1}
+    values = [json_node([1, 2], __id__=1), again, {**again, "__id__": 2}]
+    one, other, unknown = read_model(archive_of(tmp_path / "model.skops", values)).get("x")
+    assert one is other
+    assert "refers back" in unknown.why
 
 
 def test_what_the_archive_names_is_not_imported(tmp_path):

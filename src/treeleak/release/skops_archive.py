@@ -9,6 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ MAX_GROWTH = 40
 FREE_BYTES = 64 << 20
 MAX_SCHEMA_BYTES = 64 << 20
 MAX_MEMBERS = 200_000
+# No more than the text of one node takes, so that only what is referred to again and again can
+# cost more than the archive holds.
+NODE_BYTES = 64
 
 Node = dict[str, Any]
 
@@ -77,12 +81,31 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     return value
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A value that a later node may refer to, and what it comes to when written out."""
+
+    value: Any
+    size: int
+    height: int
+
+
 class _Archive:
+    """An archive on its way to one value.
+
+    References (a mark, the name of a member) let a few bytes stand for a value that is
+    exponentially large or deep once somebody walks, hashes or prints it. So size and depth are
+    counted as if every reference were written out.
+    """
+
     def __init__(self, archive: zipfile.ZipFile, file_bytes: int) -> None:
         _check_size(archive, file_bytes)
         self._zip = archive
-        self._arrays: dict[str, NDArray[Any]] = {}
-        self._by_id: dict[Any, Any] = {}
+        self._members: dict[str, bytes] = {}
+        self._by_id: dict[int, _Known] = {}
+        self._most = FREE_BYTES + MAX_GROWTH * file_bytes
+        self._size = 0
+        self._deepest = 0
 
     def root(self) -> Any:
         try:
@@ -101,26 +124,45 @@ class _Archive:
             raise BadModel(f"{SCHEMA}: a {type(node).__name__} where an object was due")
         if depth > MAX_DEPTH:
             raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
+        self.grow(NODE_BYTES)
+        self._deepest = max(self._deepest, depth)
         loader, mark = str(node.get("__loader__")), node.get("__id__")
         if loader == "CachedNode":
-            return self._by_id.get(mark, Opaque(_type(node), "refers back to itself"))
+            return self._again(node, depth)
         read = _LOADERS.get(loader)
         if read is None:
             return Opaque(_type(node), f"stored by {loader}, which is not known here")
+        if not isinstance(mark, int):
+            return read(self, node, depth + 1)
+        before, deepest, self._deepest = self._size, self._deepest, depth
         value = read(self, node, depth + 1)
-        if isinstance(mark, int):
-            self._by_id[mark] = value
+        self._by_id[mark] = _Known(value, self._size - before, self._deepest - depth)
+        self._deepest = max(self._deepest, deepest)
         return value
 
-    def member(self, node: Node) -> bytes:
-        return _unpack(self._zip, self._zip.getinfo(str(node["file"])))
+    def _again(self, node: Node, depth: int) -> Any:
+        known = self._by_id.get(node["__id__"])
+        if known is None:
+            return Opaque(_type(node), "refers back to itself")
+        self.grow(known.size)
+        self._deepest = max(self._deepest, depth + known.height)
+        if self._deepest > MAX_DEPTH:
+            raise BadModel(f"nested deeper than {MAX_DEPTH} levels")
+        return known.value
 
-    def array(self, node: Node) -> NDArray[Any]:
-        # Read once: an archive may refer to one member a million times.
-        name = str(node["file"])
-        if name not in self._arrays:
-            self._arrays[name] = parse_npy(self.member(node), name)
-        return self._arrays[name]
+    def grow(self, size: int) -> None:
+        """Count what a value comes to when written out."""
+        self._size += size
+        if self._size > self._most:
+            raise BadModel("refers to its parts so often that it is far more than its own size")
+
+    def member(self, node: Node) -> bytes:
+        """Unpack a member, once: an archive may name one a million times."""
+        info = self._zip.getinfo(str(node["file"]))
+        self.grow(info.file_size)
+        if info.filename not in self._members:
+            self._members[info.filename] = _unpack(self._zip, info)
+        return self._members[info.filename]
 
 
 def _check_size(archive: zipfile.ZipFile, packed_bytes: int) -> None:
@@ -209,18 +251,25 @@ def _key(key: str, type_name: str) -> Any:
 
 
 def _set(archive: _Archive, node: Node, depth: int) -> Any:
-    items = _list(archive, node, depth)
+    items = tuple(_list(archive, node, depth))
     try:
         return frozenset(items)
     except TypeError:
-        return tuple(items)
+        return items
+
+
+def _json(archive: _Archive, node: Node, depth: int) -> Any:  # noqa: ARG001
+    archive.grow(len(node["content"]))
+    return json.loads(node["content"])
 
 
 def _array(archive: _Archive, node: Node, depth: int) -> Any:
     if node["type"] == "numpy":
-        array = archive.array(node)
+        array = parse_npy(archive.member(node), str(node["file"]))
         return array if node.get("__class__") == "ndarray" else array[()]
     shape = tuple(int(n) for n in archive.value(node["shape"], depth))
+    if len(shape) > MAX_DEPTH:
+        raise BadModel(f"an array of {len(shape)} dimensions")
     items: list[Any] = _list(archive, node, depth)
     for _ in shape[1:]:
         items = [x for item in items for x in item]
@@ -247,6 +296,7 @@ def _sparse(archive: _Archive, node: Node, depth: int) -> StoredObject:  # noqa:
     data = archive.member(node)
     with zipfile.ZipFile(io.BytesIO(data)) as inner:
         _check_size(inner, len(data))
+        archive.grow(sum(info.file_size for info in inner.infolist()))
         parts = {
             info.filename.removesuffix(".npy"): parse_npy(_unpack(inner, info), info.filename)
             for info in inner.infolist()
@@ -270,7 +320,7 @@ def _code(archive: _Archive, node: Node, depth: int) -> Opaque:  # noqa: ARG001
 # One entry per loader that skops 0.9 to 0.16 write; protocols 0 to 2 differ only in functions
 # and generators, whose content is not needed.
 _LOADERS: dict[str, Callable[[_Archive, Node, int], Any]] = {
-    "JsonNode": lambda _, node, __: json.loads(node["content"]),
+    "JsonNode": _json,
     "DictNode": _dict,
     "DefaultDictNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
     "_DictWithDeprecatedKeysNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
