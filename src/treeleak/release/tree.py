@@ -257,7 +257,13 @@ class Release:
         """The distinct thresholds of each column, ascending; empty for an unused column."""
         feature = np.concatenate([np.zeros(0, int), *(t.feature[~t.is_leaf] for t in self.trees)])
         threshold = np.concatenate([np.zeros(0), *(t.threshold[~t.is_leaf] for t in self.trees)])
-        return tuple(np.unique(threshold[feature == f]) for f in range(self.n_features))
+        # One sort for all columns: there may be many more of them than tests.
+        order = np.lexsort((threshold, feature))
+        feature, threshold = feature[order], threshold[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(feature) > 0) | (threshold[1:] != threshold[:-1])
+        ends = np.searchsorted(feature[new], np.arange(1, self.n_features))
+        return tuple(np.split(threshold[new], ends))[: self.n_features]
 
 
 def _first(mask: NDArray[np.bool_]) -> int:
