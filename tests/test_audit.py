@@ -19,6 +19,7 @@ from sklearn.ensemble import (
 )
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.impute import KNNImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -31,6 +32,7 @@ from treeleak.audit import Entry, Measurement
 from treeleak.audit.counts import count_leaves
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import singled_out
+from treeleak.audit.percent import percent
 from treeleak.audit.rules import Context
 from treeleak.audit.training import match_training
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, find, overall
@@ -417,7 +419,7 @@ def test_a_schema_for_another_model_is_refused(forest):
 # ------------------------------------------------------------------------------------- verdict
 
 
-MEASURED = Measurement(0.1, 0.5, 0.2, 0.01, "rows")
+MEASURED = Measurement(0.1, 0.5, 0.5, 0.2, 0.01, "rows")
 TABLE = Entry("Pipeline", ("_fit_X",), "leaks", "training table", "", 1, "rows", rows=True)
 
 
@@ -455,9 +457,57 @@ def test_stored_rows_outweigh_everything(rebuilt):
 
 
 def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
-    certain = Measurement(0.0, 1.0, 0.0, 0.0, "rows")
+    certain = Measurement(0.0, 1.0, 1.0, 0.0, 0.0, "rows")
     findings = find([], None, replace(rebuilt, status="feasible"), certain, 0)
     assert overall(findings) == NO_LEAK
+
+
+def test_numbers_that_trees_narrow_down_are_measured_as_far_as_trees_tell():
+    X = pd.DataFrame({"dose": np.arange(20) * 1.7, "free": np.arange(20) * 0.3, "sex": [0, 1] * 10})
+    y = np.arange(20) // 7 % 2
+    found = treeleak.audit(DecisionTreeClassifier(random_state=0).fit(X, y), X, y)
+    assert found.reconstruction.interval_columns == ("dose", "free", "sex")
+    assert found.reconstruction.expected_error is None
+    assert found.measurement.exact_rows == 0
+    assert found.measurement.located_rows == 1
+    assert "100% of the training rows were rebuilt as far as the trees tell" in " ".join(
+        f.text for f in found.findings
+    )
+
+
+def test_certainty_about_numbers_is_no_certainty_about_values():
+    X = pd.DataFrame({"dose": np.arange(20) * 1.7, "sex": [0, 1] * 10})
+    schema = treeleak.Schema([treeleak.Numeric("dose", 0, 40), treeleak.Binary("sex")])
+    stump = DecisionTreeClassifier(max_depth=1).fit(X, X.dose > 20)
+    found = treeleak.reconstruct(stump, schema)
+    assert found.interval_columns == ("dose",)
+    assert found.expected_error == pytest.approx(1 - found.confidence["sex"].mean())
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"),
+    [
+        (0, 0, "0%"),
+        (0.004, 0, "<1%"),
+        (0.996, 0, ">99%"),
+        (1, 0, "100%"),
+        (0, 1, "0.0%"),
+        (0.0004, 1, "<0.1%"),
+        (0.9996, 1, ">99.9%"),
+        (0.125, 1, "12.5%"),
+    ],
+)
+def test_shares_are_rounded_to_all_or_nothing_only_where_they_are(share, digits, text):
+    assert percent(share, digits) == text
+
+
+def test_a_model_without_any_leak_gets_no_empty_advice():
+    X, y = numbers()
+    found = treeleak.audit(LogisticRegression().fit(X, y))
+    assert found.headline.startswith("Not assessed. No attack was run: ")
+    assert found.headline.endswith("Nothing follows, neither leak nor safety.")
+    (advice,) = found.advice
+    assert "Then audit" not in advice
 
 
 def test_a_statistic_singles_nobody_out():

@@ -111,7 +111,7 @@ def test_bootstrap_forests_say_why_they_are_not_assessed(compas, tmp_path):
     X, y, _ = compas
     result = run("audit", save(tmp_path, X, y))
     assert result.exit_code == 0
-    assert "Not assessed, because" in result.stdout
+    assert "Not assessed: the trees drew their rows" in result.stdout
     assert "bootstrap" in result.stdout
     assert "seeds" in result.stdout
     assert "Delete the seeds" in result.stdout

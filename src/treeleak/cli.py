@@ -362,12 +362,13 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(20),
-        TimeElapsedColumn(),
+        BarColumn(10),
+        TimeElapsedColumn(Column(min_width=7)),
         TextColumn("{task.fields[missed]}"),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -19,6 +19,7 @@ from rich.text import Text
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.audit import Audit, audit
+from treeleak.audit.percent import percent
 from treeleak.clock import Progress
 from treeleak.datasets import Dataset, load_compas
 from treeleak.errors import BadInput
@@ -130,10 +131,10 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield _people(demo)
     if measured is not None:
         yield Text(
-            f"Of all {N_PEOPLE} people, {measured.exact_rows:.0%} came back exactly; "
-            f"{measured.error:.1%} of the values are wrong. A random guess gets "
-            f"{measured.guess_mean:.1%} wrong, even when each guess is laid beside the person "
-            "it fits best."
+            f"Of all {N_PEOPLE} people, {percent(measured.exact_rows)} came back exactly; "
+            f"{percent(measured.error, 1)} of the values are wrong. A random guess gets "
+            f"{percent(measured.guess_mean, 1)} wrong, even when each guess is laid beside the "
+            "person it fits best."
         )
     yield ""
     yield Text("What this means", style="bold")

@@ -237,7 +237,7 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
     if bootstrap in ("known", "hidden") or sampling == "bootstrap":
         raise NotCovered(
             "the trees drew their rows at random (bootstrap); reconstruction from such forests is "
-            "not there yet. The inventory and the counts above hold all the same"
+            "not there yet"
         )
     if sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"

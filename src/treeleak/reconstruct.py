@@ -97,6 +97,8 @@ def _written(
         name for name, cuts in zip(release.feature_names, release.thresholds, strict=True)
         if not len(cuts)
     )  # fmt: skip
+    parts = [p for p in answer.values.parts if any(atom.interval for atom in p.atoms)]
+    intervals = sorted(int(c) for part in parts for c in part.columns)
     X = y = confidence = label_confidence = proved = None
     misfit = 0.0
     if rows := answer.rows:
@@ -132,6 +134,7 @@ def _written(
         contradiction=None if clash is None else str(clash),
         evidence=evidence.kind,
         free_columns=free,
+        interval_columns=tuple(release.feature_names[c] for c in intervals),
         schema=schema,
         seed=seed,
         seconds=clock.seconds,

@@ -73,6 +73,8 @@ class Reconstruction:
         What kind of counts it rests on.
     free_columns : tuple of str
         Columns that no tree tests: the model says nothing of them.
+    interval_columns : tuple of str
+        Columns of numbers: the model tells between which thresholds a value lies, never the value.
     schema : Schema
     seed : int
     seconds : float
@@ -104,6 +106,7 @@ class Reconstruction:
     interrupted: bool = False
     trace: tuple[Incumbent, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
+    interval_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
 
@@ -133,10 +136,15 @@ class Reconstruction:
 
     @property
     def expected_error(self) -> float | None:
-        """Share of values that the attack itself expects to be wrong."""
-        if self.confidence is None or self.confidence.empty:
+        """Share of values that the attack itself expects to be wrong.
+
+        Without the columns of numbers, where the confidence is that of an interval; None if there
+        are no others.
+        """
+        if self.confidence is None:
             return None
-        return float(1.0 - self.confidence.to_numpy().mean())
+        sure = self.confidence.drop(columns=list(self.interval_columns))
+        return None if sure.empty else float(1.0 - sure.to_numpy().mean())
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""
@@ -153,6 +161,7 @@ class Reconstruction:
             "share_proved_values": self.share_proved_values,
             "expected_error": self.expected_error,
             "free_columns": list(self.free_columns),
+            "interval_columns": list(self.interval_columns),
             "seed": self.seed,
             "seconds": self.seconds,
             "interrupted": self.interrupted,

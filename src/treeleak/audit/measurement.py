@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from treeleak.audit.training import TrainingRows
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
@@ -24,6 +26,9 @@ class Measurement:
         Share of values that are wrong, under the best matching of rows.
     exact_rows : float
         Share of the true rows that were rebuilt without any difference.
+    located_rows : float
+        Share of the true rows that were rebuilt without a difference that any tree could tell. A
+        number is never rebuilt exactly, for trees only narrow it down.
     guess_mean, guess_sd : float
         Error of random guesses that know the schema and nothing of the model.
     compared : str
@@ -32,6 +37,7 @@ class Measurement:
 
     error: float
     exact_rows: float
+    located_rows: float
     guess_mean: float
     guess_sd: float
     compared: str
@@ -42,7 +48,7 @@ class Measurement:
 
 
 def measure(
-    reconstruction: Reconstruction, truth: TrainingRows, seed: int = 0
+    reconstruction: Reconstruction, truth: TrainingRows, release: Release, seed: int = 0
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare."""
     if reconstruction.X is None or reconstruction.X.empty:
@@ -51,10 +57,18 @@ def measure(
     return Measurement(
         error=reconstruction_error(reconstruction.X, truth.X, reconstruction.schema),
         exact_rows=exact_row_share(reconstruction.X, truth.X),
+        located_rows=exact_row_share(_leaves(reconstruction.X, release), _leaves(truth.X, release)),
         guess_mean=guess.mean,
         guess_sd=guess.std,
         compared=truth.checked,
     )
+
+
+def _leaves(X: pd.DataFrame, release: Release) -> NDArray[np.int64]:
+    """Leaf of every row in every tree."""
+    table = X[list(release.feature_names)]
+    rows = np.ascontiguousarray(table.to_numpy(dtype=release.float_type))
+    return np.column_stack([tree.apply(rows) for tree in release.trees])
 
 
 def singled_out(reconstruction: Reconstruction, release: Release) -> int:
@@ -71,15 +85,14 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     by_class = release.counts_are == "rows"
     number = {c: i for i, c in enumerate(release.classes)}
     label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
-    rows = np.ascontiguousarray(X.to_numpy(dtype=release.float_type))
-    leaves = [tree.apply(rows) for tree in release.trees]
+    leaves = _leaves(X, release)
     sure = proved.to_numpy(dtype=bool)
     complete = np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
     _, group, size = np.unique(
-        np.column_stack([label, *leaves]), axis=0, return_inverse=True, return_counts=True
+        np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
     )
     alone = complete & (size[group.ravel()] == 1)
-    for tree, leaf in zip(release.trees, leaves, strict=True):
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if by_class and tree.counts is not None:
             alone |= tree.counts[leaf, label] == 1
         elif tree.totals is not None:

@@ -92,7 +92,7 @@ class Audit:
         said = next((f.text for f in self.findings if f.verdict == self.verdict), "")
         reasons = [why for part, why in self.not_assessed if part == "reconstruction"]
         if not said and reasons:
-            said = f"Whether rows can be rebuilt: {reasons[0]}."
+            said = f"No attack was run: {reasons[0]}. Nothing follows, neither leak nor safety."
         return f"{self.verdict.capitalize()}. {said}".rstrip()
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:

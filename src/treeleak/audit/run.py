@@ -105,11 +105,11 @@ def audit(
             alone = singled_out(rebuilt, release)
         except NotCovered as error:
             open_parts.append(("reconstruction", str(error)))
-    if rebuilt is not None and truth is not None:
+    if release is not None and rebuilt is not None and truth is not None:
         if progress is not None:
             progress(Progress("comparing with the training rows and with random guesses", 0.0))
         try:
-            measured = measure(rebuilt, truth, seed)
+            measured = measure(rebuilt, truth, release, seed)
         except BadInput as error:
             open_parts.append(("measurement", str(error)))
         notes += _impossible(truth, rebuilt.schema)

@@ -93,7 +93,8 @@ def _columns(release: Release, X: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
         )
     notes = []
     if extra := [c for c in table if c not in set(names)]:
-        notes.append(f"Columns of the training rows that the model lacks were ignored: {extra[:5]}")
+        listed = ", ".join(map(repr, extra[:5])) + (", …" if len(extra) > 5 else "")
+        notes.append(f"Columns of the training rows that the model lacks were ignored: {listed}.")
     if [c for c in table if c in set(names)] != names:
         notes.append("The training rows had their columns in another order: aligned by name.")
     return table[names], tuple(notes)

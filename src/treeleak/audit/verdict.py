@@ -9,6 +9,7 @@ from typing import Literal
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement
+from treeleak.audit.percent import percent
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["Finding", "Verdict", "advise", "find", "overall"]
@@ -126,9 +127,12 @@ def _of_rows(
     if measurement is not None:
         m = measurement
         below = m.error < m.guess_mean - CLEARLY * m.guess_sd
+        rows, how = m.exact_rows, "exactly"
+        if reconstruction.interval_columns:
+            rows, how = m.located_rows, "as far as the trees tell"
         text = (
-            f"{m.error:.1%} of the rebuilt values are wrong, {m.guess_mean:.1%} in a random guess; "
-            f"{m.exact_rows:.0%} of the training rows were rebuilt exactly."
+            f"{percent(m.error, 1)} of the rebuilt values are wrong, {percent(m.guess_mean, 1)} in "
+            f"a random guess; {percent(rows)} of the training rows were rebuilt {how}."
         )
         if below:
             found.append(Finding("reconstruction", LEAK, text))
@@ -178,5 +182,7 @@ def advise(inventory: Sequence[Entry], counts: Counts | None, verdict: Verdict) 
         chosen.add("leaves")
     if verdict == LEAK:
         chosen.add("noise")
+    if not chosen:
+        return ("Nothing that was assessed calls for a change; what was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."
     return (*(text for key, text in _CHANGES.items() if key in chosen), again)

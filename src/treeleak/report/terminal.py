@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from treeleak.audit import Audit, Counts, Entry, Measurement
+from treeleak.audit.percent import percent
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["render"]
@@ -127,7 +128,7 @@ def _counts(audit: Audit) -> Iterator[RenderableType]:
         if number is None:
             table.add_row(text, "not counted by this model", "")
         else:
-            table.add_row(text, f"{number:,}", "" if key == "leaves" else f"{number / leaves:.0%}")
+            table.add_row(text, f"{number:,}", "" if key == "leaves" else percent(number / leaves))
     table.add_row("Smallest leaf", f"{total['smallest']:,}", "")
     yield table
     yield Text(_worst(counts), style="dim")
@@ -138,7 +139,7 @@ def _worst(counts: Counts) -> str:
     share = trees["small"] / trees["leaves"]
     return (
         f"{int((share > 0).sum())} of {len(trees)} trees have small leaves; in the median tree "
-        f"{share.median():.0%} of the leaves are small."
+        f"{percent(share.median())} of the leaves are small."
     )
 
 
@@ -158,7 +159,7 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
         yield _numbers(rebuilt)
     if audit.measurement is not None:
         yield Text()
-        yield _measurement(audit.measurement)
+        yield _measurement(audit.measurement, rebuilt)
     else:
         yield from _reasons(audit, "measurement")
 
@@ -170,22 +171,29 @@ def _numbers(rebuilt: Reconstruction) -> Table:
     table.add_row("Rows rebuilt", f"{rebuilt.n_rows:,}")
     if rebuilt.misfit:
         table.add_row("Counts still missed, in sum", f"{rebuilt.misfit:,.0f}")
-    table.add_row("Rows proved, as far as trees tell", f"{rebuilt.share_proved_rows:.0%}")
-    table.add_row("Values proved", f"{rebuilt.share_proved_values:.0%}")
+    table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
+    table.add_row("Values proved", percent(rebuilt.share_proved_values))
     if rebuilt.expected_error is not None:
-        table.add_row("Values that may be wrong, as expected", f"{rebuilt.expected_error:.1%}")
+        table.add_row("Values that may be wrong, as expected", percent(rebuilt.expected_error, 1))
     if rebuilt.free_columns:
         table.add_row("Columns that no tree tests", f"{len(rebuilt.free_columns)}")
+    if rebuilt.interval_columns:
+        table.add_row(
+            "Columns of numbers, at best narrowed down", f"{len(rebuilt.interval_columns)}"
+        )
     return table
 
 
-def _measurement(m: Measurement) -> Group:
+def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("Training rows rebuilt exactly", f"{m.exact_rows:.0%}")
-    table.add_row("Values wrong", f"{m.error:.1%}")
-    table.add_row("Values wrong in a random guess", f"{m.guess_mean:.1%} ± {m.guess_sd:.1%}")
+    table.add_row("Training rows rebuilt exactly", percent(m.exact_rows))
+    if rebuilt.interval_columns:
+        table.add_row("  as far as trees tell", percent(m.located_rows))
+    table.add_row("Values wrong", percent(m.error, 1))
+    guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
+    table.add_row("Values wrong in a random guess", guess)
     return Group(Text(f"Against the training rows ({m.compared}: the same as the model's)"), table)
 
 
@@ -193,7 +201,8 @@ def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
     for what, why in audit.not_assessed:
         if what == part:
             name = "" if part != "measurement" else " against the training rows"
-            yield Text.assemble((f"Not assessed{name}", "yellow"), f", because {why}.")
+            end = "" if why.endswith("?") else "."
+            yield Text.assemble((f"Not assessed{name}", "yellow"), f": {why}{end}")
 
 
 def _rows(rebuilt: Reconstruction) -> RenderableType:

@@ -1,0 +1,15 @@
+"""Shares as a reader gets to see them."""
+
+from __future__ import annotations
+
+__all__ = ["percent"]
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Write a share in percent; all and nothing are said only where they are meant."""
+    text, least = f"{share:.{digits}%}", 10.0**-digits
+    if share > 0 and text == f"{0:.{digits}%}":
+        return f"<{least:.{digits}f}%"
+    if share < 1 and text == f"{1:.{digits}%}":
+        return f">{100 - least:.{digits}f}%"
+    return text
