@@ -97,32 +97,72 @@ def _uniform(state: Any) -> float:
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _move(signature: Any, residual: Any, old: int, new: int) -> int:
-    """Move one row between cells; return the change of sum |residual|."""
+def _change(signature: Any, residual: Any, old: int, new: int, limit: float) -> int:
+    """Change of sum |residual| if a row moved between cells; cut short once above ``limit``.
+
+    A column changes the sum by 2 at the most.
+    """
     change = 0
-    if old != new:
-        for t in range(signature.shape[1]):
-            a, b = signature[old, t], signature[new, t]
-            if a != b:
-                if a >= 0:
-                    change += -1 if residual[a] > 0 else 1
-                    residual[a] -= 1
-                if b >= 0:
-                    change += 1 if residual[b] >= 0 else -1
-                    residual[b] += 1
+    n = signature.shape[1]
+    for t in range(n):
+        a, b = signature[old, t], signature[new, t]
+        if a != b:
+            if a >= 0:
+                change += -1 if residual[a] > 0 else 1
+            if b >= 0:
+                change += 1 if residual[b] >= 0 else -1
+            if change - 2 * (n - 1 - t) > limit:
+                break
     return change
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _undo(signature: Any, residual: Any, old: int, new: int) -> None:
-    if old != new:
-        for t in range(signature.shape[1]):
-            a, b = signature[old, t], signature[new, t]
-            if a != b:
-                if a >= 0:
-                    residual[a] += 1
-                if b >= 0:
-                    residual[b] -= 1
+def _change_of_two(
+    signature: Any, residual: Any, old: int, new: int, old2: int, new2: int, limit: float
+) -> int:
+    """The same if two rows moved at once; a column changes the sum by 4 at the most."""
+    change = 0
+    n = signature.shape[1]
+    for t in range(n):
+        a, b = signature[old, t], signature[new, t]
+        c, d = signature[old2, t], signature[new2, t]
+        # A leaf that one row enters and another leaves keeps its count.
+        if a == b:
+            a = b = -1
+        elif a == d:
+            a = d = -1
+        if c == b:
+            c = b = -1
+        elif c == d:
+            c = d = -1
+        if a >= 0 and a == c:
+            change += abs(residual[a] - 2) - abs(residual[a])
+        else:
+            if a >= 0:
+                change += -1 if residual[a] > 0 else 1
+            if c >= 0:
+                change += -1 if residual[c] > 0 else 1
+        if b >= 0 and b == d:
+            change += abs(residual[b] + 2) - abs(residual[b])
+        else:
+            if b >= 0:
+                change += 1 if residual[b] >= 0 else -1
+            if d >= 0:
+                change += 1 if residual[d] >= 0 else -1
+        if change - 4 * (n - 1 - t) > limit:
+            break
+    return change
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _move(signature: Any, residual: Any, old: int, new: int) -> None:
+    """Move one row between cells."""
+    for t in range(signature.shape[1]):
+        a, b = signature[old, t], signature[new, t]
+        if a >= 0:
+            residual[a] -= 1
+        if b >= 0:
+            residual[b] += 1
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -218,10 +258,8 @@ def anneal(
             new = neighbour[p, int(_uniform(rng) * n_values)]
         if new < 0 or new == p:
             continue
-        misfit = _move(signature, residual, cell[p], cell[new])
         log_odds, extra = log_prior[new] - log_prior[p], 0.0
         if k2 >= 0:
-            misfit += _move(signature, residual, cell[p2], cell[new2])
             log_odds += log_prior[new2] - log_prior[p2]
         if costly:
             for a in range(n_attributes):
@@ -229,20 +267,27 @@ def anneal(
             if k2 >= 0:
                 for a in range(n_attributes):
                     extra += cost[k2, value[new2, a]] - cost[k2, value[p2, a]]
-        log_odds -= (misfit + extra) / temperature
-        if log_odds >= 0.0 or _uniform(rng) < np.exp(log_odds):
-            rows[k] = new
-            if k2 >= 0:
-                rows[k2] = new2
-            score[0] += misfit
-            score[1] += extra
-            if score[0] < score[2] or (score[0] == score[2] and score[1] < score[3] - 1e-9):
-                score[2], score[3] = score[0], score[1]
-                best_rows[:] = rows
-                if stop_at_zero and score[2] == 0.0:
-                    return step + 1
+        # Accepted where log u < log odds - (misfit + extra) / tau: u first, then the misfit, which
+        # need not be known beyond the limit that u sets.
+        limit = temperature * (log_odds - np.log(1.0 - _uniform(rng))) - extra
+        if k2 >= 0:
+            misfit = _change_of_two(
+                signature, residual, cell[p], cell[new], cell[p2], cell[new2], limit
+            )
         else:
-            if k2 >= 0:
-                _undo(signature, residual, cell[p2], cell[new2])
-            _undo(signature, residual, cell[p], cell[new])
+            misfit = _change(signature, residual, cell[p], cell[new], limit)
+        if misfit > limit:
+            continue
+        _move(signature, residual, cell[p], cell[new])
+        rows[k] = new
+        if k2 >= 0:
+            _move(signature, residual, cell[p2], cell[new2])
+            rows[k2] = new2
+        score[0] += misfit
+        score[1] += extra
+        if score[0] < score[2] or (score[0] == score[2] and score[1] < score[3] - 1e-9):
+            score[2], score[3] = score[0], score[1]
+            best_rows[:] = rows
+            if stop_at_zero and score[2] == 0.0:
+                return step + 1
     return stop

@@ -29,7 +29,7 @@ _QUICK_GRID = 2**22
 """Points of a grid that is enumerated to the end even when the time is up."""
 _PROMISING = 12
 """Open cells per equation up to which the integer solver is asked at all."""
-_FIRST_TRY, _PROOF = 1.5, 3.0
+_FIRST_TRY, _PROOF = 1.0, 1.5
 """Work for the integer solver (about seconds): before annealing, and for proofs after it."""
 
 
@@ -83,11 +83,9 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
     numbers["open_cells"] = sum(len(p.free) for p in problems)
     rows: list[Rows] = []
     for k, problem in enumerate(problems):
-        # Each system gets its share of the time: one that is too hard must not starve the rest.
-        to_do = [len(p.free) for p in problems[k:]]
-        share = to_do[0] / sum(to_do) if sum(to_do) else 1.0
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
-        part = clock.part(clock.left * share, unread + sum(r.misfit for r in rows))
+        elsewhere = unread + sum(r.misfit for r in rows)
+        part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         try:
             rows.append(_solve(problem, geometry, values, part, seed + 1000 * k))
         except NoSolution:
@@ -101,6 +99,17 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
     else:
         status = "feasible"
     return Answer(status, values, tuple(rows), numbers=numbers)  # type: ignore[arg-type]
+
+
+def _time_share(problems: list[IntegerProblem]) -> float:
+    """Share of the time left for the first system: one that is too hard must not starve the rest.
+
+    Half of the time goes by systems, half by rows.
+    """
+    rows = [p.system.n_rows for p in problems if len(p.free)]
+    if not len(problems[0].free):
+        return 1.0
+    return 0.5 / len(rows) + 0.5 * problems[0].system.n_rows / sum(rows)
 
 
 def _solve(

@@ -247,7 +247,7 @@ class WorldSearch:
         start = clock.seconds
         self.space.near_weights(self.w, _TRIAL, seed, clock)
         each = (clock.seconds - start) / _TRIAL * steps
-        share = 0.5 * clock.left / max(each / 2, 1e-9)
+        share = 0.8 * clock.left / max(each / 2, 1e-9)
         if share >= n:
             return n, steps
         runs = max(int(share), 2)
