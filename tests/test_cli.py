@@ -155,6 +155,10 @@ def test_rows_where_asked_for(canary):
     model, X = canary
     result, _ = told(model, "--include-rows")
     assert "Rebuilt rows" in result.stdout
+    assert "8 of 30 rows" in result.stdout
+    salary = next(line for line in result.stdout.splitlines() if "salary" in line).split()[1:]
+    assert len(salary) == 8
+    assert max(map(len, result.stdout.splitlines())) <= 80
     out = model.parent / "audit.json"
     assert len(json.loads(out.read_text())["reconstruction"]["rows"]["values"]) == len(X)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600

@@ -149,8 +149,8 @@ def _of_rows(
             found.append(Finding("reconstruction", OPEN, text))
         else:
             text = (
-                f"{n:,} rows that fit every count were found; so do others. No row is proved to "
-                "stand alone."
+                f"{n:,} rows that fit every count were found; so do others. No row that stands "
+                "alone is proved in all that the trees test."
             )
             found.append(Finding("reconstruction", NO_LEAK, text))
     return found

@@ -18,7 +18,7 @@ from treeleak.reconstruction import Reconstruction
 __all__ = ["render"]
 
 STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
-MOST_ROWS = 20
+MOST_ROWS = 8
 MOST_NAMES = 4
 
 
@@ -208,10 +208,13 @@ def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
 def _rows(rebuilt: Reconstruction) -> RenderableType:
     if rebuilt.X is None or rebuilt.y is None:
         return Text("none")
-    shown = rebuilt.X.head(MOST_ROWS).assign(**{"": rebuilt.y.head(MOST_ROWS)})
-    table = Table(box=None, caption=f"{len(shown)} of {rebuilt.n_rows} rows, the label last")
-    for column in shown.columns:
-        table.add_column(escape(str(column)), overflow="fold", justify="right")
-    for values in shown.itertuples(index=False):
-        table.add_row(*(escape(str(v)) for v in values))
-    return table
+    # A row of the data is a column here: there is room for any number of attributes.
+    n = min(MOST_ROWS, rebuilt.n_rows)
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("column", overflow="fold", max_width=26)
+    for k in range(n):
+        table.add_column(f"#{k + 1}", overflow="fold", justify="right")
+    for column in rebuilt.X:
+        table.add_row(escape(str(column)), *(f"{v:g}" for v in rebuilt.X[column].head(n)))
+    table.add_row("label", *(escape(str(v)) for v in rebuilt.y.head(n)), style="bold")
+    return Group(table, Text(f"{n:,} of {rebuilt.n_rows:,} rows", style="dim"))
