@@ -564,6 +564,22 @@ def test_a_pickle_that_grows_without_bound_is_stopped(tmp_path):
     refused(path, "holds more than", trust_pickle=True)
 
 
+def test_a_pickle_that_ends_its_reader_is_an_error(tmp_path):
+    """Hashing a tuple nested this deep exhausts the stack of the process."""
+    path = tmp_path / "model.pkl"
+    path.write_bytes(opcodes(b"\x8f(", b")", b"\x85" * 1_000_000, b"\x90"))
+    refused(path, "more time or memory than its size explains", trust_pickle=True)
+
+
+def test_an_array_that_a_pickle_holds_twice_is_written_once(tmp_path, forest):
+    forest.twice_ = [np.arange(1000.0)] * 2
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(forest, protocol=4))
+    del forest.twice_
+    one, other = read_model(path, trust_pickle=True).get("twice_")
+    assert np.shares_memory(one, other)
+
+
 def test_a_pickle_that_holds_itself(tmp_path, forest):
     forest.itself_ = forest
     path = tmp_path / "model.pkl"

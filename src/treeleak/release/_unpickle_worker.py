@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import functools
 import gzip
 import io
 import json
@@ -36,7 +37,8 @@ Base: Any = pickle._Unpickler
 PLAIN = (type(None), bool, int, float, str)
 MAX_NODES = 400_000
 MAX_DEPTH = 90
-CPU_SECONDS = 300
+CPU_SECONDS = 20
+CPU_SECONDS_PER_MIB = 2
 FREE_BYTES = 2 << 30
 GROWTH = 100
 
@@ -105,6 +107,7 @@ class Array:
     def __init__(self, *_: Any) -> None:
         self.state: Any = None
 
+    @functools.cached_property
     def real(self) -> Any:
         _, shape, dtype, fortran, raw = self.state
         return fill(raw, dtype.real(), shape, "F" if fortran else "C")
@@ -270,11 +273,11 @@ class Writer:
 
     def container(self, x: Any, depth: int) -> dict[str, Any]:
         if isinstance(x, Array):
-            x = x.real()
+            x = x.real
         if isinstance(x, (np.ndarray, np.generic)):
             return self.array(x, depth)
         if isinstance(x, bytes):
-            return loader("BytesNode", "builtins", "bytes", file=self.member(x, x, "bin"))
+            return loader("BytesNode", "builtins", "bytes", file=self.member(x, "bin"))
         if isinstance(x, dict):
             kinds = [loader("TypeNode", "builtins", type(k).__name__) for k in x]
             content = {json_key(k): self.node(v, depth) for k, v in x.items()}
@@ -301,20 +304,23 @@ class Writer:
     def array(self, x: Any, depth: int) -> dict[str, Any]:
         kind = "ndarray" if isinstance(x, np.ndarray) else type(x).__name__
         if x.dtype != object:
-            buffer = io.BytesIO()
-            np.save(buffer, x, allow_pickle=False)
-            file = self.member(x, buffer.getvalue(), "npy")
+            file = self.member(x, "npy")
             return loader("NdArrayNode", "numpy", kind, type="numpy", file=file)
         items = x.tolist() if x.ndim else [x.item()]
         content = [self.node(v, depth) for v in items]
         shape = self.node(tuple(x.shape))
         return loader("NdArrayNode", "numpy", kind, type="json", content=content, shape=shape)
 
-    def member(self, owner: Any, data: bytes, ending: str) -> str:
-        if id(owner) not in self.members:
-            self.members[id(owner)] = (owner, f"{len(self.members)}.{ending}")
-            self.archive.writestr(self.members[id(owner)][1], data)
-        return self.members[id(owner)][1]
+    def member(self, x: Any, ending: str) -> str:
+        if id(x) not in self.members:
+            # The value stands beside its name so that its id is not given to another.
+            self.members[id(x)] = (x, f"{len(self.members)}.{ending}")
+            with self.archive.open(self.members[id(x)][1], "w", force_zip64=True) as file:
+                if isinstance(x, bytes):
+                    file.write(x)
+                else:
+                    np.save(file, x, allow_pickle=False)
+        return self.members[id(x)][1]
 
 
 def loader(kind: str, module: str = "builtins", name: str = "", **rest: Any) -> dict[str, Any]:
@@ -385,10 +391,11 @@ def limit(path: str) -> None:
         import resource
     except ImportError:
         return
-    memory = FREE_BYTES + GROWTH * os.path.getsize(path)
+    size = os.path.getsize(path)
+    memory = FREE_BYTES + GROWTH * size
     for what, most in (
         (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_CPU, CPU_SECONDS + CPU_SECONDS_PER_MIB * (size >> 20)),
         (resource.RLIMIT_FSIZE, memory),
         (resource.RLIMIT_CORE, 0),
     ):

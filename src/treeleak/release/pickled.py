@@ -74,8 +74,10 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
         except subprocess.TimeoutExpired as error:
             raise BadModel(f"{path}: not read within {SECONDS} seconds") from error
         if done.returncode != 0:
-            why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-            raise BadModel(f"{path}: not a readable pickle ({why[0]})")
+            said = done.stderr.strip().splitlines()
+            # Without a last word, the system ended it.
+            why = said[-1] if said else "it takes more time or memory than its size explains"
+            raise BadModel(f"{path}: not a readable pickle ({why})")
         try:
             return read_archive(out)
         except BadModel as error:
