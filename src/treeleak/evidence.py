@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.errors import NotCovered
+from treeleak.errors import BadInput, NotCovered
 from treeleak.partition import Geometry, Partition
 from treeleak.release.tree import AllRows, Release
 
@@ -222,11 +222,13 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
 
     Raises
     ------
+    BadInput
+        If there is no such assumption.
     NotCovered
         With the reason.
     """
     if bootstrap not in BOOTSTRAP_MODES:
-        raise ValueError(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {bootstrap!r}")
+        raise BadInput(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {bootstrap!r}")
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:

@@ -16,7 +16,7 @@ import pandas as pd
 from treeleak.clock import Incumbent
 from treeleak.schema import Schema
 
-__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "versions"]
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "as_json", "versions"]
 
 RECONSTRUCTION_VERSION = 1
 
@@ -183,7 +183,12 @@ class Reconstruction:
 
     def to_json(self, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON."""
-        return json.dumps(self.to_dict(include_rows), indent=2, allow_nan=False, default=_plain)
+        return as_json(self.to_dict(include_rows))
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """Write a document that may hold numpy's numbers as JSON."""
+    return json.dumps(document, indent=2, allow_nan=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement
 from treeleak.audit.verdict import Finding, Verdict
-from treeleak.reconstruction import Reconstruction, versions
+from treeleak.reconstruction import Reconstruction, as_json, versions
 
 __all__ = ["AUDIT_VERSION", "Audit", "Provenance"]
 
@@ -117,10 +116,4 @@ class Audit:
 
     def to_json(self, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON."""
-        return json.dumps(self.to_dict(include_rows), indent=2, allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+        return as_json(self.to_dict(include_rows))

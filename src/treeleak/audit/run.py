@@ -84,7 +84,7 @@ def audit(
     truth: TrainingRows | None = None
     measured: Measurement | None = None
     mismatch: str | None = None
-    alone = 0
+    alone = impossible = 0
     if release is not None:
         notes += release.notes
         try:
@@ -112,10 +112,15 @@ def audit(
             measured = measure(rebuilt, truth, release, seed)
         except BadInput as error:
             open_parts.append(("measurement", str(error)))
-        notes += _impossible(truth, rebuilt.schema)
+        impossible = _impossible(truth, rebuilt.schema)
+        if impossible:
+            notes.append(
+                f"{impossible} of the training rows are not possible under the schema: nothing "
+                "that is said to be proved under it holds."
+            )
     if X is not None and measured is None and "measurement" not in dict(open_parts):
         open_parts.append(("measurement", "no rows were rebuilt"))
-    findings = find(inventory, counts, rebuilt, measured, alone)
+    findings = find(inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible)
     verdict = overall(findings)
     return Audit(
         verdict=verdict,
@@ -138,9 +143,8 @@ def audit(
     )
 
 
-def _impossible(truth: TrainingRows, schema: Schema) -> list[str]:
-    n = int((~schema.valid(truth.X.to_numpy(), list(truth.X.columns))).sum())
-    return [f"{n} of the training rows are not possible under the schema."] if n else []
+def _impossible(truth: TrainingRows, schema: Schema) -> int:
+    return int((~schema.valid(truth.X.to_numpy(), list(truth.X.columns))).sum())
 
 
 def _opened(

@@ -49,6 +49,7 @@ def find(
     reconstruction: Reconstruction | None,
     measurement: Measurement | None,
     singled_out: int,
+    proofs_hold: bool = True,
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
@@ -60,11 +61,12 @@ def find(
       three standard deviations below that of a random guess; or if, with or without training
       rows, it is unique (under the schema), or proves a row that shares its place with no other
       row. Otherwise no leak shown if it meets every count; not assessed if it does not (time ran
-      out, or the counts contradict each other).
+      out, or the counts contradict each other). Where a training row is not possible under the
+      schema, no proof holds, and no leak shown is not assessed.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if reconstruction is not None:
-        found += _of_rows(reconstruction, measurement, singled_out)
+        found += _of_rows(reconstruction, measurement, singled_out, proofs_hold)
     return tuple(found)
 
 
@@ -106,17 +108,20 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
 
 
 def _of_rows(
-    reconstruction: Reconstruction, measurement: Measurement | None, singled_out: int
+    reconstruction: Reconstruction,
+    measurement: Measurement | None,
+    singled_out: int,
+    proofs_hold: bool,
 ) -> list[Finding]:
     n, status = reconstruction.n_rows, reconstruction.status
     if status == "infeasible":
         text = f"No rows fit the counts and the schema: {reconstruction.contradiction}."
         return [Finding("reconstruction", OPEN, text)]
     found: list[Finding] = []
-    if status == "unique":
+    if status == "unique" and proofs_hold:
         text = f"All {n:,} training rows were rebuilt: no other rows fit the counts and the schema."
         found.append(Finding("reconstruction", LEAK, text))
-    elif singled_out:
+    elif singled_out and proofs_hold:
         text = (
             f"{singled_out:,} of {n:,} rows are proved under the schema, and proved to share their "
             "place with no other row of their class, in all that the trees can tell apart"
@@ -137,10 +142,16 @@ def _of_rows(
         if below:
             found.append(Finding("reconstruction", LEAK, text))
         else:
-            tried = NO_LEAK if status != "unknown" else OPEN
-            found.append(Finding("reconstruction", tried, text + " That is not clearly better."))
+            text += " That is not clearly better."
+            if not proofs_hold:
+                text += " But not all training rows are possible under the schema."
+            tried = NO_LEAK if status != "unknown" and proofs_hold else OPEN
+            found.append(Finding("reconstruction", tried, text))
     if not found:
-        if status == "unknown":
+        if not proofs_hold:
+            text = "Training rows are not possible under the schema: nothing is proved."
+            found.append(Finding("reconstruction", OPEN, text))
+        elif status == "unknown":
             text = "Time ran out before any row was rebuilt."
             if n:
                 text = (
