@@ -7,6 +7,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold
 from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -21,7 +22,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.release import to_release
+from treeleak.release import StoredObject, to_release
+from treeleak.release.names import Columns, UnknownStep, output_columns
 
 rng = np.random.default_rng(5)
 N = 60
@@ -163,11 +165,46 @@ def test_a_fitted_encoder_declares_its_groups():
     assert groups(columns(("words", OneHotEncoder(), ["ward"]))) == {4}
 
 
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
 def test_columns_that_may_all_be_zero_are_no_group():
     assert groups(OneHotEncoder(drop="first")) == set()
     lists = [["cook", "judge"], ["a", "b", "c", "d"]]
-    assert groups(OneHotEncoder(categories=lists, handle_unknown="ignore")) == set()
+    for unknown in ("ignore", "warn", "infrequent_if_exist"):
+        assert groups(OneHotEncoder(categories=lists, handle_unknown=unknown)) == set()
+    assert groups(OneHotEncoder(categories=[["cook", "judge", "smith"], lists[1]])) == {3, 4}
     assert groups(make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler())) == set()
+
+
+def test_a_group_whose_zeros_are_filled_in_is_none():
+    dense = OneHotEncoder(sparse_output=False)
+    assert groups(make_pipeline(dense, SimpleImputer(missing_values=0))) == set()
+    assert groups(make_pipeline(dense, SimpleImputer())) == {3, 4}
+
+
+def test_a_pipeline_inside_others_names_columns_from_the_first_step_on():
+    swap = columns(("b", "passthrough", [1]), ("a", "passthrough", [0]))
+    swap.set_params(verbose_feature_names_out=False)
+    inner = make_pipeline(swap, DecisionTreeClassifier(random_state=0))
+    search = GridSearchCV(inner, {"decisiontreeclassifier__max_depth": [2]}, cv=2)
+    for last in (inner, search):
+        model = make_pipeline(StandardScaler(), last).fit(TABLE[NUMBERS], Y)
+        release = to_release(model)
+        assert release.feature_names == ("bmi", "age")
+        assert release.notes[0].startswith("The model is the last step of a Pipeline")
+
+
+def test_the_names_that_a_file_can_ask_for_are_bounded():
+    union = StoredObject("sklearn.pipeline.FeatureUnion", {"transformer_list": [("a", None)] * 4})
+    table = Columns(["b" * 100])
+    assert len(output_columns([union], table).names) == 4
+    for key, value in (
+        ("transformer_list", [("a" * 1000, None)] * 100_000),
+        ("verbose_feature_names_out", "{transformer_name}" * 1_000_000),
+        ("verbose_feature_names_out", "{feature_name}" * 1_000_000),
+    ):
+        changed = StoredObject(union.type, {"transformer_list": [("a" * 100, None)], key: value})
+        with pytest.raises(UnknownStep, match="more than 67108864 characters"):
+            output_columns([changed], table)
 
 
 def test_a_group_that_loses_a_column_is_none():

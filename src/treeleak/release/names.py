@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ import numpy as np
 from treeleak.release.stored import Opaque, StoredObject
 
 __all__ = ["Columns", "UnknownStep", "output_columns"]
+
+
+# Characters in all names together: a few bytes of a hostile file can ask for any number.
+MAX_TEXT = 1 << 26
 
 
 class UnknownStep(Exception):
@@ -37,10 +42,16 @@ class Columns:
 
     def keep(self, mask: Iterable[Any]) -> Columns:
         """Drop columns; a group that loses a column is none any more."""
-        kept = [n for n, k in zip(self.names, mask, strict=True) if k]
-        at = set(kept)
-        groups = {g: cols for g, cols in self.one_hot.items() if at.issuperset(cols)}
-        return Columns(kept, groups)
+        return self._of([n for n, k in zip(self.names, mask, strict=True) if k])
+
+    def take(self, at: Iterable[int]) -> Columns:
+        """Choose columns by number, in any order."""
+        return self._of([self.names[i] for i in at])
+
+    def _of(self, names: list[str]) -> Columns:
+        left = set(names)
+        groups = {g: cols for g, cols in self.one_hot.items() if left.issuperset(cols)}
+        return Columns(names, groups)
 
     def prefixed(self, rename: Callable[[str], str]) -> Columns:
         """Rename every column."""
@@ -122,6 +133,10 @@ def _imputer(step: StoredObject, columns: Columns) -> Columns:
     else:
         known = np.array([x == x for x in np.ravel(step.get("statistics_"))])
     out = columns.keep(known)
+    missing = step.get("missing_values")
+    if missing == missing:
+        # It may fill in the zeros of a one-hot group; no group holds NaN.
+        out = Columns(out.names)
     if not step.get("add_indicator"):
         return out
     added = _indicator(step.get("indicator_"), columns).names
@@ -140,8 +155,10 @@ def _one_hot(step: StoredObject, columns: Columns) -> Columns:
     if not step.get("_infrequent_enabled"):
         infrequent = [None] * len(columns.names)
     dropped = step.get("_drop_idx_after_grouping", step.get("drop_idx_"))
-    # A row of an unknown category has no 1; the rows that the encoder learnt from have no such.
-    complete = step.get("handle_unknown") != "ignore" or step.get("categories") == "auto"
+    # A row of an unknown category has no 1, where such rows are let in at all. The rows that the
+    # encoder learnt its categories from have none.
+    complete = step.get("handle_unknown", "error") == "error" or step.get("categories") == "auto"
+    text = 0
     names: list[str] = []
     groups: dict[str, tuple[str, ...]] = {}
     for i, (feature, categories) in enumerate(
@@ -155,6 +172,7 @@ def _one_hot(step: StoredObject, columns: Columns) -> Columns:
         drop = None if dropped is None else dropped[i]
         if drop is not None:
             del labels[int(drop)]
+        text = _bounded(text + len(feature) * len(labels))
         own = [f"{feature}_{label}" for label in labels]
         names += own
         if complete and drop is None:
@@ -174,42 +192,47 @@ def _column_transformer(step: StoredObject, columns: Columns) -> Columns:
         at = list(inputs[name])
         if not at or inner == "drop":
             continue
-        taken = set(at)
-        chosen = columns.keep(i in taken for i in range(len(columns.names)))
         # The step's own order of columns counts, not that of the table.
-        part = Columns([columns.names[i] for i in at], chosen.one_hot)
-        parts.append((str(name), output_columns([inner], part)))
+        parts.append((str(name), output_columns([inner], columns.take(at))))
     return _joined(step, parts)
 
 
 def _union(step: StoredObject, columns: Columns) -> Columns:
-    parts = [
+    parts = (
         (str(name), output_columns([inner], columns))
         for name, inner in step.get("transformer_list")
         if inner != "drop"
-    ]
+    )
     return _joined(step, parts)
 
 
-def _joined(step: StoredObject, parts: Sequence[tuple[str, Columns]]) -> Columns:
+def _joined(step: StoredObject, parts: Iterable[tuple[str, Columns]]) -> Columns:
     verbose = step.get("verbose_feature_names_out", True)
     pattern = "{transformer_name}__{feature_name}" if verbose is True else verbose
-    if pattern is not False and not isinstance(pattern, str):
+    if pattern is False:
+        pattern = "{feature_name}"
+    if not isinstance(pattern, str):
         raise UnknownStep(f"a {step.name} that names its columns by a function")
     names: list[str] = []
     groups: dict[str, tuple[str, ...]] = {}
+    text = 0
     for name, part in parts:
-        if pattern:
-            part = part.prefixed(_renamer(pattern, name))
+        # Not str.format: a pattern from a file could ask for attributes of its arguments.
+        text = _bounded(text + pattern.count("{transformer_name}") * len(name))
+        head = pattern.replace("{transformer_name}", name)
+        longest = max(map(len, part.names), default=0)
+        each = len(head) + head.count("{feature_name}") * longest
+        text = _bounded(text + each * len(part.names))
+        part = part.prefixed(partial(head.replace, "{feature_name}"))
         names += part.names
         groups.update(part.one_hot)
     return Columns(names, groups)
 
 
-def _renamer(pattern: str, transformer: str) -> Callable[[str], str]:
-    # Not str.format: a pattern from a file could ask for attributes of its arguments.
-    head = pattern.replace("{transformer_name}", transformer)
-    return lambda feature: head.replace("{feature_name}", feature)
+def _bounded(text: int) -> int:
+    if text > MAX_TEXT:
+        raise UnknownStep(f"the names of the columns take more than {MAX_TEXT} characters")
+    return text
 
 
 def _pipeline(step: StoredObject, columns: Columns) -> Columns:
@@ -226,7 +249,7 @@ def _best(step: StoredObject, columns: Columns) -> Columns:
     scores = np.array(step.get("scores_"), dtype=float)
     scores[np.isnan(scores)] = np.finfo(float).min
     chosen = np.zeros(len(scores), dtype=bool)
-    chosen[np.argsort(scores, kind="mergesort")[len(scores) - int(step.get("k")) :]] = True
+    chosen[np.argsort(scores, kind="mergesort")[max(len(scores) - int(step.get("k")), 0) :]] = True
     return columns.keep(chosen)
 
 

@@ -241,52 +241,63 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     )
 
 
-@adapter("sklearn", *WRAPPERS)
-def _wrapper(stored: StoredObject) -> Release:
+@adapter("sklearn", "Pipeline", "CalibratedClassifierCV", *WRAPPERS)
+def _wrapped(stored: StoredObject) -> Release:
+    """Find the model inside others; the steps on the way to it name its columns."""
+    steps: list[Any] = []
+    notes: list[str] = []
+    model = stored
+    while model.type.startswith("sklearn."):
+        if model.name == "Pipeline":
+            *before, inner = [step for _, step in model.get("steps", ())] or [None]
+            if not isinstance(inner, StoredObject):
+                raise NotCovered("a Pipeline that does not end in a model")
+            steps += before
+            if before:
+                notes.append(
+                    "The model is the last step of a Pipeline; its columns are that step's input."
+                )
+        elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
+            inner = _only_model(model)
+            notes.append(f"The model is the {inner.name} inside a {model.name}.")
+        else:
+            break
+        model = inner
+    release = to_release(model)
+    release = replace(release, notes=(*notes, *release.notes))
+    return _named(release, steps, model.get("feature_names_in_") is not None) if steps else release
+
+
+def _only_model(stored: StoredObject) -> StoredObject:
+    if stored.name == "CalibratedClassifierCV":
+        models = [c.get("estimator") for c in _fitted(stored, "calibrated_classifiers_")]
+        if len(models) != 1 or not isinstance(models[0], StoredObject):
+            raise NotCovered(f"{stored.type} of {len(models)} models, each of other rows")
+        return models[0]
     inner = stored.get(WRAPPERS[stored.name])
     if not isinstance(inner, StoredObject):
         raise BadInput(f"{stored.name} holds no fitted model ({WRAPPERS[stored.name]})")
-    note = f"The model is the {inner.name} inside a {stored.name}."
-    release = to_release(inner)
-    return replace(release, notes=(note, *release.notes))
+    return inner
 
 
-@adapter("sklearn", "CalibratedClassifierCV")
-def _calibrated(stored: StoredObject) -> Release:
-    inner = [c.get("estimator") for c in _fitted(stored, "calibrated_classifiers_")]
-    if len(inner) != 1 or not isinstance(inner[0], StoredObject):
-        raise NotCovered(f"{stored.type} of {len(inner)} models, each of other rows")
-    release = to_release(inner[0])
-    note = f"The model is the {inner[0].name} inside a {stored.name}."
-    return replace(release, notes=(note, *release.notes))
-
-
-@adapter("sklearn", "Pipeline")
-def _pipeline(stored: StoredObject) -> Release:
-    steps = [s for _, s in stored.get("steps", ())]
-    if not steps or not isinstance(steps[-1], StoredObject):
-        raise NotCovered("a Pipeline that does not end in a model")
-    release = to_release(steps[-1])
-    if len(steps) == 1:
-        return release
-    note = "The model is the last step of a Pipeline; its columns are that step's input."
-    notes: tuple[str, ...] = (note, *release.notes)
+def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
+    """Name the columns after what goes into the steps; ``named``: the model knows its own."""
+    why = ""
     try:
-        columns = output_columns(steps[:-1])
+        columns = output_columns(steps)
     except UnknownStep as error:
-        if steps[-1].get("feature_names_in_") is not None:
-            return replace(release, notes=notes)
-        return replace(release, notes=(*notes, f"Columns are not named after the input: {error}."))
-    names = tuple(columns.names)
-    if len(names) != release.n_features or len(set(names)) != len(names):
-        return replace(release, notes=(*notes, "Columns are not named after the input."))
+        columns, why = None, f": {error}"
+    names = () if columns is None else tuple(columns.names)
+    usable = len(names) == release.n_features and len(set(names)) == len(names)
+    if columns is None or not usable or (named and names != release.feature_names):
+        note = () if named else (f"Columns are not named after the input{why}.",)
+        return replace(release, notes=(*release.notes, *note))
     new = dict(zip(release.feature_names, names, strict=True))
     return replace(
         release,
         feature_names=names,
         maybe_missing=frozenset(new[c] for c in release.maybe_missing),
         one_hot=dict(columns.one_hot),
-        notes=notes,
     )
 
 
