@@ -527,6 +527,15 @@ def test_a_model_without_any_leak_gets_no_empty_advice():
     assert "Then audit" not in advice
 
 
+def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
+    stopped = replace(rebuilt, status="unknown", interrupted=True, misfit=7.0)
+    for result in (stopped, replace(stopped, X=None)):
+        (finding,) = find([], None, result, None, 0)
+        assert finding.verdict == OPEN
+        assert finding.text.startswith("Interrupted")
+        assert result.meaning.startswith("interrupted before")
+
+
 def test_a_statistic_singles_nobody_out():
     X = pd.DataFrame({"a": [0] * 12 + [1] * 11, "b": [0, 1] * 11 + [0]})
     y = [0] * 11 + [1] * 12

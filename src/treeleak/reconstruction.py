@@ -118,9 +118,10 @@ class Reconstruction:
     @property
     def meaning(self) -> str:
         """The status in words."""
+        meaning = MEANING[self.status]
         if self.status == "unknown" and self.X is None:
-            return "time ran out before there were any rows"
-        return MEANING[self.status]
+            meaning = "time ran out before there were any rows"
+        return meaning.replace("time ran out", "interrupted") if self.interrupted else meaning
 
     @property
     def share_proved_rows(self) -> float:

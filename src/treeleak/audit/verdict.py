@@ -152,11 +152,10 @@ def _of_rows(
             text = "Training rows are not possible under the schema: nothing is proved."
             found.append(Finding("reconstruction", OPEN, text))
         elif status == "unknown":
-            text = "Time ran out before any row was rebuilt."
+            stopped = "Interrupted" if reconstruction.interrupted else "Time ran out"
+            text = f"{stopped} before any row was rebuilt."
             if n:
-                text = (
-                    f"Time ran out: the {n:,} rows so far miss counts by {reconstruction.misfit:g}."
-                )
+                text = f"{stopped}: the {n:,} rows so far miss counts by {reconstruction.misfit:g}."
             found.append(Finding("reconstruction", OPEN, text))
         else:
             text = (
