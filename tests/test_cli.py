@@ -453,6 +453,20 @@ def test_nothing_is_overwritten_unless_forced(folder, tmp_path):
     assert stat.S_IMODE(linked.stat().st_mode) == 0o600
 
 
+def test_no_input_is_overwritten_even_if_forced(folder):
+    model, train = folder / "model.skops", folder / "train.csv"
+    before = model.read_bytes(), train.read_bytes()
+    for command in (
+        ["audit", model, "--json", model],
+        ["audit", model, "--train", train, "--label", LABEL, "--json", train],
+        ["reconstruct", model, "--out", folder / "." / "model.skops", "--force"],
+        ["schema", model, "--train", train, "--out", train, "--force"],
+        ["export", model, model, "--force"],
+    ):
+        assert "would be overwritten" in refused(*command)
+    assert (model.read_bytes(), train.read_bytes()) == before
+
+
 def test_a_label_column_needs_a_name_of_its_own(folder, compas, tmp_path):
     X, _, _ = compas
     out = tmp_path / "rows.csv"

@@ -137,7 +137,7 @@ def audit(
     rows, labels = _training(train, label)
     known = _schema(schema)
     if json is not None:
-        _check_folder(json)
+        _check_place(json, model, schema, train)
     with _progress(quiet) as progress:
         result = treeleak.audit(
             model,
@@ -178,7 +178,7 @@ def reconstruct(
     import treeleak
 
     _check_options(time_limit, bootstrap)
-    _check_free(out, force)
+    _check_free(out, force, model, schema)
     known = _schema(schema)
     with _progress(quiet) as progress:
         result = treeleak.reconstruct(
@@ -218,7 +218,7 @@ def schema(
     from treeleak.release import to_release
 
     if out is not None:
-        _check_free(out, force)
+        _check_free(out, force, model, train)
     rows, _ = _training(train, label)
     release = to_release(model, trust_pickle)
     try:
@@ -247,7 +247,7 @@ def export(
     from treeleak.release import to_release
     from treeleak.release.exchange import write_release
 
-    _check_free(out, force)
+    _check_free(out, force, model)
     release = to_release(model, trust_pickle)
     try:
         write_release(release, out)
@@ -324,13 +324,15 @@ def _status(result: Reconstruction | None) -> int:
     return NO_ANSWER if result.status == "unknown" else AUDITED
 
 
-def _check_folder(path: Path) -> None:
+def _check_place(path: Path, *inputs: Path | None) -> None:
     if not path.parent.is_dir():
         raise BadInput(f"{path}: there is no folder {path.parent}")
+    if path.exists() and any(i.exists() and path.samefile(i) for i in inputs if i is not None):
+        raise BadInput(f"{path}: is read by the same command, and would be overwritten")
 
 
-def _check_free(path: Path, force: bool) -> None:
-    _check_folder(path)
+def _check_free(path: Path, force: bool, *inputs: Path | None) -> None:
+    _check_place(path, *inputs)
     if path.exists() and not force:
         raise BadInput(f"{path}: exists already; --force overwrites it")
 
