@@ -40,7 +40,7 @@ SEEDS = st.none() | st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def trees(draw: st.DrawFn, n_columns: int, n_classes: int) -> Tree:
+def trees(draw: st.DrawFn, n_columns: int, n_classes: int, fractions: bool) -> Tree:
     # Nodes split one after the other, so children stand behind their parents.
     n_splits = draw(st.integers(0, 4 if n_columns else 0))
     n = 2 * n_splits + 1
@@ -54,9 +54,10 @@ def trees(draw: st.DrawFn, n_columns: int, n_classes: int) -> Tree:
         missing_left[node] = draw(st.booleans())
         left[node], right[node] = 2 * k + 1, 2 * k + 2
         leaves += [2 * k + 1, 2 * k + 2]
-    numbers = draw(st.sampled_from([FINITE, st.integers(0, 100)]))
+    rows = st.integers(-5, 10**8)
+    numbers = FINITE if fractions and draw(st.booleans()) else rows
     counts = draw(st.none() | st.lists(numbers, min_size=n * n_classes, max_size=n * n_classes))
-    totals = draw(st.none() | st.lists(numbers, min_size=n, max_size=n))
+    totals = draw(st.none() | st.lists(rows, min_size=n, max_size=n))
     distinct = draw(st.none() | st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
     return Tree(
         feature,
@@ -74,8 +75,10 @@ def trees(draw: st.DrawFn, n_columns: int, n_classes: int) -> Tree:
 def releases(draw: st.DrawFn) -> Release:
     columns = draw(st.lists(st.text(max_size=5), max_size=4, unique=True))
     label = st.text(max_size=3) | st.integers() | FINITE | st.booleans()
-    classes = draw(st.lists(label, max_size=3))
+    classes = draw(st.lists(label, max_size=3, unique=True))
     n_trees = draw(st.integers(0, 3))
+    counts_are = draw(st.sampled_from(["rows", "draws", "weights", "none"]))
+    fractions = counts_are in ("weights", "none")
     some = st.lists(st.sampled_from(columns), unique=True) if columns else st.just([])
     sampling: Sampling = draw(
         st.one_of(
@@ -94,11 +97,11 @@ def releases(draw: st.DrawFn) -> Release:
         )
     )
     return Release(
-        trees=tuple(draw(trees(len(columns), len(classes))) for _ in range(n_trees)),
+        trees=tuple(draw(trees(len(columns), len(classes), fractions)) for _ in range(n_trees)),
         feature_names=tuple(columns),
         classes=tuple(classes),
         sampling=sampling,
-        counts_are=draw(st.sampled_from(["rows", "draws", "weights", "none"])),
+        counts_are=counts_are,
         n_rows=draw(st.none() | st.integers(0, 10**9)),
         not_covered=draw(st.none() | st.text(max_size=5)),
         maybe_missing=frozenset(draw(some)),
@@ -198,6 +201,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("trees",), None, "trees must be a list"),
         (("surprise",), 1, "surprise"),
         (("classes",), [None, 1], "class label None"),
+        (("classes",), [1, 1.0], "two classes"),
         (("classes",), [1], "tree 1, node 0: counts"),
         (("counts_are",), "apples", "counts_are is 'apples'"),
         (("float_type",), "object", "float_type is 'object'"),
@@ -233,6 +237,9 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("trees", 1, "threshold", 0), [], "tree 1, node 0: threshold is []"),
         (("trees", 1, "counts", 2), [1, 2, 3], "tree 1, node 2: counts is [1, 2, 3]"),
         (("trees", 1, "counts", 2), [1, math.nan], "tree 1, node 2: counts"),
+        (("trees", 1, "counts", 2), [1, 0.5], "tree 1, node 2: counts hold 0.5"),
+        (("trees", 1, "counts", 2), [1e300, 1], "tree 1, node 2: counts hold 1e+300"),
+        (("trees", 1, "totals"), [10**9, 1, 1], "tree 1, node 0: totals hold 1e+09"),
         (("trees", 1, "totals"), [1, 2, None], "tree 1, node 2: totals is None"),
         (("trees", 1, "distinct"), [1, 2, -1], "tree 1, node 2: distinct is -1"),
         (("trees", 1, "missing_left"), [0, 0, 0], "tree 1, node 0: missing_left is 0"),
@@ -276,6 +283,7 @@ def test_a_cycle_beside_the_root_is_refused():
         ("", "Expecting value"),
         ("[]", "no release"),
         ("[" * 100_000, "recursion"),
+        ('{"format": "a", "n": {}, "format": "b"}', "stands twice"),
         ('{"format": NaN}', "NaN is no JSON"),
         ('{"n": ' + "9" * 5_000 + "}", "digits"),
         ('{"format": "treeleak-release", "version": 1, "columns": ["a"', "delimiter"),

@@ -347,6 +347,18 @@ def test_histogram_boosting_goes_where_scikit_learn_does():
     np.testing.assert_array_equal(reached[tree.leaves], tree.totals[tree.leaves])
 
 
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_sums_of_weights_are_not_taken_for_draws_without_classes(weight):
+    """Before 1.9, row weights multiplied the draws."""
+    forest = RandomForestRegressor(**FEW).fit(X, np.arange(N))
+    stored = snapshot(forest)
+    if weight:
+        for tree in stored.get("estimators_"):
+            tree.get("tree_").get("nodes")["weighted_n_node_samples"] *= weight
+    totals = [t.totals for t in to_release(stored).trees]
+    assert all((t is None) == (weight is not None) for t in totals)
+
+
 def test_several_targets():
     model = RandomForestClassifier(**FEW).fit(X, np.column_stack([Y, Y]))
     release = to_release(model)

@@ -78,7 +78,7 @@ def read_release(source: str | Path) -> Release:
         except (OSError, UnicodeDecodeError) as error:
             raise BadModel(f"{where}{error}") from error
     try:
-        return release_from_dict(json.loads(text, parse_constant=_no_constant))
+        return release_from_dict(_parsed(text))
     except (ValueError, RecursionError) as error:
         raise BadModel(f"{where}{error}") from error
 
@@ -364,6 +364,18 @@ def _short(array: NDArray[Any]) -> NDArray[Any]:
     """Make whole floats ints, which are shorter in text and read back as the same floats."""
     whole = np.all((array == np.floor(array)) & (np.abs(array) < EXACT_WHOLE))
     return array.astype(np.int64) if whole else array
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse what two readers could read in two ways."""
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError(f"a key stands twice in the object with the keys {list(out)[:5]!r:.200}")
+    return out
 
 
 def _no_constant(name: str) -> None:

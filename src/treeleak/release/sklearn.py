@@ -375,10 +375,11 @@ def _rows(
 
 def _without_classes(nodes: Sequence[_Nodes], training: _Training) -> list[Tree]:
     drawn = isinstance(training.sampling, Bootstrap)
-    whole = all(np.array_equal(n.weight, np.round(n.weight)) for n in nodes)
+    weights = [n.weight[:, None] for n in nodes]
+    are_draws = drawn and _all_whole(weights) and _consistent(nodes, weights, training)
     trees = []
     for n in nodes:
-        draws = n.weight if whole else None
+        draws = np.round(n.weight) if are_draws else None
         totals = draws if drawn else n.reached.astype(float)
         trees.append(replace(n.shape, totals=totals, distinct=n.reached))
     return trees
@@ -694,6 +695,6 @@ def _classes(stored: StoredObject) -> tuple[Any, ...]:
     classes = tuple(x.item() if isinstance(x, np.generic) else x for x in labels.tolist())
     if not all(isinstance(c, (str, int, float, bool)) for c in classes):
         raise BadModel(f"{stored.name}: class labels are neither text nor numbers")
-    if len(set(classes)) != len(classes) or len(classes) > MAX_CLASSES:
-        raise BadModel(f"{stored.name}: {len(classes)} class labels, {len(set(classes))} distinct")
+    if len(classes) > MAX_CLASSES:
+        raise BadModel(f"{stored.name}: {len(classes)} classes")
     return classes

@@ -18,6 +18,8 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LEAF = -1
+# More rows than any reconstruction could write down.
+MAX_ROWS = 10**8
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +219,12 @@ class Release:
         The library, its version and the class that made the model.
     notes : tuple of str
         What the reader of an audit should know of how the release was read.
+
+    Raises
+    ------
+    BadModel
+        If a column or a class stands twice, a tree does not fit the columns or the classes, or
+        what should count rows or draws is no whole number of them.
     """
 
     trees: tuple[Tree, ...]
@@ -235,6 +243,9 @@ class Release:
     def __post_init__(self) -> None:
         if len(set(self.feature_names)) != len(self.feature_names):
             raise BadModel("two columns of the model have one name")
+        if len(set(self.classes)) != len(self.classes):
+            raise BadModel("two classes of the model have one label")
+        whole = ("counts", "totals") if self.counts_are in ("rows", "draws") else ("totals",)
         for t, tree in enumerate(self.trees):
             if tree.feature.max(initial=LEAF) >= len(self.feature_names):
                 raise BadModel(
@@ -246,6 +257,8 @@ class Release:
                     f"tree {t} counts {tree.counts.shape[1]} classes, "
                     f"the model has {len(self.classes)}"
                 )
+            for name in whole:
+                _check_whole(getattr(tree, name), f"tree {t}", name)
 
     @property
     def n_features(self) -> int:
@@ -264,6 +277,18 @@ class Release:
         new[1:] = (np.diff(feature) > 0) | (threshold[1:] != threshold[:-1])
         ends = np.searchsorted(feature[new], np.arange(1, self.n_features))
         return tuple(np.split(threshold[new], ends))[: self.n_features]
+
+
+def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
+    if array is None:
+        return
+    bad = (array != np.round(array)) | (np.abs(array) > MAX_ROWS)
+    if bad.any():
+        node = int(np.argwhere(bad)[0, 0])
+        raise BadModel(
+            f"{where}, node {node}: {name} hold {array[bad][0]:g}, "
+            f"no whole number of up to {MAX_ROWS:g} rows"
+        )
 
 
 def _first(mask: NDArray[np.bool_]) -> int:
