@@ -453,6 +453,22 @@ def test_seeds_and_generators():
     assert to_release(RandomForestClassifier(3).fit(X, Y)).sampling.forest_seed is None
 
 
+def test_seeds_and_weights_that_cannot_be_are_not_released():
+    stored = snapshot(BaggingClassifier(DecisionTreeClassifier(), 3).fit(X, Y))
+    for seeds, released in (
+        ([1, 2, 3], (1, 2, 3)),
+        ([1, 2], ()),
+        ([1, -2, 2**32], (1, None, None)),
+    ):
+        state = {**stored.state, "_seeds": np.array(seeds), "random_state": -1}
+        sampling = to_release(StoredObject(stored.type, state)).sampling
+        assert sampling.tree_seeds == released
+        assert sampling.forest_seed is None
+    for weight, released in ((2.0, (2.0,) * N), (-1.0, None), (np.inf, None), (np.nan, None)):
+        state = {**stored.state, "_sample_weight": np.full(N, weight)}
+        assert to_release(StoredObject(stored.type, state)).sampling.row_weights == released
+
+
 def test_columns_that_share_a_name_are_numbered():
     stored = snapshot(DecisionTreeClassifier().fit(X, Y))
     names = np.array(["a", "a", "b", "c"], dtype=object)

@@ -150,8 +150,8 @@ def _forest(stored: StoredObject) -> Release:
         draws = _whole(most)
     sampling = Bootstrap(
         n_draws=draws,
-        tree_seeds=tuple(_whole(t.get("random_state")) for t in trees),
-        forest_seed=_whole(stored.get("random_state")),
+        tree_seeds=tuple(_seed(t.get("random_state")) for t in trees),
+        forest_seed=_seed(stored.get("random_state")),
         rule=f"scikit-learn {_version(stored)} forest",
         row_weights=_row_weights(stored) if version.forest_draws_by_weight else None,
     )
@@ -169,11 +169,12 @@ def _bagging(stored: StoredObject) -> Release:
     n_rows, draws = _whole(stored.get("_n_samples")), _whole(stored.get("_max_samples"))
     sampling: Sampling = AllRows()
     if stored.get("bootstrap"):
+        seeds = np.ravel(stored.get("_seeds", ()))
         by_weight = _Version.of(_version(stored)).bagging_draws_by_weight
         sampling = Bootstrap(
             n_draws=draws,
-            tree_seeds=tuple(_whole(s) for s in np.ravel(stored.get("_seeds", ()))),
-            forest_seed=_whole(stored.get("random_state")),
+            tree_seeds=tuple(map(_seed, seeds)) if len(seeds) == len(trees) else (),
+            forest_seed=_seed(stored.get("random_state")),
             rule=f"scikit-learn {_version(stored)} bagging",
             row_weights=_row_weights(stored) if by_weight else None,
         )
@@ -534,7 +535,8 @@ def _nodes(t: int, stored: Any, features: Any, n_columns: int, version: _Version
     ):
         raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
     n = len(nodes)
-    if not isinstance(value, np.ndarray) or value.ndim != 3 or len(value) != n or not value.size:
+    values = isinstance(value, np.ndarray) and value.ndim == 3 and value.dtype.kind == "f"
+    if not values or len(value) != n or not value.size:
         raise BadModel(f"tree {t}: no values for its {n} nodes")
     weight = nodes["weighted_n_node_samples"].astype(float)
     reached = nodes["n_node_samples"].astype(np.int64)
@@ -661,6 +663,11 @@ def _whole(x: Any) -> int | None:
     return int(x) if is_whole else None
 
 
+def _seed(x: Any) -> int | None:
+    seed = _whole(x)
+    return seed if seed is not None and 0 <= seed < 2**32 else None
+
+
 def _given(x: Any) -> bool:
     return x is not None and bool(np.any(np.asarray(x) != 0))
 
@@ -669,7 +676,9 @@ def _row_weights(stored: StoredObject) -> tuple[float, ...] | None:
     weights = stored.get("_sample_weight")
     if not isinstance(weights, np.ndarray) or weights.dtype.kind not in "iuf":
         return None
-    return tuple(weights.ravel().astype(float).tolist())
+    weights = weights.ravel().astype(float)
+    usable = bool(((weights >= 0) & np.isfinite(weights)).all())
+    return tuple(weights.tolist()) if usable else None
 
 
 def _feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:
