@@ -147,6 +147,7 @@ def test_numpy_numbers_are_written_as_plain_ones():
         (lambda: Schema.from_columns("abc", [["a", "b"], ["b", "c"]]), "'b'"),
         (lambda: Schema.from_columns("ab", [["a", "a"]]), "twice"),
         (lambda: Schema.from_columns("ab", [[]]), "no columns"),
+        (lambda: Schema.from_columns("ab", ["a", "b"]), "must be a list, not 'a'"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(make, says):

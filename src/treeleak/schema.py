@@ -395,13 +395,13 @@ class Schema:
             Rules between columns.
         """
         names = [str(c) for c in columns]
+        known = set(names)
         group_of: dict[str, tuple[str, ...]] = {}
         for members in one_hot:
-            group = tuple(str(m) for m in members)
-            if not group or len(set(group)) != len(group):
-                raise BadSchema(f"one-hot group {list(group)}: no columns, or one stands twice")
+            # A text is a sequence too: a list of names where a list of groups was due.
+            group = _names([str(m) for m in _list(members, "one-hot group")], "one-hot group")
             for member in group:
-                if member not in names:
+                if member not in known:
                     raise BadSchema(f"one-hot group {list(group)} names {member!r}: no such column")
                 if member in group_of:
                     raise BadSchema(f"column {member!r} belongs to two one-hot groups")
