@@ -167,3 +167,19 @@ def test_trees_that_hold_different_numbers_of_rows_contradict(unit):
     assert isinstance(clash, Contradiction)
     assert (clash.tree, clash.node) == (1, 0)
     assert str(clash).startswith("tree 1, node 0: its leaves hold")
+
+
+@pytest.mark.parametrize("counts_are", ["rows", "none"])
+def test_more_rows_than_memory_holds_are_refused_before_anything_is_made(counts_are):
+    release, _, _ = example(Schema([Binary("a"), Binary("b")]), 1, counts_are)
+    huge = [
+        replace(
+            tree,
+            totals=tree.totals + 1e6,
+            counts=None if tree.counts is None else tree.counts + 1e6,
+            distinct=None,
+        )
+        for tree in release.trees
+    ]
+    with pytest.raises(NotCovered, match=r"tree 0 counts .*000,0.* rows; at most 2,000,000"):
+        evidence_for(replace(release, trees=tuple(huge)))

@@ -21,6 +21,7 @@ from treeleak.release.tree import AllRows, Release
 
 __all__ = [
     "BOOTSTRAP_MODES",
+    "MAX_ROWS",
     "Contradiction",
     "CountSystem",
     "Evidence",
@@ -33,6 +34,9 @@ __all__ = [
 BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
 
 IntArray = NDArray[np.int64]
+
+MAX_ROWS = 2_000_000
+"""Most rows that are rebuilt: about 1 GB for twenty columns."""
 
 
 @dataclass(frozen=True)
@@ -252,8 +256,11 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
         raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")
     missing = "counts" if make is ExactCounts else "totals"
     for t, tree in enumerate(release.trees):
-        if getattr(tree, missing) is None:
+        given = getattr(tree, missing)
+        if given is None:
             raise NotCovered(f"tree {t} gives no {missing}")
+        if (n_rows := int(given[tree.leaves].sum())) > MAX_ROWS:
+            raise NotCovered(f"tree {t} counts {n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
     return make
 
 
