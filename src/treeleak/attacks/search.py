@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from treeleak.attacks._kernels import anneal
 from treeleak.clock import Clock
 
-__all__ = ["Chain", "SearchSpace", "pack", "run_all"]
+__all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack", "run_all"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,17 +23,38 @@ T = TypeVar("T")
 _SLICE = 250_000
 """Steps between two looks at the clock: about 50 ms."""
 
-_SWAP, _JUMP = 0.3, 0.2
-"""Shares of the moves."""
-
-_HOT, _COLD = 6.0, 0.7
-"""Temperatures of a draw: from a move of a row costing nothing to one that hardly passes."""
-
-_STEPS_PER_MOVE = 2500
+_STEPS_PER_MOVE = 3500
 """Steps of a draw for each row and each atom it may take."""
 
 MAX_NEIGHBOURS = 2**27
 """Entries of the table of neighbouring points: 512 MiB."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a run cools, and what moves it makes.
+
+    Attributes
+    ----------
+    hot, cold : float
+        First and last temperature.
+    swaps, jumps : float
+        Shares of the moves.
+    """
+
+    hot: float
+    cold: float
+    swaps: float
+    jumps: float
+
+
+LOOSE = Schedule(6.0, 0.7, 0.3, 0.2)
+"""Mixes well: for systems that many datasets meet."""
+
+TIGHT = Schedule(3.0, 0.8, 0.5, 0.05)
+"""Meets counts that few datasets meet: swaps keep what is right already."""
+
+_SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,13 +217,15 @@ class SearchSpace:
         """Length of a run that usually meets all counts: it grows with rows times moves."""
         return int(np.clip(_STEPS_PER_MOVE * self.n_rows * self.n_atoms, 200_000, 60_000_000))
 
-    def near_weights(self, w: FloatArray, steps: int, seed: int, clock: Clock) -> Chain:
+    def near_weights(
+        self, w: FloatArray, steps: int, seed: int, clock: Clock, schedule: Schedule = LOOSE
+    ) -> Chain:
         """Draw a dataset near weights that meets the counts: from hot to cold, until it does."""
         rng = np.random.default_rng(seed)
         log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
         cost = np.zeros((0, self.n_atoms), dtype=np.float32)
         start = self.spread(w, rng)
-        return self._run(start, log_prior, w, cost, steps, (_HOT, _COLD), True, rng, clock)
+        return self._run(start, log_prior, w, cost, steps, schedule, True, rng, clock)
 
     def near_rows(
         self, start: IntArray, cost: FloatArray, w: FloatArray, steps: int, seed: int, clock: Clock
@@ -217,7 +240,7 @@ class SearchSpace:
         rng = np.random.default_rng(seed)
         scaled = (4.0 * cost).astype(np.float32)
         flat = np.zeros(len(self.code))
-        return self._run(start, flat, w, scaled, steps, (2.0, 0.1), False, rng, clock)
+        return self._run(start, flat, w, scaled, steps, _SETTLE, False, rng, clock)
 
     def _run(
         self,
@@ -226,7 +249,7 @@ class SearchSpace:
         w: FloatArray,
         cost: NDArray[np.float32],
         steps: int,
-        temperatures: tuple[float, float],
+        schedule: Schedule,
         stop_at_zero: bool,
         rng: np.random.Generator,
         clock: Clock,
@@ -246,7 +269,7 @@ class SearchSpace:
             step = anneal(
                 self.packed, self.cell, self.value, self.neighbour, log_prior, jump, cost,
                 rows, residual, best, score, state, step, min(step + _SLICE, steps), steps,
-                *temperatures, _SWAP, _JUMP, stop_at_zero,
+                schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, stop_at_zero,
             )  # fmt: skip
         return Chain(best, int(score[2]))
 

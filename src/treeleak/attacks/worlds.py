@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
 from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution
-from treeleak.attacks.search import Chain, SearchSpace, run_all
+from treeleak.attacks.search import LOOSE, TIGHT, Chain, Schedule, SearchSpace, run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.weights import maximum_entropy
 from treeleak.clock import Clock
@@ -30,10 +30,12 @@ _MIX = 1.0
 """Work for the integer solver (about seconds) to combine runs that miss some counts."""
 _TRIAL = 20_000
 """Steps from which the speed of a run is judged."""
-_STEP_WORK = 2e-7
+_STEP_WORK = 1e-7
 """Work of the integer solver that goes with one step of a run."""
-_LONGER = 4
-"""Factor by which runs grow when none has met all counts."""
+_AGAIN = 6
+"""Most runs that are tried again, longer, because they missed counts."""
+_LONGER = 2
+"""Factor by which runs grow that missed counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +186,11 @@ class WorldSearch:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
         _ = self.space.neighbour, self.space.packed  # made once, before the threads ask for them
         n, steps = self._affordable(N_WORLDS, self.space.default_steps(), clock, seed)
-        chains = self._run(n, steps, clock, stage, seed)
+        chains = self._run(n, steps, LOOSE, clock, stage, seed)
+        if missed := sum(c.misfit > 0 for c in chains):
+            again, steps = min(missed, _AGAIN), _LONGER * steps
+            chains = [c for c in chains if c.misfit == 0]
+            chains += self._run(again, steps, TIGHT, clock, stage, seed + n)
         while not exact and min(c.misfit for c in chains) and not clock.stopped:
             exact = self._mixed(chains, problem, clock, seed)
             if not exact:
@@ -257,7 +263,9 @@ class WorldSearch:
         """Live points of the anchored and the open rows."""
         return np.concatenate([self.anchored, self.live_of[points]])
 
-    def _run(self, n: int, steps: int, clock: Clock, stage: str, seed: int) -> list[Chain]:
+    def _run(
+        self, n: int, steps: int, schedule: Schedule, clock: Clock, stage: str, seed: int
+    ) -> list[Chain]:
         misfits: list[int] = []
 
         def each(chain: Chain) -> None:
@@ -265,7 +273,8 @@ class WorldSearch:
             clock.record(min(misfits))
             clock.tell(stage, 0.7 * len(misfits) / n, min(misfits))
 
-        jobs = [partial(self.space.near_weights, self.w, steps, seed + i, clock) for i in range(n)]
+        search = self.space.near_weights
+        jobs = [partial(search, self.w, steps, seed + i, clock, schedule) for i in range(n)]
         return run_all(jobs, each)
 
     def _mixed(
@@ -289,7 +298,7 @@ class WorldSearch:
         """Run longer, with the integer solver on the other thread for about as long."""
 
         def walk(i: int) -> Chain:
-            chain = self.space.near_weights(self.w, steps, seed + i, clock)
+            chain = self.space.near_weights(self.w, steps, seed + i, clock, TIGHT)
             clock.record(chain.misfit)
             clock.tell(stage, 0.5, chain.misfit)
             return chain
