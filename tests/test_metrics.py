@@ -277,7 +277,7 @@ def test_the_baseline_is_the_one_in_the_paper(name: str):
     data = Path(os.environ.get("TREELEAK_DATA", default))
     published = data.parent / "published" / "draft_2024.csv"
     if not (data / f"draft_{name}.csv").exists() or not published.exists():
-        pytest.skip("the shared data folder with the published results is missing")
+        pytest.skip("DRAFT's tables or published figures are missing (TREELEAK_DATA)")
     label, groups = DRAFT[name]
     table = pd.read_csv(data / f"draft_{name}.csv")
     results = pd.read_csv(published)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,8 @@ from treeleak import (
     reconstruct,
 )
 from treeleak.attacks.integer import IntegerProblem
-from treeleak.datasets import draft_sample, load_compas
+from treeleak.datasets import draft_sample, load_adult, load_compas, load_german_credit
+from treeleak.metrics import exact_row_share
 from treeleak.partition import GridTooLarge
 from treeleak.release import to_release
 from treeleak.release.tree import Release, Tree, UnknownSampling
@@ -574,3 +576,18 @@ def test_the_trace_falls_to_the_misfit_of_the_answer():
     again = reconstruct(forest, load_compas().schema, seed=1)
     pd.testing.assert_frame_equal(result.X, again.X)
     pd.testing.assert_frame_equal(result.confidence, again.confidence)
+
+
+@pytest.mark.parametrize("load", [load_compas, load_adult, load_german_credit])
+def test_deep_forests_on_real_tables_give_their_rows_back(load):
+    data = load()
+    X, y = draft_sample(data, 400, 7)
+    forest = RandomForestClassifier(60, bootstrap=False, random_state=7).fit(X, y)
+    result = reconstruct(forest, data.schema)
+    assert result.status in ("unique", "feasible")
+    assert exact_row_share(result.X, X) > 0.95
+    assert sorted(result.y) == sorted(y)
+    sure = result.X[result.proved.to_numpy()]
+    left = Counter(map(tuple, X.to_numpy()))
+    left.subtract(map(tuple, sure.to_numpy()))
+    assert min(left.values()) >= 0
