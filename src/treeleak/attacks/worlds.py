@@ -26,6 +26,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 N_WORLDS = 10
+"""Worlds that are drawn at least."""
+_MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
+"""Worlds that are drawn at most, and the steps that all beyond the least may take together."""
 _MIX = 1.0
 """Work for the integer solver (about seconds) to combine runs that miss some counts."""
 _TRIAL = 20_000
@@ -185,7 +188,9 @@ class WorldSearch:
         if not self._can_move:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
         _ = self.space.neighbour, self.space.packed  # made once, before the threads ask for them
-        n, steps = self._affordable(N_WORLDS, self.space.default_steps(), clock, seed)
+        steps = self.space.default_steps()
+        n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
+        n, steps = self._affordable(n, steps, clock, seed)
         chains = self._run(n, steps, LOOSE, clock, stage, seed)
         if missed := sum(c.misfit > 0 for c in chains):
             again, steps = min(missed, _AGAIN), _LONGER * steps
