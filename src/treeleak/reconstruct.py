@@ -141,7 +141,7 @@ def _written(
         interrupted=clock.interrupted,
         trace=tuple(clock.trace),
         numbers=answer.numbers,
-        notes=(*release.notes, *notes, *answer.notes),
+        notes=(*release.notes, *notes),
     )
 
 

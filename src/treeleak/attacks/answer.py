@@ -53,7 +53,6 @@ class Answer:
     values : Values
     rows : tuple of Rows
     contradiction : Contradiction or None
-    notes : tuple of str
     numbers : dict
         Sizes of the problem, for the record.
     """
@@ -62,5 +61,4 @@ class Answer:
     values: Values
     rows: tuple[Rows, ...] = ()
     contradiction: Contradiction | None = None
-    notes: tuple[str, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)

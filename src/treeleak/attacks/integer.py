@@ -16,7 +16,7 @@ from treeleak.attacks._kernels import propagate
 from treeleak.clock import Clock
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "NoSolution", "Outcome", "bounds"]
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds"]
 
 IntArray = NDArray[np.int64]
 
@@ -56,7 +56,7 @@ def bounds(system: CountSystem) -> Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class _Outcome:
     """What the solver says: a solution, a proof that there is none, or neither in time.
 
     ``work`` is what it took, in the solver's units of work: about seconds.
@@ -122,10 +122,10 @@ class IntegerProblem:
 
     def _solve(
         self, model: cp_model.CpModel, m: list[Any], clock: Clock, limit: float, seed: int
-    ) -> Outcome:
+    ) -> _Outcome:
         # The limit counts the solver's work, not the clock, so that answers can be repeated.
         if clock.stopped:
-            return Outcome("unknown")
+            return _Outcome("unknown")
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         # The clock hears Ctrl-C; the solver's own handler would end the process.
@@ -137,9 +137,9 @@ class IntegerProblem:
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             full = self.bounds.lower.copy()
             full[self.free] = [solver.value(x) for x in m]
-            return Outcome("solution", full, solver.deterministic_time)
+            return _Outcome("solution", full, solver.deterministic_time)
         none = status == cp_model.INFEASIBLE
-        return Outcome("none" if none else "unknown", None, solver.deterministic_time)
+        return _Outcome("none" if none else "unknown", None, solver.deterministic_time)
 
     def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
         """Find a solution, or none in time; ``limit`` is in units of work.

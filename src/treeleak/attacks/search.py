@@ -185,6 +185,14 @@ class SearchSpace:
         return pack(self.signature, self.target)
 
     @cached_property
+    def packed_target(self) -> IntArray:
+        """The n of the equations that are packed; 0 for their copies."""
+        out = np.zeros_like(self.target)
+        kept = self.packed[self.packed >= 0]
+        out[kept] = self.target[kept]
+        return out
+
+    @cached_property
     def reading_order(self) -> IntArray:
         """Points in the order of their leaves in the first trees."""
         keys = self.signature[self.cell, : min(8, self.signature.shape[1])]
@@ -208,10 +216,8 @@ class SearchSpace:
     def _residual(self, rows: IntArray) -> IntArray:
         """A m - n, for the distinct equations; 0 for the others."""
         own = self.packed[self.cell[rows]]
-        out = np.bincount(own[own >= 0], minlength=len(self.target)).astype(np.int64)
-        kept = np.unique(self.packed[self.packed >= 0])
-        out[kept] -= self.target[kept]
-        return out
+        drawn = np.bincount(own[own >= 0], minlength=len(self.target)).astype(np.int64)
+        return drawn - self.packed_target
 
     def default_steps(self) -> int:
         """Length of a run that usually meets all counts: it grows with rows times moves."""

@@ -31,7 +31,7 @@ _MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
 """Worlds that are drawn at most, and the steps that all beyond the least may take together."""
 _MIX = 1.0
 """Work for the integer solver (about seconds) to combine runs that miss some counts."""
-_TRIAL = 20_000
+_TRIAL = 200_000
 """Steps from which the speed of a run is judged."""
 _STEP_WORK = 1e-7
 """Work of the integer solver that goes with one step of a run."""
@@ -187,7 +187,8 @@ class WorldSearch:
             )
         if not self._can_move:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
-        _ = self.space.neighbour, self.space.packed  # made once, before the threads ask for them
+        # Made once, before the threads ask for them.
+        _ = self.space.neighbour, self.space.packed_target
         steps = self.space.default_steps()
         n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
         n, steps = self._affordable(n, steps, clock, seed)
@@ -255,6 +256,7 @@ class WorldSearch:
 
         A run that is cut off while hot is worth nothing; a short one that ends cold is.
         """
+        self.space.near_weights(self.w, 1, seed, clock)  # what is made once is not what a run costs
         start = clock.seconds
         self.space.near_weights(self.w, _TRIAL, seed, clock)
         each = (clock.seconds - start) / _TRIAL * steps
