@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "Evidence",
     "ExactCounts",
     "ExactTotals",
+    "KnownDraws",
     "evidence_for",
     "evidence_type",
 ]
@@ -125,9 +126,7 @@ class ExactCounts:
     @cached_property
     def n(self) -> IntArray:
         """Rows of each class in each leaf, shape (n_leaves, n_classes)."""
-        trees = self.geometry.release.trees
-        counts = [t.counts[t.leaves] for t in trees if t.counts is not None]
-        return np.rint(np.concatenate(counts)).astype(np.int64)
+        return _leaf_counts(self.geometry)
 
     def open_leaves(self) -> NDArray[np.bool_]:
         """Close a leaf that holds no row of a class: its cells are dead for that class."""
@@ -201,6 +200,47 @@ class ExactTotals:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class KnownDraws:
+    """Bootstrap with known draws: sum over rows k of b_tk [row k in leaf v, class c] = n_tvc.
+
+    The rows are not exchangeable: row k of an answer is row k of the training set.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    draws : int array, shape (n_trees, n_rows)
+        b: how often each tree drew each row.
+    use_distinct : bool
+        Also use the distinct rows of each leaf, where the release gives them:
+        sum over rows k of [b_tk > 0] [row k in leaf v] = d_tv.
+    """
+
+    geometry: Geometry
+    draws: NDArray[np.unsignedinteger[Any]]
+    use_distinct: bool = True
+    kind: ClassVar[str] = "known bootstrap draws"
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
+        return _leaf_counts(self.geometry)
+
+    @cached_property
+    def d(self) -> IntArray | None:
+        """Distinct rows in each leaf, shape (n_leaves,), or None."""
+        trees = self.geometry.release.trees
+        distinct = [t.distinct[t.leaves] for t in trees if t.distinct is not None]
+        if not self.use_distinct or len(distinct) < len(trees):
+            return None
+        return np.concatenate(distinct).astype(np.int64)
+
+    @property
+    def n_rows(self) -> int:
+        """N: rows of the training set, drawn or not."""
+        return self.draws.shape[1]
+
+
 EvidenceType = Callable[[Geometry], Evidence]
 _TYPES: dict[tuple[str, str], EvidenceType] = {}
 
@@ -262,6 +302,11 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
         if (n_rows := int(given[tree.leaves].sum())) > MAX_ROWS:
             raise NotCovered(f"tree {t} counts {n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
     return make
+
+
+def _leaf_counts(geometry: Geometry) -> IntArray:
+    counts = [t.counts[t.leaves] for t in geometry.release.trees if t.counts is not None]
+    return np.rint(np.concatenate(counts)).astype(np.int64)
 
 
 def _unequal(per_tree: IntArray, names: list[str]) -> Contradiction | None:
