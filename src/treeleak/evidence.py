@@ -238,7 +238,7 @@ class KnownDraws:
     @property
     def n_rows(self) -> int:
         """N: rows of the training set, drawn or not."""
-        return self.draws.shape[1]
+        return int(self.draws.shape[1])
 
 
 EvidenceType = Callable[[Geometry], Evidence]
