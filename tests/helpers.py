@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 from treeleak.schema import (
     Attribute,
     Binary,
@@ -99,27 +100,15 @@ def counted(
     bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
     leaves = leaves_of(bare, X)
     w = np.ones(len(X)) if weights is None else weights
-    full = []
-    for t, tree in enumerate(trees):
-        counts = np.zeros((tree.n_nodes, n_classes))
-        totals = np.zeros(tree.n_nodes)
-        np.add.at(counts, (leaves[:, t], y), w)
-        np.add.at(totals, leaves[:, t], 1)
-        for v in range(tree.n_nodes - 1, -1, -1):
-            if tree.left[v] >= 0:
-                counts[v] = counts[tree.left[v]] + counts[tree.right[v]]
-                totals[v] = totals[tree.left[v]] + totals[tree.right[v]]
-        full.append(
-            Tree(
-                tree.feature,
-                tree.threshold,
-                tree.left,
-                tree.right,
-                tree.missing_left,
-                counts=None if counts_are == "none" else counts,
-                totals=totals,
-            )
+    by_class = w[:, None] * np.eye(n_classes)[y]
+    full = [
+        replace(
+            tree,
+            counts=None if counts_are == "none" else summed(tree, leaves[:, t], by_class),
+            totals=summed(tree, leaves[:, t], np.ones(len(X))),
         )
+        for t, tree in enumerate(trees)
+    ]
     return Release(
         tuple(full),
         tuple(names),
@@ -129,6 +118,71 @@ def counted(
         len(X),
         float_type=float_type,
     )
+
+
+def summed(tree: Tree, leaves: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """What rows with these leaves bring to each node, inner nodes included."""
+    out = np.zeros((tree.n_nodes, *amounts.shape[1:]))
+    np.add.at(out, leaves, amounts)
+    for v in range(tree.n_nodes - 1, -1, -1):
+        if tree.left[v] >= 0:
+            out[v] = out[tree.left[v]] + out[tree.right[v]]
+    return out
+
+
+def drawn(
+    trees: Sequence[Tree],
+    names: Sequence[str],
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    b: np.ndarray,
+    *,
+    float_type: str = "float32",
+) -> Release:
+    """A release of these trees with what they count when tree t drew row k ``b[t, k]`` times."""
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    leaves = leaves_of(bare, X)
+    full = [
+        replace(
+            tree,
+            counts=summed(tree, leaves[:, t], b[t][:, None] * np.eye(n_classes)[y]),
+            totals=summed(tree, leaves[:, t], b[t].astype(float)),
+            distinct=summed(tree, leaves[:, t], b[t] > 0).astype(np.int64),
+        )
+        for t, tree in enumerate(trees)
+    ]
+    return Release(
+        tuple(full),
+        tuple(names),
+        tuple(range(n_classes)),
+        Bootstrap(n_draws=int(b[0].sum())),
+        "draws",
+        len(X),
+        float_type=float_type,
+    )
+
+
+def bootstrap_draws(n_trees: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each tree drew each row, drawing as many as there are; shape (n_trees, n_rows)."""
+    return rng.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=n_trees).astype(np.uint8)
+
+
+def tampered(release: Release, rng: np.random.Generator) -> Release:
+    """The release with one count moved to another leaf, in one or two trees.
+
+    Each tree still counts as many of each class, but there may be no dataset behind it.
+    """
+    trees = list(release.trees)
+    for t in rng.integers(len(trees), size=rng.integers(1, 3)):
+        tree = trees[t]
+        counts = tree.counts[tree.leaves]
+        v, c = rng.choice(np.argwhere(counts > 0))
+        counts[v, c] -= 1
+        counts[rng.integers(len(counts)), c] += 1
+        counts = summed(tree, tree.leaves, counts)
+        trees[t] = replace(tree, counts=counts, totals=counts.sum(axis=1))
+    return replace(release, trees=tuple(trees))
 
 
 def histograms(
@@ -167,7 +221,7 @@ def histograms(
 
 def released_counts(release: Release) -> tuple[np.ndarray, np.ndarray]:
     """Leaf counts as (n_leaves, n_classes), or (n_leaves, 1), and where each tree's begin."""
-    by_class = release.counts_are == "rows"
+    by_class = release.counts_are in ("rows", "draws")
     blocks = []
     for tree in release.trees:
         own = tree.counts if by_class else tree.totals[:, None]
@@ -223,6 +277,48 @@ def datasets(release: Release, schema: Schema, most: int = 4000) -> list[list[np
         return None
     labelled = np.column_stack([points[at], label])
     return [[np.repeat(labelled, m, axis=0) for m in found]]
+
+
+def ordered_datasets(
+    release: Release, schema: Schema, b: np.ndarray, *, distinct: bool = True, most: int = 4000
+) -> list[np.ndarray] | None:
+    """Every table whose rows, drawn ``b[t, k]`` times, meet the counts; None if more than ``most``.
+
+    Rows stand in order, with the class in a last column. ``distinct``: also meet the distinct
+    rows of each leaf.
+    """
+    points = all_points(schema, release.feature_names)
+    columns = equations_of(release, points)
+    left = released_counts(release)[0]
+    spare = [tree.distinct[tree.leaves] for tree in release.trees] if distinct else [left.sum(1)]
+    once = np.concatenate(spare)
+    pairs = list(itertools.product(range(len(points)), range(left.shape[1])))
+    found: list[np.ndarray] = []
+    chosen: list[int] = []
+
+    def choose(k: int) -> bool:
+        if k == b.shape[1]:
+            if not left.any() and not (distinct and once.any()):
+                rows = [[*points[pairs[i][0]], pairs[i][1]] for i in chosen]
+                found.append(np.array(rows))
+            return len(found) <= most
+        here = b[:, k] > 0
+        for i, (p, c) in enumerate(pairs):
+            at = columns[p][here]
+            if (left[at, c] < b[here, k]).any() or (distinct and (once[at] < 1).any()):
+                continue
+            left[at, c] -= b[here, k]
+            once[at] -= distinct
+            chosen.append(i)
+            going = choose(k + 1)
+            chosen.pop()
+            left[at, c] += b[here, k]
+            once[at] += distinct
+            if not going:
+                return False
+        return True
+
+    return found if choose(0) else None
 
 
 def as_multiset(table: np.ndarray) -> Counter[tuple[str, ...]]:

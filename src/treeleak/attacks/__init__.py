@@ -1,30 +1,47 @@
-"""Attacks: from evidence to rows. One function per kind of evidence, found through a table."""
+"""Attacks: from evidence to rows. Found through a table by the kind of evidence and the method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
+from treeleak.attacks.reference import reference_cp
 from treeleak.clock import Clock
-from treeleak.evidence import Evidence, ExactCounts, ExactTotals
+from treeleak.errors import BadInput
+from treeleak.evidence import Evidence, ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 
-Attack = Callable[[Evidence, Geometry, Clock, int], Answer]
-_ATTACKS: dict[str, Attack] = {}
+Attack = Callable[[Any, Geometry, Clock, int], Answer]
+"""A function of evidence (of the kind that it is registered for), geometry, clock and seed."""
+
+_ATTACKS: dict[tuple[str, str], Attack] = {}
 
 
-def attack(kind: str, function: Attack) -> None:
-    """Register the attack on a kind of evidence."""
-    _ATTACKS[kind] = function
+def attack(kind: str, function: Attack, method: str = "auto") -> None:
+    """Register an attack on a kind of evidence; "auto" is the one taken unless another is named."""
+    _ATTACKS[kind, method] = function
 
 
-def attack_for(evidence: Evidence) -> Attack:
-    """Find the attack on this evidence."""
-    return _ATTACKS[evidence.kind]
+def attack_for(evidence: Evidence | KnownDraws, method: str = "auto") -> Attack:
+    """Find the attack on this evidence.
+
+    Raises
+    ------
+    BadInput
+        If there is none of this name; lists those that exist.
+    """
+    found = _ATTACKS.get((evidence.kind, method))
+    if found is None:
+        methods = tuple(m for kind, m in _ATTACKS if kind == evidence.kind)
+        raise BadInput(f"for {evidence.kind}, method must be one of {methods}, not {method!r}")
+    return found
 
 
 attack(ExactCounts.kind, exact)
 attack(ExactTotals.kind, exact)
+attack(ExactCounts.kind, reference_cp, "reference-cp")
+attack(KnownDraws.kind, reference_cp, "reference-cp")
