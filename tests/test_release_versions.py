@@ -22,7 +22,10 @@ WEIGHTS = {
     # Before 1.4 a forest does not store how many rows it was given.
     ("1.3.2", "balanced"),
 }
-DRAWN = {"drawn", "balanced", "balanced_subsample", "row_weight", "bagging", "bagging_row_weight"}
+DRAWN = {
+    *("drawn", "drawn_extra", "balanced", "balanced_subsample", "row_weight"),
+    *("bagging", "bagging_rows", "bagging_columns", "bagging_row_weight"),
+}
 
 
 def ids(path):
@@ -31,7 +34,7 @@ def ids(path):
 
 def test_every_version_is_there():
     assert {p.parent.name for p in FILES} == VERSIONS
-    assert len(FILES) == len(VERSIONS) * 12
+    assert len(FILES) == len(VERSIONS) * 15
 
 
 @pytest.mark.versions

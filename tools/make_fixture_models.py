@@ -7,6 +7,7 @@ Run once per version that the tests should know::
 
 Each model is one file and one JSON beside it. The JSON holds what every node of every tree really
 saw: the training rows are pushed through scikit-learn's own trees, with the draws that it made.
+``draws.json`` holds these draws: how often each tree of each bootstrapped model drew each row.
 """
 
 from __future__ import annotations
@@ -83,6 +84,14 @@ def models():
     yield "bagging", "skops", bag, X, y, {}
     yield "bagging_row_weight", "skops", bag, X, y, fit
     yield "pipeline", "skops", names, table, y, {}
+    extra = ExtraTreesClassifier(bootstrap=True, max_samples=25, **few)
+    yield "drawn_extra", "skops", extra, X, y, {}
+    bag = BaggingClassifier(DecisionTreeClassifier(), **few)
+    yield "bagging_rows", "skops", bag, X, y, {}
+    bag = BaggingClassifier(
+        DecisionTreeClassifier(), max_features=0.5, bootstrap_features=True, max_samples=20, **few
+    )
+    yield "bagging_columns", "skops", bag, X, y, {}
 
 
 def draws(model, n_trees):
@@ -154,6 +163,7 @@ def main(folder):
     """Write every model and its JSON below ``folder``."""
     out = Path(folder) / sklearn.__version__
     out.mkdir(parents=True, exist_ok=True)
+    drawn = {}
     for name, ending, model, X, y, fit in models():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -162,6 +172,8 @@ def main(folder):
         if isinstance(model, Pipeline):
             last, inputs = model[-1], model[:-1].transform(X)
         known = truth(last, inputs, y, **fit)
+        if getattr(last, "bootstrap", False):
+            drawn[name] = draws(last, len(last.estimators_)).astype(int).tolist()
         known["columns"] = [f"x{i}" for i in range(inputs.shape[1])]
         if isinstance(model, Pipeline):
             known["columns"] = model[:-1].get_feature_names_out().tolist()
@@ -174,6 +186,7 @@ def main(folder):
         else:
             path.write_bytes(pickle.dumps(model, protocol=4))
         path.with_suffix(".json").write_text(json.dumps(known, separators=(",", ":")) + "\n")
+    (out / "draws.json").write_text(json.dumps(drawn, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

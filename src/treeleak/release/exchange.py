@@ -173,10 +173,15 @@ _TREE_KEYS = {
 }  # fmt: skip
 _SAMPLING_KEYS = {
     "all": set(),
-    "bootstrap": {"n_draws", "tree_seeds", "forest_seed", "rule", "row_weights"},
+    "bootstrap": {
+        "n_draws", "tree_seeds", "forest_seed", "rule", "row_weights", "columns_drawn",
+        "columns_replaced", "rows_between", "hidden",
+    },
     "unknown": {"why"},
 }  # fmt: skip
-_KINDS = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+_KINDS = {
+    str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
+}  # fmt: skip
 _REQUIRED: Any = object()
 
 
@@ -184,14 +189,18 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     match sampling:
         case AllRows():
             return {"kind": "all"}
-        case Bootstrap(n_draws, tree_seeds, forest_seed, rule, weights):
+        case Bootstrap(row_weights=weights, rows_between=ends):
             return {
                 "kind": "bootstrap",
-                "n_draws": _plain(n_draws),
-                "tree_seeds": [_plain(s) for s in tree_seeds],
-                "forest_seed": _plain(forest_seed),
-                "rule": rule,
+                "n_draws": _plain(sampling.n_draws),
+                "tree_seeds": [_plain(s) for s in sampling.tree_seeds],
+                "forest_seed": _plain(sampling.forest_seed),
+                "rule": sampling.rule,
                 "row_weights": None if weights is None else [float(w) for w in weights],
+                "columns_drawn": _plain(sampling.columns_drawn),
+                "columns_replaced": bool(sampling.columns_replaced),
+                "rows_between": None if ends is None else [int(end) for end in ends],
+                "hidden": sampling.hidden,
             }
         case UnknownSampling(why=why):
             return {"kind": "unknown", "why": why}
@@ -207,12 +216,18 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
     if kind == "unknown":
         return UnknownSampling(_take(data, "why", str, "", "sampling: "))
     seeds = _take(data, "tree_seeds", list, [], "sampling: ")
-    n_draws, forest_seed = (
-        _take(data, key, int, None, "sampling: ") for key in ("n_draws", "forest_seed")
+    n_draws, forest_seed, columns_drawn = (
+        _take(data, key, int, None, "sampling: ")
+        for key in ("n_draws", "forest_seed", "columns_drawn")
     )
+    ends = _take(data, "rows_between", list, None, "sampling: ")
+    if ends is not None and not (
+        len(ends) == 2 and all(_is_whole(e, 0, EXACT_WHOLE) for e in ends)
+    ):
+        raise BadModel(f"sampling: rows_between is {ends!r:.40}, must be two whole numbers")
     if len(seeds) not in (0, n_trees):
         raise BadModel(f"sampling: {len(seeds)} tree_seeds for {n_trees} trees")
-    for number in (n_draws, forest_seed, *seeds):
+    for number in (n_draws, forest_seed, columns_drawn, *seeds):
         if number is not None and not _is_whole(number, 0, EXACT_WHOLE):
             raise BadModel(f"sampling: {number!r:.40} is no whole number of 0 or more")
     weights = _take(data, "row_weights", list, None, "sampling: ")
@@ -225,6 +240,10 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         forest_seed,
         _take(data, "rule", str, "", "sampling: "),
         None if weights is None else tuple(map(float, weights)),
+        columns_drawn,
+        _take(data, "columns_replaced", bool, False, "sampling: "),
+        None if ends is None else (ends[0], ends[1]),
+        _take(data, "hidden", str, "", "sampling: "),
     )
 
 

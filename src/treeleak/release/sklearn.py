@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import lcm, prod
+from math import ceil, floor, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from treeleak.release.registry import adapter, to_release
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
     LEAF,
+    MAX_ROWS,
     AllRows,
     Bootstrap,
     CountsAre,
@@ -79,6 +80,10 @@ REGRESSION = "regression trees hold means of the target, not counts: reconstruct
 MISCOUNTED = (
     "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
     "counts do not belong to the splits"
+)
+HIDDEN = (
+    "class weights set each row's chance of being drawn, and the file does not hold the weights "
+    "of the rows"
 )
 BOOSTING = "the trees of a boosted model are fitted to residuals or weights, not to the labels"
 
@@ -124,6 +129,7 @@ class _Training:
     n_rows: int | None
     class_weight: Any = None
     total: int | None = None  # draws per tree, where the file says so
+    share: float | None = None  # of the rows, that is rounded to the draws per tree
 
 
 # ------------------------------------------------------------------------------------ adapters
@@ -154,11 +160,17 @@ def _forest(stored: StoredObject) -> Release:
         forest_seed=_seed(stored.get("random_state")),
         rule=f"scikit-learn {_version(stored)} forest",
         row_weights=_row_weights(stored) if version.forest_draws_by_weight else None,
+        columns_drawn=0,
     )
-    class_weight = stored.get("class_weight")
-    if version.forest_draws_by_weight and class_weight != "balanced_subsample":
+    class_weight, share = stored.get("class_weight"), None
+    if not version.forest_draws_by_weight:
+        share = most if isinstance(most, float) and 0 < most <= 1 else None
+    elif class_weight is not None and class_weight != "balanced_subsample":
+        # They are part of the weights of the rows.
         class_weight = None
-    return _release(stored, trees, _Training(sampling, n_rows, class_weight, draws))
+        if sampling.row_weights is None:
+            sampling = replace(sampling, hidden=HIDDEN)
+    return _release(stored, trees, _Training(sampling, n_rows, class_weight, draws, share))
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
@@ -177,6 +189,8 @@ def _bagging(stored: StoredObject) -> Release:
             forest_seed=_seed(stored.get("random_state")),
             rule=f"scikit-learn {_version(stored)} bagging",
             row_weights=_row_weights(stored) if by_weight else None,
+            columns_drawn=_whole(stored.get("_max_features")),
+            columns_replaced=bool(stored.get("bootstrap_features", False)),
         )
     elif draws != n_rows:
         sampling = UnknownSampling("each tree saw some of the rows, drawn without replacement")
@@ -371,6 +385,11 @@ def _rows(
             sampling = replace(sampling, n_draws=int(roots.pop()))
         if n_rows is None and most is None:
             n_rows = sampling.n_draws
+        if n_rows is None and sampling.n_draws is not None and training.share is not None:
+            ends = ((sampling.n_draws + x) / training.share for x in (-0.5, 0.5))
+            low, high = (min(end, MAX_ROWS) for end in ends)
+            least = 1 if sampling.n_draws == 1 else ceil(low)
+            sampling = replace(sampling, rows_between=(least, floor(high)))
     return {"sampling": sampling, "n_rows": n_rows}
 
 

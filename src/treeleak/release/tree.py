@@ -169,6 +169,16 @@ class Bootstrap(Sampling):
         The procedure that turns a tree's seed into draws (library, version, kind), where known.
     row_weights : tuple of float or None
         Each training row's weight in the draw, where the file holds it; None means equal.
+    columns_drawn : int or None
+        How many columns each tree drew before its rows, from the same random numbers (a bagging
+        does); 0 if none, None where the release does not say.
+    columns_replaced : bool
+        Whether it drew them with replacement.
+    rows_between : tuple of two int or None
+        The least and the greatest number of training rows that fit :attr:`n_draws`, where the
+        file says more of it than that.
+    hidden : str
+        Why the draws do not follow from a seed and what else is in the file; empty if they do.
     """
 
     n_draws: int | None = None
@@ -176,6 +186,10 @@ class Bootstrap(Sampling):
     forest_seed: int | None = None
     rule: str = ""
     row_weights: tuple[float, ...] | None = None
+    columns_drawn: int | None = None
+    columns_replaced: bool = False
+    rows_between: tuple[int, int] | None = None
+    hidden: str = ""
     kind: ClassVar[str] = "bootstrap"
 
 

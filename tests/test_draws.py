@@ -1,0 +1,527 @@
+"""Draws recomputed from seeds, against NumPy's generator and scikit-learn's own draws."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.random import sample_without_replacement
+
+from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.release import StoredObject, _mt19937, draws, read_model, to_release
+from treeleak.release.draws import known_draws
+from treeleak.release.exchange import release_from_dict, release_to_dict
+from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
+
+MODELS = Path(__file__).parent / "models"
+RECORDED = {
+    (path.parent.name, name): np.array(counts)
+    for path in sorted(MODELS.glob("*/draws.json"))
+    for name, counts in json.loads(path.read_text()).items()
+}
+# Before 1.4 a forest stores neither rows nor draws, and here its nodes hold sums of weights.
+UNSAID = {("1.3.2", "balanced"), ("1.3.2", "row_weight")}
+
+SEEDS = st.sampled_from([0, 1, 2**31, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+SIZES = st.sampled_from([1, 2, 64, 65, 1024]) | st.integers(1, 3000)
+NO_COLUMNS = (np.zeros(0, dtype=np.int64), False)
+EVENLY = np.zeros(0)
+
+
+def fixture(version, name):
+    (path,) = (p for p in (MODELS / version).glob(f"{name}.*") if p.suffix != ".json")
+    return to_release(path, trust_pickle=True)
+
+
+def drawn(seed, n_rows, n_draws, p=None):
+    """What a tree of a forest draws, by scikit-learn's rule as its sources have it."""
+    random = np.random.RandomState(seed)
+    if p is None:
+        return random.randint(0, n_rows, n_draws)
+    return random.choice(n_rows, n_draws, replace=True, p=p)
+
+
+def seeds_of(forest_seed, n_trees):
+    return np.random.RandomState(forest_seed).randint(np.iinfo(np.int32).max, size=n_trees)
+
+
+def tabled(indices, n_rows):
+    return np.array([np.bincount(i, minlength=n_rows) for i in indices])
+
+
+def stump(n_draws, distinct):
+    return Tree(
+        feature=np.array([-1]),
+        threshold=np.array([np.nan]),
+        left=np.array([-1]),
+        right=np.array([-1]),
+        missing_left=np.array([False]),
+        totals=np.array([float(n_draws)]),
+        distinct=None if distinct is None else np.array([distinct]),
+    )
+
+
+def ensemble(table, distinct=True, n_columns=4, **sampling):
+    """A release whose trees drew these rows; seeds as given."""
+    n_draws = int(table[0].sum())
+    return Release(
+        trees=tuple(stump(n_draws, (row > 0).sum() if distinct else None) for row in table),
+        feature_names=tuple(f"x{i}" for i in range(n_columns)),
+        classes=(),
+        sampling=Bootstrap(
+            **{"n_draws": n_draws, "rule": "scikit-learn 1.5.2 forest", "columns_drawn": 0}
+            | sampling
+        ),
+        counts_are="none",
+        n_rows=table.shape[1],
+    )
+
+
+def forest(seed=1234, n_trees=30, n_rows=60, n_draws=60, p=None, **more):
+    """A stripped forest, and what it drew."""
+    table = tabled([drawn(s, n_rows, n_draws, p) for s in seeds_of(seed, n_trees)], n_rows)
+    return ensemble(table, **more), table
+
+
+def with_sampling(release, **changed):
+    return replace(release, sampling=replace(release.sampling, **changed))
+
+
+# ------------------------------------------------------------------------------- the generator
+
+
+@given(SEEDS, st.integers(1, 2000))
+def test_numbers_are_those_of_numpy(seed, n):
+    expected = np.random.RandomState(seed).randint(0, 2**32, n, dtype=np.uint32)
+    np.testing.assert_array_equal(_mt19937.raw(seed, n), expected)
+
+
+@given(SEEDS, st.integers(1, 1500))
+def test_seeds_of_trees_are_those_of_a_forest(seed, n):
+    one_by_one = np.random.RandomState(seed)
+    expected = [one_by_one.randint(np.iinfo(np.int32).max) for _ in range(n)]
+    assert _mt19937.tree_seeds(seed, n).tolist() == expected == seeds_of(seed, n).tolist()
+
+
+@given(st.lists(SEEDS, min_size=1, max_size=3), SIZES, SIZES, st.booleans())
+@example([0, 2**32 - 1], 1, 1500, False)
+@example([2**32 - 1, 0], 1024, 1500, False)
+def test_draws_are_those_of_numpy(seeds, n_rows, n_draws, weighted):
+    p = cdf = None
+    if weighted:
+        p = np.random.default_rng(n_rows).integers(0, 3, n_rows) + (np.arange(n_rows) == 0)
+        p = p / p.sum()
+        cdf = p.cumsum() / p.cumsum()[-1]
+    rule = (n_rows, n_draws, *NO_COLUMNS, EVENLY if cdf is None else cdf)
+    expected = tabled([drawn(s, n_rows, n_draws, p) for s in seeds], n_rows)
+    table = np.zeros((len(seeds), n_rows), dtype=np.uint16)
+    assert _mt19937.tally(np.array(seeds), *rule, table)
+    np.testing.assert_array_equal(table, expected)
+    np.testing.assert_array_equal(
+        _mt19937.distinct_rows(np.array(seeds), *rule), (expected > 0).sum(axis=1)
+    )
+
+
+@given(SEEDS, st.integers(1, 400), st.floats(0, 1), st.booleans())
+@example(5, 300, 0.01, False)  # drawn until different
+@example(5, 300, 0.007, False)
+@example(5, 300, 0.995, False)  # reservoir
+@example(5, 300, 0.99, False)
+@example(5, 300, 0.5, False)  # shuffle
+@example(5, 1, 1.0, True)
+@settings(max_examples=60)
+def test_columns_are_drawn_first(seed, n_columns, share, replaced):
+    n_drawn = max(1, round(share * n_columns))
+    random = np.random.RandomState(seed)
+    if replaced:
+        random.randint(0, n_columns, n_drawn)
+    else:
+        sample_without_replacement(n_columns, n_drawn, random_state=random)
+    expected = tabled([random.randint(0, 50, 40)], 50)
+    release = ensemble(
+        expected,
+        n_columns=n_columns,
+        tree_seeds=(seed,),
+        columns_drawn=n_drawn,
+        columns_replaced=replaced,
+    )
+    np.testing.assert_array_equal(known_draws(release, seed_search=0).counts, expected)
+
+
+# ------------------------------------------------------------------- files of several versions
+
+
+@pytest.mark.versions
+def test_draws_of_five_versions_are_recorded():
+    assert len(RECORDED) == 5 * 9
+    assert len({version for version, _ in RECORDED}) == 5
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("case", sorted(RECORDED.keys() - UNSAID), ids="-".join)
+def test_seeds_in_a_file_give_the_draws_of_its_training(case):
+    release = fixture(*case)
+    found = known_draws(release, seed_search=0)
+    np.testing.assert_array_equal(found.counts, RECORDED[case])
+    assert "the trees' seeds in the file" in found.origin
+    assert found.forest_seed is None
+    assert found.checked
+
+    stripped = with_sampling(release, tree_seeds=(None, *release.sampling.tree_seeds[1:]))
+    found = known_draws(stripped, seed_search=0)
+    np.testing.assert_array_equal(found.counts, RECORDED[case])
+    assert "the forest's seed in the file" in found.origin
+    assert found.forest_seed == 0
+    assert found.checked
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("case", sorted(UNSAID), ids="-".join)
+def test_a_file_that_says_neither_rows_nor_draws(case):
+    with pytest.raises(NotCovered, match="does not say how many rows each tree drew"):
+        known_draws(fixture(*case))
+
+
+@pytest.mark.versions
+def test_the_number_of_rows_follows_from_a_rounded_share_or_from_the_counts():
+    share, number = fixture("1.3.2", "drawn"), fixture("1.3.2", "drawn_extra")
+    assert share.n_rows is number.n_rows is None
+    assert share.sampling.rows_between == (30, 30)
+    assert number.sampling.rows_between is None
+    assert "30 training rows, the only number that fits" in known_draws(number).origin
+    for release in (share, number):
+        written = release_from_dict(json.loads(json.dumps(release_to_dict(release))))
+        assert known_draws(written).counts.shape == (3, 30)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("share", ["balanced", {"no": 1.0, "often": 3.0, "yes": 2.0}])
+def test_class_weights_without_the_weights_of_rows(share):
+    (path,) = MODELS.glob("1.9.1/balanced.skops")
+    stored = read_model(path)
+    state = {**stored.state, "class_weight": share, "_sample_weight": None}
+    with pytest.raises(NotCovered, match="class weights set each row's chance"):
+        known_draws(to_release(StoredObject(stored.type, state)))
+
+
+# --------------------------------------------------------------------------------- the search
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(40),
+        RandomForestClassifier(40, max_samples=33),
+        ExtraTreesClassifier(40, bootstrap=True, max_samples=0.5),
+        BaggingClassifier(DecisionTreeClassifier(), n_estimators=40),
+        BaggingClassifier(DecisionTreeClassifier(), n_estimators=40, max_features=0.5),
+        BaggingClassifier(
+            DecisionTreeClassifier(), n_estimators=40, max_features=3, bootstrap_features=True
+        ),
+    ],
+    ids=str,
+)
+def test_a_stripped_model_gives_its_seed_away(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (50, 5)), rng.integers(0, 2, 50)
+    model.set_params(random_state=777).fit(X, y)
+    truth = tabled(model.estimators_samples_, 50)
+
+    model.set_params(random_state=None)
+    if isinstance(model, BaggingClassifier):
+        del model._seeds
+    for tree in model.estimators_:
+        tree.random_state = None
+    release = to_release(model)
+    assert not any(release.sampling.tree_seeds)
+    assert release.sampling.forest_seed is None
+    found = known_draws(release, seed_search=2000)
+    np.testing.assert_array_equal(found.counts, truth)
+    assert found.forest_seed == 777
+    assert found.origin == "forest seed 777, found by search among the first 2,000"
+    assert found.checked
+
+
+@pytest.mark.parametrize("seed", [0, 1, 999, 65_537])
+def test_a_seed_is_found_wherever_it_lies(seed):
+    release, table = forest(seed)
+    found = known_draws(release, seed_search=seed + 1)
+    assert found.forest_seed == seed
+    np.testing.assert_array_equal(found.counts, table)
+
+
+def test_a_seed_beyond_the_search_is_not_found():
+    release, _ = forest(1000)
+    with pytest.raises(NotCovered, match=r"none of the first 1,000 forest seeds fits"):
+        known_draws(release, seed_search=1000)
+
+
+def test_trees_without_a_count_of_distinct_rows_do_not_hinder():
+    release, table = forest()
+    bare = tuple(
+        replace(t, distinct=None) if i % 2 == 0 else t for i, t in enumerate(release.trees)
+    )
+    found = known_draws(replace(release, trees=bare), seed_search=2000)
+    assert found.forest_seed == 1234
+    np.testing.assert_array_equal(found.counts, table)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_weights_of_rows_are_drawn_by(single):
+    weights = np.random.default_rng(3).random(60)
+    if single:
+        weights = weights.astype(np.float32)
+    release, table = forest(
+        p=weights / weights.sum(), row_weights=tuple(weights.astype(float).tolist())
+    )
+    np.testing.assert_array_equal(known_draws(release, seed_search=2000).counts, table)
+
+
+def test_chances_keep_the_precision_that_weights_were_given_in():
+    weights = np.random.default_rng(3).random(5000).astype(np.float32)
+    exact, single = draws._cumulated(tuple(weights.astype(float).tolist()))
+    assert not np.array_equal(exact, single)
+    p = (weights / weights.sum()).astype(float).cumsum()
+    np.testing.assert_array_equal(single, p / p[-1])
+    assert len(list(draws._cumulated((0.1, 0.2)))) == 1
+
+
+@pytest.mark.parametrize("rule", ["", "scikit-learn 1.5.2 bagging"])
+@pytest.mark.parametrize("replaced", [None, False, True])
+def test_what_the_release_leaves_open_is_tried(rule, replaced):
+    def tree(seed):
+        random = np.random.RandomState(seed)
+        if replaced:
+            random.randint(0, 7, 7)
+        elif replaced is not None:
+            random.permutation(7)
+        return random.randint(0, 60, 60)
+
+    table = tabled(map(tree, seeds_of(321, 30)), 60)
+    release = ensemble(table, n_columns=7, rule=rule, columns_drawn=None)
+    shares = []
+    found = known_draws(release, seed_search=1000, tick=shares.append)
+    np.testing.assert_array_equal(found.counts, table)
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1
+
+
+def test_stored_seeds_that_do_not_fit_are_passed_over():
+    release, table = forest(seed=5)
+    wrong = with_sampling(release, tree_seeds=tuple(range(30)), forest_seed=5)
+    assert known_draws(wrong, seed_search=0).origin == "the forest's seed in the file"
+    wrong = with_sampling(wrong, forest_seed=6)
+    found = known_draws(wrong, seed_search=10)
+    assert found.forest_seed == 5
+    np.testing.assert_array_equal(found.counts, table)
+    with pytest.raises(NotCovered) as error:
+        known_draws(wrong, seed_search=0)
+    assert "with the trees' seeds in the file, tree 0 would have drawn" in str(error.value)
+    assert "with the forest's seed in the file, tree 0 would have drawn" in str(error.value)
+    assert "no forest seeds were tried" in str(error.value)
+
+
+def test_seeds_beyond_the_generators_range_count_as_missing():
+    release, _ = forest(seed=5)
+    strange = with_sampling(release, tree_seeds=(2**32,) * 30, forest_seed=2**40)
+    assert known_draws(strange, seed_search=10).forest_seed == 5
+
+
+def test_a_wrong_number_of_rows_fits_no_seed():
+    release, _ = forest(seed=5)
+    wrong = with_sampling(replace(release, n_rows=61), forest_seed=5)
+    with pytest.raises(NotCovered, match="none of the first 10 forest seeds fits"):
+        known_draws(wrong, seed_search=10)
+
+
+def test_too_few_trees_name_no_seed():
+    release, _ = forest(seed=5, n_trees=2)
+    with pytest.raises(NotCovered, match=r"cannot be told apart: 2 trees .* wrong seeds would fit"):
+        known_draws(release)
+    fits = _mt19937.matching_seeds(0, 1000, draws._distinct(release), 60, 60, *NO_COLUMNS, EVENLY)
+    assert len(fits) == 2, "more than one does"
+
+
+def test_without_distinct_counts_a_stored_seed_is_believed_and_none_searched():
+    release, table = forest(seed=5, distinct=False)
+    found = known_draws(with_sampling(release, forest_seed=5))
+    assert not found.checked
+    np.testing.assert_array_equal(found.counts, table)
+    with pytest.raises(NotCovered, match="without numbers of distinct rows"):
+        known_draws(release)
+
+
+def test_one_tree_without_a_distinct_count_leaves_its_own_seed_unchecked():
+    release, _ = forest(seed=5)
+    trees = (replace(release.trees[0], distinct=None), *release.trees[1:])
+    some = replace(release, trees=trees)
+    assert not known_draws(with_sampling(some, tree_seeds=tuple(seeds_of(5, 30)))).checked
+    assert known_draws(with_sampling(some, forest_seed=5)).checked
+
+
+# -------------------------------------------------------------------- an unknown number of rows
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_draws"), [(1, 5), (2, 9), (3, 9), (20, 30), (64, 64), (65, 40), (1000, 900)]
+)
+def test_the_number_of_rows_is_found_with_the_seeds(n_rows, n_draws):
+    release, table = forest(1, n_rows=n_rows, n_draws=n_draws)
+    for known in ({"tree_seeds": tuple(seeds_of(1, 30).tolist())}, {"forest_seed": 1}):
+        found = known_draws(with_sampling(replace(release, n_rows=None), **known))
+        np.testing.assert_array_equal(found.counts, table)
+        assert f"; {n_rows} training rows, the only number that fits" in found.origin
+
+
+@given(st.integers(1, 10**5), st.integers(1, 10**5), st.integers(1, 30), st.integers(0, 10**6))
+@example(1, 1, 1, 0)
+@example(2, 2, 30, 0)
+@example(10**5, 5, 30, 0)
+@settings(max_examples=20)
+def test_no_number_of_rows_is_passed_over(n_rows, n_draws, n_trees, seed):
+    rule = (n_rows, n_draws, *NO_COLUMNS, EVENLY)
+    counts = _mt19937.distinct_rows(seeds_of(seed, n_trees), *rule)
+    low, high = draws._likely_rows(counts, n_draws)
+    assert low <= n_rows <= high
+
+
+def test_an_unknown_number_of_rows_that_is_not_alone():
+    release, _ = forest(n_trees=1, n_draws=20, forest_seed=1234)
+    with pytest.raises(NotCovered, match=r"both .* and .* training rows fit"):
+        known_draws(replace(release, n_rows=None))
+    bounded = with_sampling(replace(release, n_rows=None), rows_between=(60, 60))
+    assert known_draws(bounded).counts.shape == (1, 60)
+    never = with_sampling(replace(release, n_rows=None), rows_between=(10**7, 10**8))
+    with pytest.raises(NotCovered, match="no number fits"):
+        known_draws(never)
+
+
+def test_neither_rows_nor_seeds():
+    release, _ = forest()
+    with pytest.raises(NotCovered, match="without the number of training rows"):
+        known_draws(replace(release, n_rows=None))
+
+
+def test_weights_say_the_number_of_rows():
+    release, table = forest(p=np.full(60, 1 / 60), row_weights=(1.0,) * 60, forest_seed=1234)
+    found = known_draws(replace(release, n_rows=None))
+    np.testing.assert_array_equal(found.counts, table)
+
+
+# ------------------------------------------------------------------------- progress and limits
+
+
+class Stop(Exception):
+    pass
+
+
+def test_what_tick_raises_ends_the_search():
+    calls = []
+
+    def tick(done):
+        calls.append(done)
+        raise Stop
+
+    release, _ = forest(n_rows=2000, n_draws=2000)
+    with pytest.raises(Stop):
+        known_draws(with_sampling(release, n_draws=2000), seed_search=2**32, tick=tick)
+    assert len(calls) == 1
+
+
+def test_tick_hears_of_progress(monkeypatch):
+    monkeypatch.setattr(draws, "NANOSECONDS_PER_CHUNK", 1e6)
+    shares = []
+    release, _ = forest(seed=4000)
+    known_draws(release, seed_search=4001, tick=shares.append)
+    assert len(shares) > 3
+    assert shares == sorted(set(shares))
+    assert shares[-1] == 1
+
+
+def test_many_draws_of_one_row_are_counted():
+    release, table = forest(
+        n_trees=2, n_rows=2, n_draws=70_000, p=[0.0, 1.0], row_weights=(0.0, 1.0), forest_seed=1234
+    )
+    found = known_draws(release)
+    assert found.counts.dtype == np.uint32
+    np.testing.assert_array_equal(found.counts, table)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sampling", "reason"),
+    [
+        ({"n_rows": 10**7 + 1}, {}, "too many"),
+        ({"n_rows": 10**15}, {}, "too many"),
+        ({"n_rows": 0}, {}, "no rows were drawn"),
+        ({"trees": ()}, {}, "without trees"),
+        ({"sampling": AllRows()}, {}, "did not draw"),
+        ({}, {"n_draws": 59}, "59 in the model, 60 in tree 0"),
+        ({}, {"rule": "ranger 0.16"}, "'ranger 0.16', which is not known"),
+        ({}, {"row_weights": (1.0, 2.0)}, "60 rows, and weights of 2"),
+        ({}, {"row_weights": (0.0,) * 60}, "add up to 0"),
+        ({}, {"row_weights": (1e308,) * 60}, "add up to inf"),
+        ({}, {"columns_drawn": 5}, "5 of 4 columns"),
+        ({}, {"columns_drawn": 2**50}, "of 4 columns"),
+        ({}, {"hidden": "of a reason"}, "of a reason"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in reduce")
+def test_what_cannot_be_is_refused(changed, sampling, reason):
+    release, _ = forest(forest_seed=1234)
+    with pytest.raises(NotCovered, match=reason):
+        known_draws(replace(with_sampling(release, **sampling), **changed))
+
+
+def test_a_tree_that_drew_another_number_is_named():
+    release, _ = forest(forest_seed=1234)
+    trees = (*release.trees[:-1], stump(61, 40))
+    with pytest.raises(NotCovered, match="60 in the model, 61 in tree 29"):
+        known_draws(replace(release, trees=trees))
+
+
+def test_a_table_beyond_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(draws, "MAX_ENTRIES", 30 * 60 - 1)
+    with pytest.raises(NotCovered, match="1800 in all, are too many"):
+        known_draws(forest(forest_seed=1234)[0])
+
+
+def test_a_negative_number_of_seeds():
+    with pytest.raises(BadInput, match="-1"):
+        known_draws(forest()[0], seed_search=-1)
+
+
+# ------------------------------------------------------------------------------ release files
+
+
+def test_a_release_file_keeps_how_trees_drew():
+    release, _ = forest(
+        columns_drawn=3, columns_replaced=True, rows_between=(50, 70), hidden="by chance"
+    )
+    written = release_from_dict(json.loads(json.dumps(release_to_dict(release))))
+    assert written.sampling == release.sampling
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows_between": [1]},
+        {"rows_between": [1, 2.5]},
+        {"rows_between": [-1, 2]},
+        {"columns_drawn": -1},
+        {"columns_replaced": 1},
+        {"hidden": None},
+    ],
+    ids=str,
+)
+def test_a_release_file_with_draws_that_cannot_be(change):
+    data = release_to_dict(forest()[0])
+    data["sampling"] |= change
+    with pytest.raises(
+        BadModel, match=f"sampling: .*{next(iter(change.values()))!r}".replace("[", r"\[")
+    ):
+        release_from_dict(data)
