@@ -470,7 +470,6 @@ def test_many_draws_of_one_row_are_counted():
         ({}, {"hidden": "of a reason"}, "of a reason"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in reduce")
 def test_what_cannot_be_is_refused(changed, sampling, reason):
     release, _ = forest(forest_seed=1234)
     with pytest.raises(NotCovered, match=reason):

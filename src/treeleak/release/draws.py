@@ -155,7 +155,7 @@ def _stored(sampling: Bootstrap, n_trees: int, tried: list[str]) -> Iterator[_Se
     if forest is not None and forest < SEEDS_END:
         yield _Seeds(mt.tree_seeds(forest, n_trees), "the forest's seed in the file", forest)
     else:
-        tried.append("it does not hold the forest's seed")
+        tried.append("the file does not hold the forest's seed")
 
 
 def _rules(release: Release, sampling: Bootstrap) -> list[_Rule]:
@@ -238,13 +238,12 @@ def _cumulated(weights: tuple[float, ...] | None) -> Iterator[FloatArray]:
         yield np.zeros(0)
         return
     exact = np.array(weights, dtype=float)
-    total = exact.sum()
+    with np.errstate(over="ignore"):
+        total, single = exact.sum(), exact.astype(np.float32)
     if not (np.isfinite(total) and total > 0):
         raise NotCovered(f"weights of rows that add up to {total:g}")
     yield _normed(exact / total)
     # Weights given in single precision are divided in it.
-    with np.errstate(over="ignore"):
-        single = exact.astype(np.float32)
     if np.array_equal(single, exact) and np.isfinite(single.sum()):
         yield _normed((single / single.sum()).astype(float))
 
