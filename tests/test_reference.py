@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,32 @@ def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak():
     assert verdicts.count(False) >= 30
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+def test_brute_force_over_known_draws_misses_no_table(distinct):
+    for seed in range(12):
+        rng, schema, names, trees, X, y = forest(seed, n_rows=2, n_trees=3)
+        b = bootstrap_draws(len(trees), len(X), rng)
+        release = drawn(trees, names, X, y, 2, b)
+        points = all_points(schema, names)
+        expected = set()
+        for choice in itertools.product(range(len(points)), repeat=len(X)):
+            for label in itertools.product(range(2), repeat=len(X)):
+                table = points[list(choice)]
+                other = drawn(trees, names, table, np.array(label), 2, b)
+                pairs = list(zip(release.trees, other.trees, strict=True))
+                same = all((p.counts == q.counts).all() for p, q in pairs)
+                if distinct:
+                    same &= all((p.distinct == q.distinct).all() for p, q in pairs)
+                if same:
+                    expected.add(repr(np.column_stack([table, label]).tolist()))
+        worlds = ordered_datasets(release, schema, b, distinct=distinct)
+        assert sorted(repr(w.tolist()) for w in worlds) == sorted(expected)
+        assert repr(np.column_stack([X, y]).tolist()) in expected
+        assert (ordered_datasets(release, schema, b, distinct=distinct, most=0) is None) == (
+            len(expected) > 0
+        )
+
+
 def known_draws(seed):
     """Evidence of known draws, tampered with every second time, and whether it can be met."""
     rng, schema, names, trees, X, y = forest(seed)
@@ -173,15 +200,16 @@ def test_every_kind_of_column_meets_its_counts(schema, seed):
 
 
 def test_columns_of_numbers_have_one_variable_per_interval():
-    schema = Schema([Numeric("x", 0, 9), Binary("a")])
+    schema = Schema([Numeric("x", 0, 9), Binary("a"), Numeric("unused", 0, 1)])
     rng = np.random.default_rng(3)
-    X = np.column_stack([[0.5, 2.0, 2.5, 7.0], [0, 1, 0, 1]])
+    X = np.column_stack([[0.5, 2.0, 2.5, 7.0], [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4]])
     y = np.array([0, 0, 1, 1])
-    trees = [random_tree(rng, [[1.0, 2.25, 5.0], [0.5]], 3) for _ in range(6)]
-    release = counted(trees, ["x", "a"], X, y, 2)
+    trees = [random_tree(rng, [[1.0, 2.25, 5.0], [0.5], []], 3) for _ in range(6)]
+    release = counted(trees, ["x", "a", "unused"], X, y, 2)
     answer = attacked(ExactCounts(Geometry.of(release, schema)))
     assert answer.status == "feasible"
     assert_meets_counts(answer, release, schema)
+    assert_modest(answer)
 
 
 def deep(seed=0, n_rows=8, n_trees=12):
@@ -218,30 +246,61 @@ def test_known_draws_give_the_rows_back_in_their_order():
     assert label.tolist() == y.tolist()
 
 
-def test_rows_that_miss_distinct_counts_are_not_called_feasible():
-    # Three draws of a leaf: one row drawn three times, or three rows. The counts cannot tell.
-    schema = Schema([Binary("a")])
-    b = np.array([[2, 1, 1, 0]], dtype=np.uint8)
+def stump():
     rng = np.random.default_rng(0)
-    tree = random_tree(rng, [[0.5]], 1)
-    while tree.n_nodes < 3:
-        tree = random_tree(rng, [[0.5]], 1)
-    verdicts = set()
-    for X in ([[0], [1], [1], [0]], [[1], [0], [0], [0]]):
-        release = drawn([tree], ["a"], np.array(X, dtype=float), np.zeros(4, dtype=int), 1, b)
+    while (tree := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
+        pass
+    return tree
+
+
+def of_stump(X, draws, n_classes=1, y=None):
+    """Known draws of a single test of a single binary column."""
+    b = np.array([draws], dtype=np.uint8)
+    X = np.array(X, dtype=float)[:, None]
+    y = np.zeros(len(X), dtype=int) if y is None else np.array(y)
+    return drawn([stump()], ["a"], X, y, n_classes, b), b
+
+
+def test_rows_that_miss_distinct_counts_are_not_called_feasible():
+    # A leaf with two draws: one row drawn twice, or two rows. The draws alone cannot tell.
+    schema = Schema([Binary("a")])
+    statuses = set()
+    for X in ([0, 1, 1, 0], [1, 0, 0, 0]):
+        release, b = of_stump(X, [2, 1, 1, 0])
         geometry = Geometry.of(release, schema)
         assert attacked(KnownDraws(geometry, b, use_distinct=False)).status == "feasible"
         answer = attacked(KnownDraws(geometry, b))
-        (rows,) = answer.rows
-        found, _ = table_of(answer, release)
         assert_meets_counts(answer, release, schema, b)
-        one = int((found[b[0] > 0, 0] == 1).sum())
-        missed = 2 * abs(one - sum(x[0] for x in X[:3]))
-        assert rows.misfit == missed
+        assert_modest(answer)
+        found, _ = table_of(answer, release)
+        missed = 2 * abs(int(found[:3, 0].sum()) - sum(X[:3]))
+        assert answer.rows[0].misfit == missed
         assert answer.status == ("unknown" if missed else "feasible")
-        verdicts.add(answer.status)
-    # The counts are the same both times, and so are the rows.
-    assert verdicts == {"feasible", "unknown"}
+        statuses.add(answer.status)
+    # The draws, and so the rows found, are the same both times.
+    assert statuses == {"feasible", "unknown"}
+
+
+def test_a_row_has_no_variable_in_a_tree_that_did_not_draw_it():
+    release, b = of_stump([1, 0, 0, 0], [4, 0, 0, 0])
+    answer = attacked(KnownDraws(Geometry.of(release, Schema([Binary("a")])), b))
+    assert answer.status == "feasible"
+    # One for the column of each row, and one for the leaf with all draws.
+    assert answer.numbers["variables"] == 5
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("node", [1, 2])
+def test_known_draws_must_add_up_to_the_counts_of_their_tree(node, change):
+    release, b = of_stump([0, 0, 1, 1], [1, 1, 1, 1], 2, [0, 1, 0, 1])
+    schema = Schema([Binary("a")])
+    assert attacked(KnownDraws(Geometry.of(release, schema), b)).status == "feasible"
+    (tree,) = release.trees
+    counts = tree.counts.copy()
+    counts[node, 0] += change
+    wrong = replace(release, trees=(replace(tree, counts=counts),))
+    answer = attacked(KnownDraws(Geometry.of(wrong, schema), b, use_distinct=False))
+    assert answer.status == "infeasible"
 
 
 def test_unequal_trees_are_named():
