@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
-from treeleak.partition import Geometry, Partition
+from treeleak.partition import Geometry, Partition, RowSets
 from treeleak.release.tree import AllRows, Release
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ExactCounts",
     "ExactTotals",
     "KnownDraws",
+    "Pairs",
     "evidence_for",
     "evidence_type",
 ]
@@ -99,6 +100,36 @@ class CountSystem:
         weights = np.repeat(m[used], self.signature.shape[1]).astype(float)
         drawn = np.bincount(self.signature[used].ravel(), weights, minlength=len(self.target))
         return np.rint(drawn).astype(np.int64) - self.target
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """(cell, class) pairs that are not dead, and the points in them.
+
+    Attributes
+    ----------
+    points, label : int arrays, shape (n_points,)
+        Grid points with a class.
+    pair : int array, shape (n_points,)
+        Pair of each.
+    cell, label_of : int arrays, shape (n_pairs,)
+        Cell and class of each pair.
+    """
+
+    points: IntArray
+    label: IntArray
+    pair: IntArray
+    cell: IntArray
+    label_of: IntArray
+
+    @classmethod
+    def of(cls, partition: Partition) -> Pairs:
+        """Number the live pairs of a partition."""
+        at, label = np.nonzero(partition.alive)
+        n_classes = partition.alive.shape[1]
+        key = partition.cell[at] * n_classes + label
+        pairs, pair = np.unique(key, return_inverse=True)
+        return cls(partition.points[at], label, pair.ravel(), *np.divmod(pairs, n_classes))
 
 
 class Evidence(Protocol):
@@ -186,15 +217,13 @@ class ExactTotals:
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
         """Give one system over all (cell, class) pairs."""
-        at, label = np.nonzero(partition.alive)
-        pair = partition.cell[at] * partition.alive.shape[1] + label
-        pairs, cell = np.unique(pair, return_inverse=True)
+        pairs = Pairs.of(partition)
         yield CountSystem(
             name="all classes",
-            points=partition.points[at],
-            label=label,
-            cell=cell.ravel(),
-            signature=partition.signature[pairs // partition.alive.shape[1]],
+            points=pairs.points,
+            label=pairs.label,
+            cell=pairs.pair,
+            signature=partition.signature[pairs.cell],
             target=self.n,
             n_rows=int(self.n[: self.geometry.leaf_start[1]].sum()),
         )
@@ -239,6 +268,38 @@ class KnownDraws:
     def n_rows(self) -> int:
         """N: rows of the training set, drawn or not."""
         return int(self.draws.shape[1])
+
+    @cached_property
+    def drawn(self) -> NDArray[np.bool_]:
+        """Rows that some tree drew. Of the others the counts say nothing."""
+        return np.asarray(self.draws.any(axis=0))
+
+    def row_sets(self) -> RowSets:
+        """Leave a row open for a class where the leaf counts its draws: b_tk <= n_tvc."""
+        start = self.geometry.leaf_start
+        set_of = np.empty(self.n.shape, dtype=np.int32)
+        sets: list[NDArray[np.uint64]] = []
+        for t, b in enumerate(self.draws):
+            own = slice(start[t], start[t + 1])
+            most, below = np.unique(b, return_inverse=True)
+            rank = np.searchsorted(most, self.n[own], side="right")
+            set_of[own] = len(sets) + rank
+            # Set r holds the drawn rows whose draws are among the r smallest numbers.
+            sets += [_as_bits((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
+        return RowSets(np.array(sets), set_of)
+
+    def contradiction(self) -> Contradiction | None:
+        """Find a tree whose leaves hold another number of draws or distinct rows than it drew."""
+        per_tree = np.add.reduceat(self.n.sum(axis=1), self.geometry.leaf_start[:-1])
+        found = [(per_tree, self.draws.sum(axis=1), "draws")]
+        if self.d is not None:
+            distinct = np.add.reduceat(self.d, self.geometry.leaf_start[:-1])
+            found.append((distinct, (self.draws > 0).sum(axis=1), "distinct rows"))
+        for held, drew, what in found:
+            if (held != drew).any():
+                t = int((held != drew).argmax())
+                return Contradiction(t, 0, f"its leaves hold {held[t]} {what}, it drew {drew[t]}")
+        return None
 
 
 EvidenceType = Callable[[Geometry], Evidence]
@@ -307,6 +368,12 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
 def _leaf_counts(geometry: Geometry) -> IntArray:
     counts = [t.counts[t.leaves] for t in geometry.release.trees if t.counts is not None]
     return np.rint(np.concatenate(counts)).astype(np.int64)
+
+
+def _as_bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    bits = np.zeros(-(-len(member) // 64) * 64, dtype=bool)
+    bits[: len(member)] = member
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def _unequal(per_tree: IntArray, names: list[str]) -> Contradiction | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["mark_open", "signatures"]
+__all__ = ["mark_drawable", "mark_open", "signatures"]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -64,4 +64,64 @@ def signatures(
             while attribute[v] >= 0:
                 v = left[v] if goes_left[table[v] + atoms[p, attribute[v]]] else right[v]
             out[p, t] = left[v]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def mark_drawable(
+    start: int,
+    stop: int,
+    radix: Any,
+    set_of: Any,
+    sets: Any,
+    root: Any,
+    attribute: Any,
+    table: Any,
+    left: Any,
+    right: Any,
+    goes_left: Any,
+) -> Any:
+    """Classes as which some row may lie at each grid point, as bits.
+
+    ``sets[set_of[v, c]]`` are the rows that leaf v leaves open for class c, as bits.
+    """
+    n_attributes = len(radix)
+    n_classes, width = set_of.shape[1], sets.shape[1]
+    atom = np.zeros(n_attributes, dtype=np.int32)
+    rest = start
+    for a in range(n_attributes - 1, -1, -1):
+        atom[a] = rest % radix[a]
+        rest //= radix[a]
+    out = np.zeros(stop - start, dtype=np.uint64)
+    leaf = np.empty(len(root), dtype=np.int32)
+    rows = np.empty(width, dtype=np.uint64)
+    for p in range(stop - start):
+        walked = 0
+        for c in range(n_classes):
+            rows[:] = ~np.uint64(0)
+            some = True
+            for t in range(len(root)):
+                if t == walked:
+                    v = root[t]
+                    while attribute[v] >= 0:
+                        v = left[v] if goes_left[table[v] + atom[attribute[v]]] else right[v]
+                    leaf[t] = left[v]
+                    walked += 1
+                own = set_of[leaf[t], c]
+                left_over = np.uint64(0)
+                for w in range(width):
+                    rows[w] &= sets[own, w]
+                    left_over |= rows[w]
+                if left_over == 0:
+                    some = False
+                    break
+            if some:
+                out[p] |= np.uint64(1) << np.uint64(c)
+        a = n_attributes - 1
+        while a >= 0:
+            atom[a] += 1
+            if atom[a] < radix[a]:
+                break
+            atom[a] = 0
+            a -= 1
     return out

@@ -11,19 +11,28 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadSchema, NotCovered
-from treeleak.partition._kernels import mark_open, signatures
+from treeleak.partition._kernels import mark_drawable, mark_open, signatures
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
 from treeleak.release.tree import Release
 from treeleak.schema import Schema
 
-__all__ = ["MAX_GRID", "MAX_INCIDENCES", "Geometry", "GridTooLarge", "Partition", "enumerate_cells"]
+__all__ = [
+    "MAX_GRID",
+    "MAX_INCIDENCES",
+    "Geometry",
+    "GridTooLarge",
+    "Partition",
+    "RowSets",
+    "enumerate_cells",
+    "enumerate_drawable",
+]
 
 MAX_GRID = 2**28
 """Largest grid that is enumerated, in points."""
@@ -152,6 +161,22 @@ class Partition:
         return Partition.of(self.geometry, everything, merged)
 
 
+@dataclass(frozen=True, eq=False)
+class RowSets:
+    """Which rows every leaf leaves open for a class.
+
+    Attributes
+    ----------
+    sets : uint64 array, shape (n_sets, n_words)
+        Sets of rows: row k is bit ``k % 64`` of word ``k // 64``.
+    set_of : int32 array, shape (n_leaves, n_classes)
+        The set of each leaf (rows of A) and class.
+    """
+
+    sets: NDArray[np.uint64]
+    set_of: NDArray[np.int32]
+
+
 def enumerate_cells(
     geometry: Geometry,
     open_leaves: NDArray[np.bool_],
@@ -172,23 +197,52 @@ def enumerate_cells(
     GridTooLarge
         Naming the size of the grid.
     """
+    bits = _class_bits(open_leaves.shape[1])
+    mask = np.where(open_leaves, bits[None, :], np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    everyone = np.uint64(bits.sum(dtype=np.uint64))
+    return _enumerate(geometry, partial(_mark, mark_open, geometry, mask, everyone), bits, tick)
+
+
+def enumerate_drawable(
+    geometry: Geometry, rows: RowSets, tick: Callable[[float], None] = lambda _: None
+) -> Partition:
+    """Enumerate the grid and keep the points where every tree leaves the same row open.
+
+    Parameters and errors as for :func:`enumerate_cells`.
+    """
+    bits = _class_bits(rows.set_of.shape[1])
+    mark = partial(_mark, mark_drawable, geometry, rows.set_of, rows.sets)
+    return _enumerate(geometry, mark, bits, tick)
+
+
+def _mark(kernel: Any, geometry: Geometry, x: Any, y: Any, start: int, stop: int) -> Any:
+    radix = geometry.radix.astype(np.int32)
+    return kernel(start, stop, radix, x, y, *geometry._node, geometry._goes_left)
+
+
+def _class_bits(n_classes: int) -> NDArray[np.uint64]:
+    if n_classes > 64:
+        raise NotCovered(f"{n_classes} classes; at most 64 are covered")
+    return np.uint64(1) << np.arange(n_classes, dtype=np.uint64)
+
+
+def _enumerate(
+    geometry: Geometry,
+    mark: Callable[[int, int], NDArray[np.uint64]],
+    bits: NDArray[np.uint64],
+    tick: Callable[[float], None],
+) -> Partition:
+    """Keep the grid points for which ``mark`` gives any class."""
     total = geometry.n_points
     if total > MAX_GRID:
         raise GridTooLarge(
             f"the grid of thresholds has {total:.3g} points, at most {MAX_GRID:,} are enumerated. "
             "Generating cells lazily is to come"
         )
-    n_classes = open_leaves.shape[1]
-    if n_classes > 64:
-        raise NotCovered(f"{n_classes} classes; at most 64 are covered")
-    weights = (np.uint64(1) << np.arange(n_classes, dtype=np.uint64))[None, :]
-    mask = np.where(open_leaves, weights, np.uint64(0)).sum(axis=1, dtype=np.uint64)
-    radix = geometry.radix.astype(np.int32)
-    everyone = np.uint64(weights.sum(dtype=np.uint64))
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
         stop = min(start + _CHUNK, total)
-        marks = mark_open(start, stop, radix, mask, everyone, *geometry._node, geometry._goes_left)
+        marks = mark(start, stop)
         kept = np.flatnonzero(marks)
         points = kept + start
         if geometry.schema.rules and len(points):
@@ -210,7 +264,7 @@ def enumerate_cells(
             pool.shutdown(cancel_futures=True)
     points = np.concatenate([p for p, _ in found])
     marks = np.concatenate([m for _, m in found])
-    return Partition.of(geometry, points, (marks[:, None] & weights) != 0)
+    return Partition.of(geometry, points, (marks[:, None] & bits) != 0)
 
 
 def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:

@@ -1,0 +1,283 @@
+"""Compiled loops over (row, candidate) pairs, for rows that are told apart by their draws.
+
+Candidates of row k are ``column[start[k]:start[k + 1]]``; a column is a (cell, class) pair, and
+``equation[t, column]`` the equation in which it stands in tree t: leaf * n_classes + class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+__all__ = ["argmax_rows", "count_rows", "fit_rows", "list_rows", "narrow", "open_rows", "slack"]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
+    """Rows that all trees leave open for each column, as bits; shape (n_columns, n_words)."""
+    out = np.empty((len(leaf), sets.shape[1]), dtype=np.uint64)
+    for j in range(len(leaf)):
+        out[j] = sets[set_of[leaf[j, 0], label[j]]]
+        for t in range(1, leaf.shape[1]):
+            own = sets[set_of[leaf[j, t], label[j]]]
+            for w in range(sets.shape[1]):
+                out[j, w] &= own[w]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def count_rows(bits: Any, n_rows: int) -> Any:
+    """In how many of the sets each row is, with one more 0 in front."""
+    out = np.zeros(n_rows + 1, dtype=np.int64)
+    for j in range(len(bits)):
+        for w in range(bits.shape[1]):
+            x = bits[j, w]
+            k = 64 * w
+            while x:
+                if x & np.uint64(1):
+                    out[k + 1] += 1
+                x >>= np.uint64(1)
+                k += 1
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def list_rows(bits: Any, start: Any) -> Any:
+    """The sets in which each row is, row after row, ascending."""
+    place = start[:-1].copy()
+    out = np.empty(start[-1], dtype=np.int32)
+    for j in range(len(bits)):
+        for w in range(bits.shape[1]):
+            x = bits[j, w]
+            k = 64 * w
+            while x:
+                if x & np.uint64(1):
+                    out[place[k]] = j
+                    place[k] += 1
+                x >>= np.uint64(1)
+                k += 1
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def narrow(
+    trees: Any,
+    start: Any,
+    column: Any,
+    alive: Any,
+    equation: Any,
+    first: Any,
+    draws: Any,
+    n: Any,
+    d: Any,
+    n_classes: int,
+) -> Any:
+    """Strike out candidates that one tree's counts rule out, given the bounds on its equations.
+
+    In equation e, sum over rows k of b_k [k in e] = n_e: rows that can only be in e give a lower
+    bound, rows that may be an upper one. A row that would exceed n_e is out of e; one without
+    which n_e is not reached is in e. The same with [b_k > 0] and d. Returns the number struck
+    out and an equation that cannot be met, or -1. Threads may share ``alive``: it only shrinks,
+    and bounds from an earlier state hold later.
+    """
+    n_rows = len(start) - 1
+    widest = 0
+    for t in trees:
+        widest = max(widest, first[t + 1] - first[t])
+    low = np.zeros(widest, dtype=np.int64)
+    high = np.zeros(widest, dtype=np.int64)
+    seen = np.full(widest, -1, dtype=np.int64)
+    low_d = np.zeros(widest, dtype=np.int64)
+    high_d = np.zeros(widest, dtype=np.int64)
+    seen_d = np.full(widest, -1, dtype=np.int64)
+    use_d = len(d) > 0
+    struck = 0
+    for t in trees:
+        base = first[t]
+        width = first[t + 1] - base
+        low[:width] = 0
+        high[:width] = 0
+        seen[:width] = -1
+        low_d[:width] = 0
+        high_d[:width] = 0
+        seen_d[:width] = -1
+        own = equation[t]
+        for k in range(n_rows):
+            b = np.int64(draws[t, k])
+            if b == 0:
+                continue
+            places, leaves, last = 0, 0, 0
+            for q in range(start[k], start[k + 1]):
+                if not alive[q]:
+                    continue
+                e = own[column[q]] - base
+                if seen[e] != k:
+                    seen[e] = k
+                    places += 1
+                    last = e
+                    high[e] += b
+                    v = e // n_classes
+                    if seen_d[v] != k:
+                        seen_d[v] = k
+                        leaves += 1
+                        high_d[v] += 1
+            if places == 1:
+                low[last] += b
+            if leaves == 1:
+                low_d[last // n_classes] += 1
+        for e in range(width):
+            if low[e] > n[base + e] or high[e] < n[base + e]:
+                return struck, base + e
+            v = e // n_classes
+            at = base // n_classes + v
+            if use_d and (low_d[v] > d[at] or high_d[v] < d[at]):
+                return struck, base + e
+        for k in range(n_rows):
+            b = np.int64(draws[t, k])
+            if b == 0:
+                continue
+            must, must_d, place = -1, -1, -1
+            one, one_d = True, True
+            for q in range(start[k], start[k + 1]):
+                if not alive[q]:
+                    continue
+                e = own[column[q]] - base
+                v = e // n_classes
+                if place < 0:
+                    place = e
+                elif e != place:
+                    one = False
+                    if v != place // n_classes:
+                        one_d = False
+                if high[e] - b < n[base + e]:
+                    must = e
+                if use_d and high_d[v] - 1 < d[base // n_classes + v]:
+                    must_d = v
+            if one:
+                continue
+            for q in range(start[k], start[k + 1]):
+                if not alive[q]:
+                    continue
+                e = own[column[q]] - base
+                v = e // n_classes
+                out = low[e] + b > n[base + e] or (must >= 0 and e != must)
+                if use_d and not one_d:
+                    full = low_d[v] + 1 > d[base // n_classes + v]
+                    out = out or full or (must_d >= 0 and v != must_d)
+                if out:
+                    alive[q] = False
+                    struck += 1
+    return struck, -1
+
+
+@nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def fit_rows(
+    begin: int,
+    end: int,
+    start: Any,
+    column: Any,
+    equation: Any,
+    draws: Any,
+    score: Any,
+    log_prior: Any,
+    u: Any,
+    expected: Any,
+    expected_d: Any,
+    best: Any,
+    n_classes: int,
+) -> Any:
+    """Softmax over the candidates of each row, and the counts to be expected from it.
+
+    ``score[b, e]`` is what b draws in equation e add to the logit. Returns the sum of
+    log-normalisers.
+    """
+    n_trees = len(draws)
+    most = 0
+    for k in range(begin, end):
+        most = max(most, start[k + 1] - start[k])
+    logit = np.empty(most, dtype=np.float64)
+    likely = np.empty(most, dtype=np.int64)
+    total = 0.0
+    for k in range(begin, end):
+        s, size = start[k], start[k + 1] - start[k]
+        own = column[s : s + size]
+        for i in range(size):
+            logit[i] = log_prior[own[i]]
+        for t in range(n_trees):
+            b = draws[t, k]
+            if b:
+                gain, place = score[b], equation[t]
+                for i in range(size):
+                    logit[i] += gain[place[own[i]]]
+        top = 0
+        for i in range(1, size):
+            if logit[i] > logit[top]:
+                top = i
+        best[k] = s + top
+        highest = logit[top]
+        z = 0.0
+        for i in range(size):
+            logit[i] = np.exp(logit[i] - highest)
+            z += logit[i]
+        total += highest + np.log(z)
+        n_likely = 0
+        for i in range(size):
+            p = logit[i] / z
+            logit[i] = p
+            u[s + i] = p
+            if p > 1e-12:
+                likely[n_likely] = i
+                n_likely += 1
+        for t in range(n_trees):
+            b = draws[t, k]
+            if b:
+                place = equation[t]
+                for x in range(n_likely):
+                    e = place[own[likely[x]]]
+                    expected[e] += b * logit[likely[x]]
+                    expected_d[e // n_classes] += logit[likely[x]]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any, c: int) -> None:
+    """Add the counts that rows in the columns ``choice`` give; ``c``: number of classes."""
+    for t in range(len(draws)):
+        place = equation[t]
+        for k in range(len(choice)):
+            b = draws[t, k]
+            if b:
+                e = place[choice[k]]
+                found[e] += b
+                found_d[e // c] += 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def slack(
+    start: Any, column: Any, equation: Any, draws: Any, score: Any, choice: Any, out: Any
+) -> None:
+    """By how much each row's own column outscores the best of its other candidates."""
+    most = 0
+    for k in range(len(start) - 1):
+        most = max(most, start[k + 1] - start[k])
+    total = np.empty(most, dtype=np.int64)
+    for k in range(len(start) - 1):
+        s, size = start[k], start[k + 1] - start[k]
+        own = column[s : s + size]
+        total[:size] = 0
+        for t in range(len(draws)):
+            b = draws[t, k]
+            if b:
+                gain, place = score[b], equation[t]
+                for i in range(size):
+                    total[i] += gain[place[own[i]]]
+        mine = np.int64(-(2**62))
+        other = np.int64(-(2**62))
+        for i in range(size):
+            if own[i] == choice[k]:
+                mine = total[i]
+            else:
+                other = max(other, total[i])
+        out[k] = mine - other

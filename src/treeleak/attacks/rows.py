@@ -1,0 +1,219 @@
+"""Rows told apart by their draws: which (cell, class) pairs each of them may be.
+
+A row's candidates are the pairs whose leaf in every tree counts at least as many draws of the
+class as the tree drew of the row. They are listed from the evidence alone, so that nothing true
+is ever missing, and then narrowed by bounds on every equation.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks import _row_kernels as kernels
+from treeleak.clock import Clock
+from treeleak.errors import NotCovered
+from treeleak.evidence import KnownDraws, Pairs
+from treeleak.partition import Partition
+
+__all__ = ["MAX_CANDIDATES", "RowProblem", "Unmet"]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+MAX_CANDIDATES = 50_000_000
+"""Most (row, candidate) pairs that are held: about 1 GB."""
+THREADS = 2
+
+
+class Unmet(Exception):
+    """No rows meet the counts; ``equation`` is where that shows, -1 if nowhere in particular."""
+
+    def __init__(self, equation: int = -1) -> None:
+        super().__init__(equation)
+        self.equation = equation
+
+
+@dataclass(frozen=True, eq=False)
+class RowProblem:
+    """Choose a candidate for every open row so that the counts left over are met.
+
+    Attributes
+    ----------
+    evidence : KnownDraws
+    settled : int array, shape (n_rows,)
+        Pair of each row that has one candidate; -1 for the others.
+    rows : int array, shape (n_open,)
+        The open rows.
+    start : int array, shape (n_open + 1,)
+        Candidates of open row i are ``column[start[i]:start[i + 1]]``.
+    column : int32 array, shape (n_candidates,)
+    pair : int array, shape (n_columns,)
+        Pair of each column; only those are columns that are somebody's candidate.
+    equation : int32 array, shape (n_trees, n_columns)
+        leaf * n_classes + class of each column in every tree.
+    draws : array of unsigned int, shape (n_trees, n_open)
+    n : int array, shape (n_leaves * n_classes,)
+        Draws that the settled rows leave over.
+    d : int array, shape (n_leaves,) or (0,)
+        Distinct rows that the settled rows leave over; empty if not used.
+    """
+
+    evidence: KnownDraws
+    settled: IntArray
+    rows: IntArray
+    start: IntArray
+    column: NDArray[np.int32]
+    pair: IntArray
+    equation: NDArray[np.int32]
+    draws: NDArray[np.unsignedinteger[Any]]
+    n: IntArray
+    d: IntArray
+
+    @classmethod
+    def of(cls, evidence: KnownDraws, partition: Partition, pairs: Pairs) -> RowProblem:
+        """List the candidates of every row that some tree drew.
+
+        Raises
+        ------
+        Unmet
+            If a row has none.
+        NotCovered
+            If there are too many.
+        """
+        sets = evidence.row_sets()
+        leaf = partition.signature[pairs.cell]
+        n_rows, n_classes = evidence.n_rows, evidence.n.shape[1]
+        if sets.sets.shape[1] * len(leaf) > MAX_CANDIDATES:
+            raise _too_many(f"{n_rows:,} rows in {len(leaf):,} places")
+        bits = kernels.open_rows(leaf, pairs.label_of, sets.set_of, sets.sets)
+        counts = kernels.count_rows(bits, 64 * sets.sets.shape[1])[: n_rows + 1]
+        if (total := int(counts.sum())) > MAX_CANDIDATES:
+            raise _too_many(f"{total:,} candidates for {n_rows:,} rows")
+        start = np.cumsum(counts)
+        column = kernels.list_rows(bits, start)
+        rows = np.flatnonzero(evidence.drawn)
+        if (counts[1:][rows] == 0).any():
+            raise Unmet
+        problem = cls(
+            evidence=evidence,
+            settled=np.full(n_rows, -1, dtype=np.int64),
+            rows=rows,
+            start=np.append(start[rows], start[-1]),
+            column=column,
+            pair=np.arange(len(leaf)),
+            equation=np.ascontiguousarray((leaf * n_classes + pairs.label_of[:, None]).T),
+            draws=evidence.draws[:, rows],
+            n=evidence.n.ravel(),
+            d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
+        )
+        return problem.only(np.ones(len(column), dtype=bool))
+
+    @property
+    def n_open(self) -> int:
+        """Rows with more than one candidate."""
+        return len(self.rows)
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return self.evidence.n.shape[1]  # type: ignore[no-any-return]
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """Open row of each candidate."""
+        return np.repeat(np.arange(self.n_open), np.diff(self.start))
+
+    def only(self, alive: BoolArray) -> RowProblem:
+        """Keep some candidates, settle rows that have one left, and drop unused columns.
+
+        Raises
+        ------
+        Unmet
+            If a row has none left.
+        """
+        left = np.bincount(self.owner[alive], minlength=self.n_open)
+        if (left == 0).any():
+            raise Unmet
+        one = left == 1
+        last = self.column[alive & one[self.owner]]
+        found, found_d = self._counts(last, self.draws[:, one])
+        settled = self.settled.copy()
+        settled[self.rows[one]] = self.pair[last]
+        keep = alive & ~one[self.owner]
+        used = np.zeros(len(self.pair), dtype=bool)
+        used[self.column[keep]] = True
+        number = np.cumsum(used, dtype=np.int32) - 1
+        return replace(
+            self,
+            settled=settled,
+            rows=self.rows[~one],
+            start=np.append(0, np.cumsum(left[~one])),
+            column=number[self.column[keep]].astype(np.int32),
+            pair=self.pair[used],
+            equation=np.ascontiguousarray(self.equation[:, used]),
+            draws=np.ascontiguousarray(self.draws[:, ~one]),
+            n=self.n - found,
+            d=self.d - found_d if len(self.d) else self.d,
+        )
+
+    def narrowed(self, clock: Clock) -> RowProblem:
+        """Narrow by bounds on the equations until nothing changes or the time is up.
+
+        Raises
+        ------
+        Unmet
+            With the equation that cannot be met.
+        """
+        problem = self
+        first = self.evidence.geometry.leaf_start * self.n_classes
+        n_trees = len(self.draws)
+        with ThreadPoolExecutor(THREADS) as pool:
+            while problem.n_open and not clock.stopped:
+                alive = np.ones(len(problem.column), dtype=bool)
+                p = problem
+                jobs = [
+                    pool.submit(
+                        kernels.narrow, np.arange(i, n_trees, THREADS), p.start, p.column, alive,
+                        p.equation, first, p.draws, p.n, p.d, p.n_classes,
+                    )
+                    for i in range(THREADS)
+                ]  # fmt: skip
+                done = [job.result() for job in jobs]
+                if broken := [e for _, e in done if e >= 0]:
+                    raise Unmet(min(broken))
+                if alive.all():
+                    break
+                problem = problem.only(alive)
+        if not problem.n_open and (problem.n.any() or problem.d.any()):
+            raise Unmet(int(np.flatnonzero(problem.n)[0]) if problem.n.any() else -1)
+        return problem
+
+    def misfit(self, choice: NDArray[np.integer[Any]]) -> int:
+        """Sum over all equations of |n - counts|, with open row i in column ``choice[i]``."""
+        found, found_d = self._counts(choice, self.draws)
+        off = int(np.abs(self.n - found).sum())
+        return off + (int(np.abs(self.d - found_d).sum()) if len(self.d) else 0)
+
+    def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
+        """Pair of every row, -1 for those that no tree drew."""
+        out = self.settled.copy()
+        out[self.rows] = self.pair[choice]
+        return out
+
+    def _counts(
+        self, choice: NDArray[np.integer[Any]], draws: NDArray[np.unsignedinteger[Any]]
+    ) -> tuple[IntArray, IntArray]:
+        found = np.zeros(len(self.n), dtype=np.int64)
+        found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
+        kernels.argmax_rows(choice, self.equation, draws, found, found_d, self.n_classes)
+        return found, found_d
+
+
+def _too_many(what: str) -> NotCovered:
+    return NotCovered(f"{what} stay possible given the draws; at most {MAX_CANDIDATES:,} are held")
