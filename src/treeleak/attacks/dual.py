@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,10 +90,9 @@ def fit(
     best = np.zeros(problem.n_open, dtype=np.int64)
     edges = _even(problem.start)
     sure: list[float] = []
-    latest: Fit | None = None
+    latest: list[Fit] = []
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal latest
         score = _scores(problem, x)
         expected = np.zeros((THREADS, n_equations))
         expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
@@ -108,26 +109,23 @@ def fit(
         if use_d:
             gradient = np.concatenate([gradient, expected_d.sum(axis=0)])
         choice = problem.column[best].astype(np.int64)
-        latest = Fit(u, x.copy(), choice, problem.misfit(choice))
-        tell(latest)
+        now = Fit(u, x.copy(), choice, problem.misfit(choice))
+        latest[:] = [now]
+        tell(now)
         sure.append(float(u[best].mean()))
         stuck = len(sure) > _PATIENCE and sure[-1] - sure[-_PATIENCE] < _PROGRESS
-        if latest.misfit == 0 or stuck or clock.stopped:
+        if now.misfit == 0 or stuck or clock.stopped:
             raise _Done
         return value, gradient - target
 
     x = np.zeros(len(target)) if start is None else start
-    options = {"maxcor": _MEMORY, "maxfun": _EVALUATIONS, "maxiter": _EVALUATIONS}
-    with ThreadPoolExecutor(THREADS) as pool:
-        try:
-            minimize(
-                evaluate, x, jac=True, method="L-BFGS-B",
-                options={**options, "ftol": 0.0, "gtol": _TOLERANCE},
-            )  # fmt: skip
-        except _Done:
-            pass
-    assert latest is not None
-    return latest
+    options: Any = {
+        "maxcor": _MEMORY, "maxfun": _EVALUATIONS, "maxiter": _EVALUATIONS,
+        "ftol": 0.0, "gtol": _TOLERANCE,
+    }  # fmt: skip
+    with ThreadPoolExecutor(THREADS) as pool, suppress(_Done):
+        minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
+    return latest[-1]
 
 
 def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> bool:
