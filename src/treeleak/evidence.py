@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "ExactTotals",
     "KnownDraws",
     "Pairs",
+    "draws_needed",
     "evidence_for",
     "evidence_type",
 ]
@@ -302,7 +303,9 @@ class KnownDraws:
         return None
 
 
-EvidenceType = Callable[[Geometry], Evidence]
+EvidenceType = Callable[[Geometry], Any]
+"""Makes the evidence from the geometry."""
+
 _TYPES: dict[tuple[str, str], EvidenceType] = {}
 
 
@@ -316,7 +319,25 @@ evidence_type("all", "weights", ExactTotals)
 evidence_type("all", "none", ExactTotals)
 
 
-def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
+def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
+    """Whether the evidence of this release rests on knowing the draws.
+
+    Raises
+    ------
+    BadInput
+        If there is no such assumption.
+    """
+    if bootstrap not in BOOTSTRAP_MODES:
+        raise BadInput(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {bootstrap!r}")
+    return bootstrap == "known" or (bootstrap == "auto" and release.sampling.kind == "bootstrap")
+
+
+def evidence_for(
+    release: Release,
+    bootstrap: str = "auto",
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    use_distinct: bool = True,
+) -> EvidenceType:
     """Choose the evidence type of a release.
 
     Parameters
@@ -324,6 +345,10 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
     release : Release
     bootstrap : {"auto", "none", "known", "hidden"}
         What to assume of the draws; "auto" believes the release.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row, where that is needed and known.
+    use_distinct : bool
+        With draws: use the numbers of distinct rows as well.
 
     Raises
     ------
@@ -332,8 +357,7 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
     NotCovered
         With the reason.
     """
-    if bootstrap not in BOOTSTRAP_MODES:
-        raise BadInput(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {bootstrap!r}")
+    needed = draws_needed(release, bootstrap)
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:
@@ -341,11 +365,13 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
     sampling, counts_are = release.sampling.kind, release.counts_are
     if bootstrap == "none":
         sampling, counts_are = AllRows.kind, "rows" if counts_are == "draws" else counts_are
-    if bootstrap in ("known", "hidden") or sampling == "bootstrap":
+    if bootstrap == "hidden" or (needed and draws is None):
         raise NotCovered(
-            "the trees drew their rows at random (bootstrap); reconstruction from such forests is "
-            "not there yet"
+            "the trees drew their rows at random (bootstrap) and the draws are not known; "
+            "reconstruction from such forests is not there yet"
         )
+    if needed and counts_are != "draws":
+        raise NotCovered(f"a bootstrap whose counts are given as {counts_are!r}, not as draws")
     if sampling == "unknown":
         why = getattr(release.sampling, "why", "") or "the release does not say"
         raise NotCovered(
@@ -353,9 +379,11 @@ def evidence_for(release: Release, bootstrap: str = "auto") -> EvidenceType:
             'say bootstrap="none"'
         )
     make = _TYPES.get((sampling, counts_are))
+    if draws is not None and needed:
+        make = partial(KnownDraws, draws=draws, use_distinct=use_distinct)
     if make is None:
         raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")
-    missing = "counts" if make is ExactCounts else "totals"
+    missing = "counts" if needed or make is ExactCounts else "totals"
     for t, tree in enumerate(release.trees):
         given = getattr(tree, missing)
         if given is None:

@@ -10,13 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
-from treeleak.clock import Clock, Progress
-from treeleak.errors import BadInput
-from treeleak.evidence import Evidence, evidence_for
+from treeleak.clock import Clock, OutOfTime, Progress
+from treeleak.errors import BadInput, NotCovered
+from treeleak.evidence import KnownDraws, draws_needed, evidence_for
 from treeleak.infer import check_schema, infer_schema
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
+from treeleak.release.draws import Draws, known_draws
 from treeleak.schema import Schema
 from treeleak.verify import check_rows
 
@@ -30,6 +31,9 @@ def reconstruct(
     time_limit: float = 60,
     seed: int = 0,
     *,
+    method: str = "auto",
+    seed_search: int = 1_000_000,
+    use_distinct: bool = True,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Reconstruction:
@@ -42,12 +46,19 @@ def reconstruct(
         What a row can be. Without one, what the release itself says: columns whose only
         threshold is 0.5 are binary, and no groups are assumed.
     bootstrap : {"auto", "none", "known", "hidden"}
-        What to assume of the draws. "auto" believes the release.
+        What to assume of the draws. "auto" believes the release: where its trees drew rows, the
+        draws are recomputed from the seeds in the file, or from a forest seed found by search.
     time_limit : float
         Seconds. When they are over, the best rows so far are returned, with status "unknown" if
         they miss a count. Ctrl-C does the same.
     seed : int
         Same model, schema, limits and seed: same rows, unless time ran out.
+    method : str
+        "auto" for treeleak's own attack; "reference-cp" for the published constraint program.
+    seed_search : int
+        Forest seeds to try, from 0, where the file's seeds were taken out; 0 for none.
+    use_distinct : bool
+        With known draws: use the numbers of distinct rows (``n_node_samples``) as well.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
     progress : callable, optional
@@ -70,24 +81,43 @@ def reconstruct(
         raise BadInput(f"seed must be 0 or more, not {seed}")
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
-    make = evidence_for(release, bootstrap)
     notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
-    if schema is None:
-        schema = infer_schema(release)
-    else:
-        notes = tuple(check_schema(schema, release))
-    geometry = Geometry.of(release, schema)
-    evidence = make(geometry)
+    draws: Draws | None = None
     with clock.until_interrupt():
-        answer = attack_for(evidence)(evidence, geometry, clock, int(seed))
-    return _written(answer, release, schema, evidence, clock, int(seed), notes)
+        if draws_needed(release, bootstrap) and not release.not_covered:
+            draws = _draws(release, seed_search, clock)
+        counts = None if draws is None else draws.counts
+        make = evidence_for(release, bootstrap, counts, use_distinct)
+        if schema is None:
+            schema = infer_schema(release)
+        else:
+            notes = tuple(check_schema(schema, release))
+        geometry = Geometry.of(release, schema)
+        evidence = make(geometry)
+        answer = attack_for(evidence, method)(evidence, geometry, clock, int(seed))
+    return _written(answer, release, schema, evidence, draws, clock, int(seed), notes)
+
+
+def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
+    def tick(done: float) -> None:
+        clock.tell("searching for the seed", done)
+        clock.check()
+
+    try:
+        return known_draws(release, seed_search=seed_search, tick=tick)
+    except OutOfTime:
+        raise NotCovered(
+            "the search for the forest's seed was stopped before it found one; give it more time, "
+            "or a smaller range"
+        ) from None
 
 
 def _written(
     answer: Answer,
     release: Release,
     schema: Schema,
-    evidence: Evidence,
+    evidence: Any,
+    draws: Draws | None,
     clock: Clock,
     seed: int,
     notes: tuple[str, ...],
@@ -106,9 +136,14 @@ def _written(
         sure = np.concatenate([r.confidence for r in rows])
         table = answer.values.rows(values[:, :-1], release.n_features)
         label = values[:, -1] - answer.values.start[-2]
-        order = np.lexsort((*table.T[::-1], label))
+        order = np.arange(len(table))
+        if not answer.ordered:
+            order = np.lexsort((*table.T[::-1], label))
         table, label, sure = table[order], label[order], sure[order]
-        misfit = check_rows(release, table, label).misfit
+        check = check_rows(release, table, label)
+        if isinstance(evidence, KnownDraws):
+            check = check_rows(release, table, label, evidence.draws, evidence.d is not None)
+        misfit = check.misfit
         if answer.status in ("unique", "feasible") and misfit:
             raise RuntimeError(
                 f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
@@ -129,7 +164,8 @@ def _written(
         confidence=confidence,
         label_confidence=label_confidence,
         proved=proved,
-        ordered=False,
+        ordered=answer.ordered,
+        draws=None if draws is None else draws.origin,
         misfit=misfit,
         contradiction=None if clash is None else str(clash),
         evidence=evidence.kind,

@@ -65,6 +65,8 @@ class Reconstruction:
         apart.
     ordered : bool
         Whether row k is row k of the training set.
+    draws : str or None
+        Where the bootstrap draws come from, in words; None if every tree saw every row.
     misfit : float
         Sum over all leaves and classes of |released count - count of these rows|.
     contradiction : str or None
@@ -107,6 +109,7 @@ class Reconstruction:
     trace: tuple[Incumbent, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     interval_columns: tuple[str, ...] = ()
+    draws: str | None = None
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
 
@@ -155,6 +158,7 @@ class Reconstruction:
             "meaning": self.meaning,
             "n_rows": self.n_rows,
             "ordered": self.ordered,
+            "draws": self.draws,
             "misfit": self.misfit,
             "contradiction": self.contradiction,
             "evidence": self.evidence,

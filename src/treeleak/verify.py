@@ -6,13 +6,14 @@ model: only the release's own trees are used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.release.tree import Release
+from treeleak.release.tree import Release, Tree
 
 __all__ = ["Check", "Miss", "check_rows"]
 
@@ -27,6 +28,8 @@ class Miss:
     label : object
         Class label, or None for the total.
     released, found : float
+    unit : str
+        What is counted: rows, draws or distinct rows.
     """
 
     tree: int
@@ -34,9 +37,10 @@ class Miss:
     label: Any
     released: float
     found: float
+    unit: str = "rows"
 
     def __str__(self) -> str:
-        what = "rows" if self.label is None else f"rows of class {self.label!r}"
+        what = self.unit if self.label is None else f"{self.unit} of class {self.label!r}"
         return (
             f"tree {self.tree}, leaf {self.node}: the model counts {self.released:g} {what}, "
             f"these rows give {self.found:g}"
@@ -66,44 +70,82 @@ class Check:
         return self.misses == 0
 
 
-def check_rows(release: Release, X: NDArray[Any], y: NDArray[np.int64] | None) -> Check:
+def check_rows(
+    release: Release,
+    X: NDArray[Any],
+    y: NDArray[np.int64] | None,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    use_distinct: bool = True,
+) -> Check:
     """Compare the leaf counts that some rows give with the released ones.
 
     Parameters
     ----------
     release : Release
-        In which every tree saw every row once.
     X : float array, shape (n_rows, n_features)
         In the model's columns.
     y : int array, shape (n_rows,), or None
         Index of each row's class; None compares totals only.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row once.
+    use_distinct : bool
+        With draws: compare the numbers of distinct rows as well, where the release has them.
 
     Returns
     -------
     Check
     """
-    n_classes = max(len(release.classes), 1)
-    by_class = release.counts_are == "rows" and y is not None
+    by_class = release.counts_are in ("rows", "draws") and y is not None
     label = y if y is not None and by_class else np.zeros(len(X), dtype=np.int64)
-    # Equal rows take equal paths: push each once, with its number of copies.
-    table = np.column_stack([np.asarray(X, dtype=release.float_type), label])
-    distinct, copies = np.unique(table, axis=0, return_counts=True)
-    rows, label = np.ascontiguousarray(distinct[:, :-1]), distinct[:, -1].astype(np.int64)
-    misfit, misses, first = 0.0, 0, None
+    n_classes = max(len(release.classes), 1) if by_class else 1
+    names = release.classes if by_class else (None,)
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    times = np.ones(len(rows))
+    if draws is None:
+        # Equal rows take equal paths: push each once, with its number of copies.
+        table = np.column_stack([rows, label])
+        distinct, copies = np.unique(table, axis=0, return_counts=True)
+        rows, label = np.ascontiguousarray(distinct[:, :-1]), distinct[:, -1].astype(np.int64)
+        times = copies.astype(float)
+    tally = _Tally()
     for t, tree in enumerate(release.trees):
+        at = tree.apply(rows)
+        weight = times if draws is None else draws[t].astype(float)
         released = tree.counts if by_class else tree.totals
-        if released is None:
-            continue
-        width = n_classes if by_class else 1
-        at = tree.apply(rows) * width + label
-        found = np.bincount(at, copies, minlength=tree.n_nodes * width).reshape(-1, width)
-        off = (found - released.reshape(tree.n_nodes, width))[tree.leaves]
+        if released is not None:
+            found = _counted(at * n_classes + label, weight, tree.n_nodes * n_classes)
+            unit = "rows" if draws is None else "draws"
+            tally.compare(t, tree, released, found, names, unit)
+        if draws is not None and use_distinct and tree.distinct is not None:
+            found = _counted(at, (draws[t] > 0).astype(float), tree.n_nodes)
+            tally.compare(t, tree, tree.distinct, found, (None,), "distinct rows")
+    return Check(tally.misfit, tally.misses, tally.first)
+
+
+def _counted(at: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(at, weight, minlength=size), dtype=float)
+
+
+@dataclass
+class _Tally:
+    misfit: float = 0.0
+    misses: int = 0
+    first: Miss | None = None
+
+    def compare(
+        self,
+        t: int,
+        tree: Tree,
+        released: NDArray[Any],
+        found: NDArray[np.float64],
+        names: Sequence[Any],
+        unit: str,
+    ) -> None:
+        released, found = (a.reshape(tree.n_nodes, len(names)) for a in (released, found))
+        off = (found - released)[tree.leaves]
         wrong = np.argwhere(np.abs(off) > 0.5)
-        misfit += float(np.abs(off).sum())
-        misses += len(wrong)
-        if first is None and len(wrong):
+        self.misfit += float(np.abs(off).sum())
+        self.misses += len(wrong)
+        if self.first is None and len(wrong):
             v, c = int(tree.leaves[wrong[0][0]]), int(wrong[0][1])
-            name = release.classes[c] if by_class else None
-            expected = released.reshape(tree.n_nodes, width)[v, c]
-            first = Miss(t, v, name, float(expected), float(found[v, c]))
-    return Check(misfit, misses, first)
+            self.first = Miss(t, v, names[c], float(released[v, c]), float(found[v, c]), unit)

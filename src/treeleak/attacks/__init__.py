@@ -7,6 +7,7 @@ from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
+from treeleak.attacks.known import known_draws
 from treeleak.attacks.reference import reference_cp
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
@@ -43,5 +44,6 @@ def attack_for(evidence: Evidence | KnownDraws, method: str = "auto") -> Attack:
 
 attack(ExactCounts.kind, exact)
 attack(ExactTotals.kind, exact)
+attack(KnownDraws.kind, known_draws)
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")

@@ -11,7 +11,18 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["argmax_rows", "count_rows", "fit_rows", "list_rows", "narrow", "open_rows", "slack"]
+__all__ = [
+    "argmax_rows",
+    "best_scores",
+    "count_rows",
+    "fit_rows",
+    "list_rows",
+    "narrow",
+    "off_share",
+    "open_rows",
+    "reaction",
+    "spread",
+]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -181,7 +192,7 @@ def fit_rows(
     equation: Any,
     draws: Any,
     score: Any,
-    log_prior: Any,
+    reference: Any,
     u: Any,
     expected: Any,
     expected_d: Any,
@@ -190,8 +201,8 @@ def fit_rows(
 ) -> Any:
     """Softmax over the candidates of each row, and the counts to be expected from it.
 
-    ``score[b, e]`` is what b draws in equation e add to the logit. Returns the sum of
-    log-normalisers.
+    ``reference`` holds the logits without any count, ``score[b, e]`` what b draws in equation e
+    add. Returns the sum of the log-normalisers.
     """
     n_trees = len(draws)
     most = 0
@@ -204,7 +215,7 @@ def fit_rows(
         s, size = start[k], start[k + 1] - start[k]
         own = column[s : s + size]
         for i in range(size):
-            logit[i] = log_prior[own[i]]
+            logit[i] = reference[s + i]
         for t in range(n_trees):
             b = draws[t, k]
             if b:
@@ -255,10 +266,17 @@ def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def slack(
-    start: Any, column: Any, equation: Any, draws: Any, score: Any, choice: Any, out: Any
+def best_scores(
+    start: Any,
+    column: Any,
+    equation: Any,
+    draws: Any,
+    score: Any,
+    choice: Any,
+    mine: Any,
+    other: Any,
 ) -> None:
-    """By how much each row's own column outscores the best of its other candidates."""
+    """Add up, in whole numbers, the score of each row's own column and the best of the others."""
     most = 0
     for k in range(len(start) - 1):
         most = max(most, start[k + 1] - start[k])
@@ -273,11 +291,111 @@ def slack(
                 gain, place = score[b], equation[t]
                 for i in range(size):
                     total[i] += gain[place[own[i]]]
-        mine = np.int64(-(2**62))
-        other = np.int64(-(2**62))
+        other[k] = -(2**62)
         for i in range(size):
             if own[i] == choice[k]:
-                mine = total[i]
+                mine[k] = total[i]
             else:
-                other = max(other, total[i])
-        out[k] = mine - other
+                other[k] = max(other[k], total[i])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def spread(
+    trees: Any,
+    start: Any,
+    column: Any,
+    equation: Any,
+    first: Any,
+    draws: Any,
+    u: Any,
+    n_classes: int,
+    var_n: Any,
+    cov: Any,
+    var_d: Any,
+) -> None:
+    """Variances of each equation's draws and distinct rows, and their covariance, under u."""
+    widest = 0
+    for t in trees:
+        widest = max(widest, first[t + 1] - first[t])
+    inside = np.zeros(widest, dtype=np.float64)
+    leaf = np.zeros(widest, dtype=np.float64)
+    touched = np.empty(widest, dtype=np.int64)
+    for t in trees:
+        base, place = first[t], equation[t]
+        for k in range(len(start) - 1):
+            b = np.float64(draws[t, k])
+            if b == 0:
+                continue
+            n_touched = 0
+            for q in range(start[k], start[k + 1]):
+                e = place[column[q]] - base
+                if inside[e] == 0.0:
+                    inside[e] = 1e-300
+                    touched[n_touched] = e
+                    n_touched += 1
+                inside[e] += u[q]
+            for x in range(n_touched):
+                e = touched[x]
+                p = min(inside[e], 1.0)
+                var_n[base + e] += b * b * p * (1.0 - p)
+                cov[base + e] += b * p * (1.0 - p)
+                leaf[e // n_classes] += inside[e]
+                inside[e] = 0.0
+            for x in range(n_touched):
+                v = touched[x] // n_classes
+                p = min(leaf[v], 1.0)
+                var_d[base // n_classes + v] += p * (1.0 - p)
+                leaf[v] = 0.0
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def reaction(
+    begin: int,
+    end: int,
+    start: Any,
+    column: Any,
+    equation: Any,
+    first: Any,
+    draws: Any,
+    u: Any,
+    gain: Any,
+    most: float,
+    out: Any,
+) -> None:
+    """Add up, per candidate, ``gain[b, e]`` (2 p - 1): p is the row's probability to be in e."""
+    n_trees = len(draws)
+    widest = 0
+    for t in range(n_trees):
+        widest = max(widest, first[t + 1] - first[t])
+    inside = np.zeros(widest, dtype=np.float64)
+    for k in range(begin, end):
+        for q in range(start[k], start[k + 1]):
+            out[q] = 0.0
+        for t in range(n_trees):
+            b = draws[t, k]
+            if b == 0:
+                continue
+            base, place = first[t], equation[t]
+            for q in range(start[k], start[k + 1]):
+                inside[place[column[q]] - base] += u[q]
+            for q in range(start[k], start[k + 1]):
+                e = place[column[q]]
+                x = gain[b, e] * (2.0 * min(inside[e - base], 1.0) - 1.0)
+                out[q] += min(max(x, -most), most)
+            for q in range(start[k], start[k + 1]):
+                inside[place[column[q]] - base] = 0.0
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def off_share(choice: Any, equation: Any, draws: Any, off: Any) -> Any:
+    """In which share of the trees that drew it each row stands in an equation that is ``off``."""
+    out = np.zeros(len(choice), dtype=np.float64)
+    for k in range(len(choice)):
+        bad, seen = 0, 0
+        for t in range(len(draws)):
+            if draws[t, k]:
+                seen += 1
+                if off[equation[t, choice[k]]]:
+                    bad += 1
+        out[k] = bad / max(seen, 1)
+    return out

@@ -55,6 +55,8 @@ class Answer:
     contradiction : Contradiction or None
     numbers : dict
         Sizes of the problem, for the record.
+    ordered : bool
+        Whether row k is row k of the training set.
     """
 
     status: Literal["unique", "feasible", "likely", "infeasible", "unknown"]
@@ -62,3 +64,4 @@ class Answer:
     rows: tuple[Rows, ...] = ()
     contradiction: Contradiction | None = None
     numbers: dict[str, int] = field(default_factory=dict)
+    ordered: bool = False

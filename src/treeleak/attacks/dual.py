@@ -1,12 +1,13 @@
 """Maximum entropy over the candidates of rows, through its smooth dual; and proofs from it.
 
-Let u_kj be the probability that row k is column j. The u of largest entropy whose expected counts
-are the released ones is u_kj ~ exp(sum over t of b_tk lambda_te + [b_tk > 0] nu_tv), where e and v
-are the equation and the leaf of column j in tree t. The dual, the sum of the log-normalisers minus
-lambda n minus nu d, is convex and smooth.
+Let u_kj be the probability that row k is column j. Among the u whose expected counts are the
+released ones, that nearest to a reference r is u_kj ~ r_kj exp(sum over t of b_tk lambda_te +
+[b_tk > 0] nu_tv), where e and v are the equation and the leaf of column j in tree t. The dual, the
+sum of the log-normalisers minus lambda n minus nu d, is convex and smooth.
 
-Any lambda, nu give every assignment of candidates that meets the counts the same total score. So
-if an assignment meets the counts and gives every row its best score, strictly, it is the only one.
+Any lambda, nu give every assignment of candidates that meets the counts the same total score,
+lambda n + nu d. So if an assignment meets the counts and gives every row its best score, strictly,
+it is the only one; and if even the best scores of all rows add up to less, there is none.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from treeleak.attacks import _row_kernels as kernels
-from treeleak.attacks.rows import THREADS, RowProblem
+from treeleak.attacks.rows import THREADS, RowProblem, Unmet
 from treeleak.clock import Clock
 
-__all__ = ["Fit", "fit", "is_only"]
+__all__ = ["Fit", "fit", "is_only", "reaction"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_MEMORY = 20
+_MEMORY = 15
 _TOLERANCE = 1e-4
-_EVALUATIONS = 5000
 _PATIENCE, _PROGRESS = 60, 0.002
-_BITS = 2.0**24
+_BITS, _LARGEST = 2.0**20, 2.0**16
+# A count is a whole number: it says no more than this variance allows.
+_LEAST_VARIANCE = 0.5
+_MOST_REACTION = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +69,11 @@ class _Done(Exception):
 def fit(
     problem: RowProblem,
     clock: Clock,
-    tell: Callable[[Fit], None] = lambda _: None,
+    *,
+    reference: FloatArray | None = None,
     start: FloatArray | None = None,
-    log_prior: FloatArray | None = None,
+    evaluations: int = 1000,
+    tell: Callable[[Fit], None] = lambda _: None,
 ) -> Fit:
     """Fit u until its likeliest assignment meets every count, or nothing more is gained.
 
@@ -76,16 +81,23 @@ def fit(
     ----------
     problem : RowProblem
     clock : Clock
-    tell : callable
-        Gets every evaluation.
+    reference : float array, shape (n_candidates,), optional
+        log r; flat if not given.
     start : float array, optional
         Multipliers to start from.
-    log_prior : float array, shape (n_columns,), optional
-        What each column weighs before any count is seen.
+    evaluations : int
+        At most this many.
+    tell : callable
+        Gets every evaluation.
+
+    Raises
+    ------
+    Unmet
+        If it comes upon a proof that no candidates meet the counts (with a flat reference).
     """
     n_equations, use_d = len(problem.n), len(problem.d) > 0
     target = np.concatenate([problem.n, problem.d]).astype(float)
-    prior = np.zeros(len(problem.pair)) if log_prior is None else log_prior
+    base = np.zeros(len(problem.column)) if reference is None else reference
     u = np.zeros(len(problem.column))
     best = np.zeros(problem.n_open, dtype=np.int64)
     edges = _even(problem.start)
@@ -99,7 +111,7 @@ def fit(
         jobs = [
             pool.submit(
                 kernels.fit_rows, edges[i], edges[i + 1], problem.start, problem.column,
-                problem.equation, problem.draws, score, prior, u, expected[i], expected_d[i],
+                problem.equation, problem.draws, score, base, u, expected[i], expected_d[i],
                 best, problem.n_classes,
             )
             for i in range(THREADS)
@@ -112,16 +124,17 @@ def fit(
         now = Fit(u, x.copy(), choice, problem.misfit(choice))
         latest[:] = [now]
         tell(now)
+        if reference is None and value < 0 and _is_unmet(problem, x):
+            raise Unmet
         sure.append(float(u[best].mean()))
         stuck = len(sure) > _PATIENCE and sure[-1] - sure[-_PATIENCE] < _PROGRESS
-        if now.misfit == 0 or stuck or clock.stopped:
+        if now.misfit == 0 or stuck or len(sure) >= evaluations or clock.stopped:
             raise _Done
         return value, gradient - target
 
     x = np.zeros(len(target)) if start is None else start
     options: Any = {
-        "maxcor": _MEMORY, "maxfun": _EVALUATIONS, "maxiter": _EVALUATIONS,
-        "ftol": 0.0, "gtol": _TOLERANCE,
+        "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
     }  # fmt: skip
     with ThreadPoolExecutor(THREADS) as pool, suppress(_Done):
         minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
@@ -145,12 +158,83 @@ def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> b
     """
     if not problem.n_open:
         return True
-    score = np.rint(_scores(problem, np.rint(multipliers * _BITS))).astype(np.int64)
-    gap = np.zeros(problem.n_open, dtype=np.int64)
-    kernels.slack(
-        problem.start, problem.column, problem.equation, problem.draws, score, choice, gap
+    mine, other = _exact_scores(problem, choice, _whole(multipliers))
+    return bool((mine > other).all())
+
+
+def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:
+    whole = _whole(multipliers)
+    mine, other = _exact_scores(problem, problem.column[problem.start[:-1]].astype(int), whole)
+    target = np.concatenate([problem.n, problem.d])
+    # Python's integers do not overflow.
+    needed = sum(int(x) * int(n) for x, n in zip(whole, target, strict=True))
+    return int(np.maximum(mine, other).astype(object).sum()) < needed
+
+
+def _whole(multipliers: FloatArray) -> IntArray:
+    return np.rint(np.clip(multipliers, -_LARGEST, _LARGEST) * _BITS).astype(np.int64)
+
+
+def _exact_scores(
+    problem: RowProblem, choice: IntArray, whole: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Score of each row's column ``choice``, and the best of its other candidates."""
+    score = np.rint(_scores(problem, whole.astype(float))).astype(np.int64)
+    mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
+    kernels.best_scores(
+        problem.start, problem.column, problem.equation, problem.draws, score, choice, mine, other
     )
-    return bool((gap > 0).all())
+    return mine, other
+
+
+def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
+    """What the counts say of each candidate once a row's own share in them is taken out.
+
+    Maximum entropy asks that expected counts match, and forgets that a row is in one place only:
+    whether row k is in equation e changes what the others have to make up by b. With a normal
+    law for the others, of covariance S, the log-odds that it adds are 1/2 a' S^-1 a (2 p_ke - 1),
+    a = (b, 1) for draws and distinct rows: the reaction term of the mean-field theory of Thouless,
+    Anderson and Palmer (and of approximate message passing).
+
+    Returns
+    -------
+    float array, shape (n_candidates,)
+    """
+    n_classes, n_equations = problem.n_classes, len(problem.n)
+    first = problem.first
+    var_n, cov = np.zeros(n_equations), np.zeros(n_equations)
+    var_d = np.zeros(n_equations // n_classes)
+    out = np.empty(len(u))
+    edges = _even(problem.start)
+    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
+    with ThreadPoolExecutor(THREADS) as pool:
+        jobs = [
+            pool.submit(
+                kernels.spread, np.arange(i, len(problem.draws), THREADS), problem.start,
+                problem.column, problem.equation, first, problem.draws, u, n_classes,
+                var_n, cov, var_d,
+            )
+            for i in range(THREADS)
+        ]  # fmt: skip
+        for job in jobs:
+            job.result()
+        var_n = np.maximum(var_n, _LEAST_VARIANCE)
+        if len(problem.d):
+            both = np.repeat(np.maximum(var_d, _LEAST_VARIANCE), n_classes)
+            determinant = np.maximum(var_n * both - cov**2, 0.05 * var_n * both)
+            gain = 0.5 * (b**2 * both - 2 * b * cov + var_n) / determinant
+        else:
+            gain = 0.5 * b**2 / var_n
+        jobs = [
+            pool.submit(
+                kernels.reaction, edges[i], edges[i + 1], problem.start, problem.column,
+                problem.equation, first, problem.draws, u, gain, _MOST_REACTION, out,
+            )
+            for i in range(THREADS)
+        ]  # fmt: skip
+        for job in jobs:
+            job.result()
+    return out
 
 
 def _scores(problem: RowProblem, x: FloatArray) -> FloatArray:

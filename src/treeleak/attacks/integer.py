@@ -16,7 +16,7 @@ from treeleak.attacks._kernels import propagate
 from treeleak.clock import Clock
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds"]
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible"]
 
 IntArray = NDArray[np.int64]
 
@@ -133,7 +133,7 @@ class IntegerProblem:
         solver.parameters.random_seed = seed % 2**31
         solver.parameters.max_deterministic_time = limit
         solver.parameters.max_time_in_seconds = clock.left
-        status = _interruptible(solver, model, clock)
+        status = interruptible(solver, model, clock)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             full = self.bounds.lower.copy()
             full[self.free] = [solver.value(x) for x in m]
@@ -206,7 +206,7 @@ class IntegerProblem:
         return common, False, found
 
 
-def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:
+def interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:
     """Solve in a thread, so that a clock that is stopped reaches the solver at once."""
     result: list[Any] = []
     thread = threading.Thread(target=lambda: result.append(solver.solve(model)), daemon=True)

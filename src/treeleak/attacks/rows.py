@@ -124,6 +124,11 @@ class RowProblem:
         """C."""
         return self.evidence.n.shape[1]  # type: ignore[no-any-return]
 
+    @property
+    def first(self) -> IntArray:
+        """First equation of each tree, and the end."""
+        return self.evidence.geometry.leaf_start * self.n_classes
+
     @cached_property
     def owner(self) -> IntArray:
         """Open row of each candidate."""
@@ -171,7 +176,6 @@ class RowProblem:
             With the equation that cannot be met.
         """
         problem = self
-        first = self.evidence.geometry.leaf_start * self.n_classes
         n_trees = len(self.draws)
         with ThreadPoolExecutor(THREADS) as pool:
             while problem.n_open and not clock.stopped:
@@ -180,7 +184,7 @@ class RowProblem:
                 jobs = [
                     pool.submit(
                         kernels.narrow, np.arange(i, n_trees, THREADS), p.start, p.column, alive,
-                        p.equation, first, p.draws, p.n, p.d, p.n_classes,
+                        p.equation, p.first, p.draws, p.n, p.d, p.n_classes,
                     )
                     for i in range(THREADS)
                 ]  # fmt: skip
@@ -196,15 +200,45 @@ class RowProblem:
 
     def misfit(self, choice: NDArray[np.integer[Any]]) -> int:
         """Sum over all equations of |n - counts|, with open row i in column ``choice[i]``."""
-        found, found_d = self._counts(choice, self.draws)
-        off = int(np.abs(self.n - found).sum())
-        return off + (int(np.abs(self.d - found_d).sum()) if len(self.d) else 0)
+        off, off_d = self._left(choice)
+        return int(np.abs(off).sum()) + int(np.abs(off_d).sum())
+
+    def suspicion(self, choice: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Share of each open row's trees whose counts ``choice`` misses where it puts the row."""
+        off, off_d = self._left(choice)
+        missed = off != 0
+        if len(off_d):
+            missed |= np.repeat(off_d != 0, self.n_classes)
+        share: NDArray[np.float64] = kernels.off_share(choice, self.equation, self.draws, missed)
+        return share
 
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
         """Pair of every row, -1 for those that no tree drew."""
         out = self.settled.copy()
         out[self.rows] = self.pair[choice]
         return out
+
+    def columns_of(self, pair: IntArray) -> IntArray:
+        """Column of each open row, given the pair of every row."""
+        return np.searchsorted(self.pair, pair[self.rows])
+
+    def carried(self, parent: RowProblem, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Take over numbers per candidate from a problem with more candidates."""
+        scale = int(parent.pair[-1]) + 1 if len(parent.pair) else 1
+        theirs = parent.rows[parent.owner] * scale + parent.pair[parent.column]
+        return x[np.searchsorted(theirs, self.rows[self.owner] * scale + self.pair[self.column])]
+
+    def log_prior(self, u: NDArray[np.float64], doubt: float) -> NDArray[np.float64]:
+        """Logarithm of how many rows are in each candidate's pair, u taken for the open ones."""
+        sure = self.settled[self.settled >= 0]
+        size = int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1
+        held = np.bincount(sure, minlength=size).astype(float)
+        held += np.bincount(self.pair[self.column], u, minlength=size)
+        return np.log(held + doubt)[self.pair][self.column]
+
+    def _left(self, choice: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
+        found, found_d = self._counts(choice, self.draws)
+        return self.n - found, self.d - found_d if len(self.d) else self.d
 
     def _counts(
         self, choice: NDArray[np.integer[Any]], draws: NDArray[np.unsignedinteger[Any]]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.integer import _interruptible
+from treeleak.attacks.integer import interruptible
 from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
 from treeleak.errors import NotCovered
@@ -91,7 +91,7 @@ def reference_cp(
     solver.parameters.random_seed = seed % 2**31
     clock.tell("solving the published constraint program", 0.0)
     solver.parameters.max_time_in_seconds = clock.left
-    status = _interruptible(solver, program.model, clock)
+    status = interruptible(solver, program.model, clock)
     if status == cp_model.INFEASIBLE:
         why = "the solver proved that no rows meet the counts of all trees"
         return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)

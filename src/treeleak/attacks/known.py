@@ -1,0 +1,298 @@
+"""The attack on known draws: every row comes back in its place.
+
+Bounds on the equations leave each row few candidates, and often one. Maximum entropy over those
+left over is smooth and convex; as soon as its likeliest assignment meets every count, its
+multipliers prove that there is no other. Where it stays undecided, the reaction of the counts to
+each row is turned on step by step, each step a convex fit again; what is nearly right is then
+repaired: the rows at which counts are missed are opened, the others held, and the small problem
+that is left goes through the same mill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.dual import Fit, fit, is_only, reaction
+from treeleak.attacks.placed import placed_rows
+from treeleak.attacks.row_solver import RowSolver
+from treeleak.attacks.rows import RowProblem, Unmet
+from treeleak.attacks.space import values_of
+from treeleak.clock import Clock, OutOfTime
+from treeleak.evidence import Contradiction, KnownDraws, Pairs
+from treeleak.partition import Geometry, enumerate_drawable
+
+__all__ = ["known_draws"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+_QUICK_GRID = 2**22
+"""Points of a grid that is enumerated to the end even when the time is up."""
+_FIRST, _SECOND = 60, 400
+"""Evaluations with all candidates, and with the likely ones."""
+_UNLIKELY = 1e-5
+"""A candidate this much less likely than the row's best is set aside."""
+_STEPS, _EVALUATIONS = 24, 40
+"""Steps in which the reaction is turned on, and evaluations in each."""
+_DOUBT = 0.01
+"""Rows' worth of prior for each candidate beside the rows that are there."""
+_SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+_MODEL_TERMS = 400_000
+"""Terms up to which the integer model is built."""
+_TRY, _PROOF = 2.0, 5.0
+"""Work for the integer solver, about seconds."""
+
+Tell = Callable[[float, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The best assignment so far.
+
+    Attributes
+    ----------
+    pair : int array, shape (n_rows,)
+        -1 for rows that no tree drew.
+    misfit : int
+    proved : bool array, shape (n_rows,)
+    belief : tuple of RowProblem and float array
+        Candidates and their probabilities: how sure the answer is of what is not proved.
+    """
+
+    pair: IntArray
+    misfit: int
+    proved: BoolArray
+    belief: tuple[RowProblem, FloatArray]
+
+
+def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: int) -> Answer:
+    """Rebuild the rows behind counts whose draws are known, in their order.
+
+    Parameters
+    ----------
+    evidence : KnownDraws
+    geometry : Geometry
+    clock : Clock
+    seed : int
+
+    Returns
+    -------
+    Answer
+        With one :class:`Rows`, whose row k is row k of the training set: "unique" where proved,
+        "feasible" where every count is met, "infeasible" with the place of the contradiction,
+        "unknown" with the best rows so far when the time was up.
+    """
+    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    if (clash := evidence.contradiction()) is not None:
+        return Answer("infeasible", values, contradiction=clash)
+
+    def tick(done: float) -> None:
+        clock.tell("enumerating cells", done)
+        if geometry.n_points > _QUICK_GRID:
+            clock.check()
+
+    numbers = {"grid_points": geometry.n_points}
+    try:
+        tick(0.0)
+        partition = enumerate_drawable(geometry, evidence.row_sets(), tick)
+        pairs = Pairs.of(partition)
+        numbers |= {"live_points": len(pairs.points), "cells": len(pairs.cell)}
+        clock.tell("narrowing the candidates of each row", 0.0)
+        listed = RowProblem.of(evidence, partition, pairs)
+        problem = listed.narrowed(clock)
+        numbers |= {
+            "equations": int((evidence.n > 0).sum()),
+            "candidates": len(listed.column),
+            "open_candidates": len(problem.column),
+            "open_rows": problem.n_open,
+            "rows_never_drawn": int((~evidence.drawn).sum()),
+        }
+        found = _search(problem, clock, seed)
+    except OutOfTime:
+        return Answer("unknown", values, numbers=numbers)
+    except Unmet as unmet:
+        clash = _located(evidence, geometry, unmet.equation)
+        return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+    rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values)
+    rows = replace(rows, misfit=found.misfit)
+    if found.misfit:
+        status = "unknown"
+    elif rows.unique and (rows.confidence == 1).all():
+        status = "unique"
+    else:
+        status = "feasible"
+    return Answer(status, values, (rows,), numbers=numbers, ordered=True)  # type: ignore[arg-type]
+
+
+def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
+    """Choose a candidate for every open row, and say how sure that is."""
+    stage = "fitting the rows"
+    settled = problem.settled >= 0
+    if not problem.n_open:
+        return _Found(problem.settled, 0, settled, (problem, np.zeros(0)))
+    misfits: list[int] = []
+
+    def tell(f: Fit) -> None:
+        misfits.append(f.misfit)
+        clock.record(f.misfit)
+        clock.tell(stage, min(0.9, len(misfits) / 1000), min(misfits))
+
+    first = fit(problem, clock, evaluations=_FIRST, tell=tell)
+    best = _Found(problem.complete(first.choice), first.misfit, settled, (problem, first.u))
+    if first.misfit == 0:
+        return _proved(problem, best, first.multipliers, clock, seed)
+    likely, u = _likely(problem, first.u, clock)
+    if not likely.n_open:
+        best = _Found(likely.settled, 0, settled, (likely, u))
+        return _proved(problem, best, first.multipliers, clock, seed)
+    last = fit(likely, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
+    if last.misfit <= best.misfit:
+        best = _Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
+    solver = RowSolver(problem)
+    if best.misfit and solver.n_terms <= _MODEL_TERMS:
+        clock.tell("solving for whole rows", 0.9, best.misfit)
+        choice = solver.solve(clock, _TRY, seed)
+        if choice is not None:
+            best = replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
+    attempt = 0
+    while best.misfit and not clock.stopped:
+        best = _sharpened(likely, last, best, attempt + 1, clock, tell)
+        best = _repaired(problem, best, clock, seed + attempt)
+        attempt += 1
+    return best if best.misfit else _proved(problem, best, last.multipliers, clock, seed)
+
+
+def _likely(problem: RowProblem, u: FloatArray, clock: Clock) -> tuple[RowProblem, FloatArray]:
+    """Set the unlikely candidates aside, fewer of them if that leaves rows without any."""
+    most = np.maximum.reduceat(u, problem.start[:-1])[problem.owner]
+    for share in (_UNLIKELY, _UNLIKELY**2):
+        try:
+            likely = problem.only(u >= share * most).narrowed(clock)
+        except Unmet:
+            continue
+        return likely, likely.carried(problem, u)
+    return problem, u
+
+
+def _proved(
+    problem: RowProblem, found: _Found, multipliers: FloatArray, clock: Clock, seed: int
+) -> _Found:
+    """Say which rows of an assignment that meets every count stand in all that do."""
+    choice = problem.columns_of(found.pair)
+    proved = problem.settled >= 0
+    everything = found.pair >= 0
+    if is_only(problem, choice, multipliers):
+        return replace(found, proved=everything)
+    clock.tell("proving the rows", 0.95, 0)
+    again = fit(problem, clock, start=multipliers, evaluations=_FIRST)
+    if again.misfit == 0 and is_only(problem, again.choice, again.multipliers):
+        return replace(found, pair=problem.complete(again.choice), proved=everything)
+    solver = RowSolver(problem)
+    if solver.n_terms <= _MODEL_TERMS:
+        same, done = solver.always(choice, clock, _PROOF, seed)
+        if done:
+            proved[problem.rows[same]] = True
+    return replace(found, proved=proved)
+
+
+def _sharpened(
+    likely: RowProblem,
+    last: Fit,
+    best: _Found,
+    effort: int,
+    clock: Clock,
+    tell: Callable[[Fit], None],
+) -> _Found:
+    """Turn the reaction on step by step; each step is a convex fit near the last one.
+
+    The prior of a candidate is how many rows are there by now, as the rows of a table resemble
+    each other.
+    """
+    u, multipliers = last.u, last.multipliers
+    belief, weight = np.zeros(len(u)), 0.0
+    for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
+        if clock.stopped:
+            break
+        reference = likely.log_prior(u, _DOUBT)
+        if alpha:
+            reference += alpha * reaction(likely, u)
+        f = fit(
+            likely, clock, reference=reference, start=multipliers,
+            evaluations=_EVALUATIONS * effort, tell=tell,
+        )  # fmt: skip
+        u, multipliers = f.u, f.multipliers
+        # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
+        # over several steps, shares come true.
+        if alpha >= 0.5 or not weight:
+            belief, weight = belief * (alpha >= 0.5) + u, weight * (alpha >= 0.5) + 1.0
+        if f.misfit < best.misfit:
+            best = _Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
+        best = replace(best, belief=(likely, belief / weight))
+        if f.misfit == 0:
+            break
+    return best
+
+
+def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
+    """Open the rows at which counts are missed, hold the others, and solve for those."""
+    stage = "repairing the rows at which counts are missed"
+    choice = problem.columns_of(best.pair)
+    improved = True
+    while improved and best.misfit and not clock.stopped:
+        improved = False
+        suspicion = problem.suspicion(choice)
+        held = problem.column == choice[problem.owner]
+        for share in _SUSPECT:
+            suspect = suspicion >= share
+            if suspect.sum() < 2 or clock.stopped:
+                continue
+            clock.tell(stage, 0.9, best.misfit)
+            pair, misfit = _opened(problem, suspect[problem.owner] | held, best, clock, seed)
+            if misfit < best.misfit:
+                best = replace(best, pair=pair, misfit=misfit)
+                choice = problem.columns_of(pair)
+                clock.record(misfit)
+                improved = True
+                break
+    return best
+
+
+def _opened(
+    problem: RowProblem, alive: BoolArray, best: _Found, clock: Clock, seed: int
+) -> tuple[IntArray, int]:
+    try:
+        part = problem.only(alive).narrowed(clock)
+        if not part.n_open:
+            return part.settled, 0
+        f = fit(part, clock, evaluations=_SECOND)
+        solver = RowSolver(part)
+        if f.misfit and solver.n_terms <= _MODEL_TERMS:
+            choice = solver.solve(clock, _TRY, seed, hint=f.choice)
+            if choice is not None:
+                return part.complete(choice), part.misfit(choice)
+        return part.complete(f.choice), f.misfit
+    except Unmet:
+        return best.pair, best.misfit
+
+
+def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contradiction:
+    if equation < 0:
+        return Contradiction(
+            0, 0, "no rows under this schema meet the counts of all trees, given these draws"
+        )
+    row, label = divmod(equation, evidence.n.shape[1])
+    tree, node = geometry.leaf_of_row(row)
+    names = geometry.release.classes
+    what = f"draws of class {names[label]!r}" if names else "draws"
+    return Contradiction(
+        tree,
+        node,
+        f"no rows under this schema put {evidence.n[row, label]} {what} there, given the draws, "
+        "and meet the counts of the other trees",
+    )

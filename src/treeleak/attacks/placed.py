@@ -1,0 +1,162 @@
+"""From a (cell, class) pair for every row to values, and how sure each of them is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.rows import RowProblem
+from treeleak.attacks.space import Values
+from treeleak.evidence import Pairs
+from treeleak.partition import Geometry
+
+__all__ = ["placed_rows"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+_ROUNDS = 3
+_POINTS = 4096
+"""Points of a cell that are looked at; of larger cells, evenly spaced ones."""
+_LEAST, _MOST = 1e-3, 0.9999
+"""Bounds on what is not proved."""
+
+
+def placed_rows(
+    pair: IntArray,
+    proved: BoolArray,
+    belief: RowProblem,
+    u: FloatArray,
+    pairs: Pairs,
+    geometry: Geometry,
+    values: Values,
+) -> Rows:
+    """Write rows that are told apart.
+
+    Within a cell nothing tells points apart, so that a row gets the one whose values are common
+    among all rows. A row that no tree drew gets the pair that resembles the others most.
+
+    Parameters
+    ----------
+    pair : int array, shape (n_rows,)
+        Pair of each row; -1 where no tree drew it.
+    proved : bool array, shape (n_rows,)
+        Whether the pair is proved.
+    belief : RowProblem
+        Candidates ...
+    u : float array, shape (n_candidates,)
+        ... and their probabilities, for the rows that are not proved.
+    """
+    share = _shares(pair, proved, belief, u, len(pairs.cell))
+    used = np.flatnonzero(np.asarray(share.sum(axis=0)).ravel())
+    share = share[:, used]
+    points = _Points.of(used, pairs, geometry, values)
+    marginal = np.zeros(values.n_atoms)
+    for _ in range(_ROUNDS):
+        inside = points.within(marginal + values.atom_sizes / len(pair))
+        table = (share @ inside).tocsr()
+        marginal = np.asarray(table.sum(axis=0)).ravel()
+    prior = values.prior(marginal)
+
+    typical = points.typical(inside)
+    never = pair < 0
+    if never.any():
+        # Where nothing is known, the pair that shares most values with the rows that are known.
+        likeness = np.asarray(inside @ (marginal / len(pair))).ravel()
+        pair = np.where(never, used[int(likeness.argmax())], pair)
+    at = np.searchsorted(used, pair)
+    atoms = typical[at]
+    sure = np.column_stack([
+        np.asarray(table[np.arange(len(pair)), atoms[:, a]]).ravel() for a in range(atoms.shape[1])
+    ])  # fmt: skip
+    best = _likeliest(values, prior)
+    chosen = best[atoms]
+    certain = proved[:, None] & points.alike[at] & values.settled[atoms]
+    confidence = np.where(certain, 1.0, np.clip(sure * prior[chosen], _LEAST, _MOST))
+    return Rows(chosen, confidence, proved, bool(proved.all()), 0)
+
+
+def _shares(
+    pair: IntArray, proved: BoolArray, belief: RowProblem, u: FloatArray, n_pairs: int
+) -> sparse.csr_array:
+    """Probability of each pair for each row, shape (n_rows, n_pairs)."""
+    n_rows = len(pair)
+    drawn = pair >= 0
+    open_ = np.zeros(n_rows, dtype=bool)
+    open_[belief.rows] = True
+    single = np.flatnonzero(drawn & (proved | ~open_))
+    chosen = np.where(proved, pair, belief.settled)[single]
+    several = np.flatnonzero(~proved[belief.rows][belief.owner])
+    row = np.concatenate([single, belief.rows[belief.owner[several]], np.flatnonzero(drawn)])
+    column = np.concatenate([chosen, belief.pair[belief.column[several]], pair[drawn]])
+    # The answer's own pair is never ruled out.
+    weight = np.concatenate([np.ones(len(single)), u[several], np.full(drawn.sum(), 1e-6)])
+    out = sparse.csr_array((weight, (row, column)), shape=(n_rows, n_pairs))
+    if not drawn.all():
+        common = np.asarray(out.sum(axis=0)).ravel() / max(drawn.sum(), 1)
+        some = np.flatnonzero(common)
+        rest = np.flatnonzero(~drawn)
+        cells = (np.repeat(rest, len(some)), np.tile(some, len(rest)))
+        out = out + sparse.csr_array(
+            (np.tile(common[some], len(rest)), cells), shape=(n_rows, n_pairs)
+        )
+    total = np.asarray(out.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(1.0 / total) @ out)
+
+
+class _Points:
+    """The points of some pairs, as atoms numbered through; the last attribute is the class."""
+
+    def __init__(
+        self, atoms: IntArray, owner: IntArray, alike: BoolArray, n_pairs: int, n_atoms: int
+    ) -> None:
+        self.atoms, self.owner, self.alike = atoms, owner, alike
+        self.n_pairs, self.n_atoms = n_pairs, n_atoms
+
+    @classmethod
+    def of(cls, used: IntArray, pairs: Pairs, geometry: Geometry, values: Values) -> _Points:
+        number = np.full(len(pairs.cell), -1, dtype=np.int64)
+        number[used] = np.arange(len(used))
+        own = np.flatnonzero(number[pairs.pair] >= 0)
+        own = own[np.argsort(number[pairs.pair[own]], kind="stable")]
+        owner = number[pairs.pair[own]]
+        atoms = geometry.atoms(pairs.points[own]) + values.atom_start[:-2]
+        atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[own]])
+        first = np.searchsorted(owner, np.arange(len(used)))
+        alike = np.minimum.reduceat(atoms, first) == np.maximum.reduceat(atoms, first)
+        size = np.bincount(owner, minlength=len(used))
+        step = np.maximum(-(-size // _POINTS), 1)
+        few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
+        return cls(atoms[few], owner[few], alike, len(used), values.n_atoms)
+
+    def within(self, weight: FloatArray) -> sparse.csr_array:
+        """Share of each atom in each pair, points weighted by the product of their atoms'."""
+        log_w = np.log(weight)[self.atoms[:, :-1]].sum(axis=1)
+        highest = np.full(self.n_pairs, -np.inf)
+        np.maximum.at(highest, self.owner, log_w)
+        w = np.exp(log_w - highest[self.owner])
+        w /= np.bincount(self.owner, w, minlength=self.n_pairs)[self.owner]
+        n_attributes = self.atoms.shape[1]
+        return sparse.csr_array(
+            (np.repeat(w, n_attributes), (np.repeat(self.owner, n_attributes), self.atoms.ravel())),
+            shape=(self.n_pairs, self.n_atoms),
+        )
+
+    def typical(self, inside: sparse.csr_array) -> IntArray:
+        """Atoms of the point of each pair that shares most with the others."""
+        shared = np.zeros(len(self.owner))
+        for a in range(self.atoms.shape[1]):
+            shared += np.asarray(inside[self.owner, self.atoms[:, a]]).ravel()
+        order = np.lexsort((-shared, self.owner))
+        first = np.searchsorted(self.owner[order], np.arange(self.n_pairs))
+        return self.atoms[order[first]]
+
+
+def _likeliest(values: Values, prior: FloatArray) -> IntArray:
+    """The likeliest value of every atom."""
+    order = np.lexsort((-prior, values.atom_of))
+    first = np.searchsorted(values.atom_of[order], np.arange(values.n_atoms))
+    return order[first]
