@@ -560,6 +560,135 @@ def test_contradicting_counts_are_named():
     assert "tree" in result.headline
 
 
+# --------------------------------------------------------------------------------- known draws
+
+
+@pytest.fixture(scope="module")
+def drawn(data):
+    X, y, schema = data
+    forest = RandomForestClassifier(100, random_state=3).fit(X, y)
+    return treeleak.audit(forest, X, y, schema=schema)
+
+
+def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
+    assert drawn.verdict == LEAK
+    assert drawn.reconstruction.ordered
+    assert drawn.measurement.compared == "draws of each class in every leaf"
+    assert drawn.measurement.exact_in_order == drawn.measurement.located_in_order == 1
+    assert drawn.measurement.error_in_order == drawn.measurement.error == 0
+    remarks = [f.text for f in drawn.findings if f.verdict is None]
+    assert "Which rows each tree drew is known from: the trees' seeds in the file." in remarks
+    valid(json.loads(drawn.to_json()))
+
+
+def test_places_count_where_rows_have_an_order(drawn, data):
+    from treeleak.audit.measurement import measure
+    from treeleak.audit.training import TrainingRows
+
+    X, y, _ = data
+    model = to_release(RandomForestClassifier(100, random_state=3).fit(X, y))
+    truth = TrainingRows(X.reset_index(drop=True), "rows")
+    backwards = drawn.reconstruction.X.iloc[::-1].reset_index(drop=True)
+    turned = measure(replace(drawn.reconstruction, X=backwards), truth, model)
+    assert turned.exact_rows == turned.located_rows == 1
+    own = (backwards.to_numpy() == truth.X.to_numpy()).all(axis=1).mean()
+    assert 0 < own < 1
+    assert turned.exact_in_order == own
+    assert turned.error == 0
+    wrong = (backwards != truth.X).to_numpy().mean()
+    assert turned.error_in_order == pytest.approx(wrong)
+    unordered = measure(replace(drawn.reconstruction, ordered=False), truth, model)
+    assert unordered.exact_in_order is unordered.error_in_order is None
+
+
+def test_columns_of_numbers_have_no_error_in_place():
+    X, y = numbers()
+    found = treeleak.audit(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
+    assert found.reconstruction.ordered
+    assert len(found.reconstruction.interval_columns) == 3
+    assert found.measurement.error_in_order is None
+    assert found.measurement.exact_in_order == 0
+    assert 0 < found.measurement.located_in_order <= found.measurement.located_rows
+
+
+def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
+    X, y, schema = data
+    forest = RandomForestClassifier(100, random_state=3).fit(X, y)
+    turned = treeleak.audit(forest, X[::-1], y[::-1], schema=schema)
+    assert turned.measurement is None
+    assert "in the order in which the model was trained" in turned.mismatch
+    short = treeleak.audit(forest, X[:-1], y[:-1], schema=schema)
+    assert "trained on 60 rows, these are 59" in short.mismatch
+
+
+def without_seeds(X, y, **options):
+    forest = RandomForestClassifier(**{"random_state": 3, **options}).fit(X, y)
+    for part in (forest, *forest.estimators_):
+        part.random_state = None
+    return forest
+
+
+def test_deleted_seeds_that_are_found_again_are_told_with_the_advice(data):
+    X, y, schema = data
+    found = treeleak.audit(without_seeds(X, y), X, y, schema=schema, seed_search=10)
+    assert not any("seeds" in e.what for e in found.inventory)
+    assert any("forest seed 3, found by search" in f.text for f in found.findings)
+    assert found.measurement.exact_in_order == 1
+    assert any("That alone is not enough" in text for text in found.advice)
+
+
+def test_draws_that_cannot_be_had_are_not_assessed(data):
+    X, y, schema = data
+    found = treeleak.audit(without_seeds(X, y), X, y, schema=schema, seed_search=3)
+    assert found.verdict == OPEN
+    assert found.mismatch is None
+    reasons = dict(found.not_assessed)
+    assert "none of the first 3 forest seeds fits" in reasons["reconstruction"]
+    assert reasons["measurement"] == "no rows were rebuilt"
+    valid(json.loads(found.to_json()))
+
+
+def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(drawn, data):
+    X, y, _ = data
+    model = to_release(RandomForestClassifier(100, random_state=3).fit(X, y))
+    labelled = drawn.reconstruction.X.assign(label=drawn.reconstruction.y)
+    unlike = int((~labelled.duplicated(keep=False)).sum())
+    assert 0 < unlike < 60
+    assert singled_out(drawn.reconstruction, model) == unlike
+    # Also where others are not proved: some rows are never drawn.
+    first = drawn.reconstruction.proved & (drawn.reconstruction.proved.index > 0)
+    alone = int(not labelled.duplicated(keep=False)[0])
+    assert singled_out(replace(drawn.reconstruction, proved=first), model) == unlike - alone
+    (finding,) = (
+        f
+        for f in find([], None, replace(drawn.reconstruction, status="feasible"), None, unlike)
+        if f.verdict == LEAK
+    )
+    assert "60 of 60 rows are proved under the schema, each under the number" in finding.text
+    assert f"{unlike} of them are like no other" in finding.text
+
+
+def test_one_leaf_proves_nothing_of_anybody():
+    """Every row is proved to lie in the only leaf: all are alike."""
+    X = pd.DataFrame({"a": [0, 1] * 10})
+    forest = RandomForestClassifier(20, random_state=0).fit(X, [1] * 20)
+    found = treeleak.audit(forest, schema=treeleak.Schema.from_columns(["a"]))
+    assert found.reconstruction.share_proved_rows == 1.0
+    assert found.verdict == NO_LEAK
+
+
+def test_rows_that_no_tree_drew_are_remarked(data):
+    X, y, schema = data
+    found = treeleak.audit(
+        RandomForestClassifier(2, max_depth=1, random_state=0).fit(X, y),
+        schema=schema,
+        time_limit=5,
+    )
+    never = found.reconstruction.numbers["rows_never_drawn"]
+    assert never > 0
+    assert any(f.text.startswith(f"{never} rows were drawn by no tree") for f in found.findings)
+
+
 # ---------------------------------------------------------------------------------------- JSON
 
 

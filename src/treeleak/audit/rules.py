@@ -121,7 +121,10 @@ _COUNTS = (
     "Tells how many training rows lie in a small part of the data; many such counts together "
     "determine the rows."
 )
-_SEEDS = "Whoever has the seed can repeat the draw, and then knows which rows each tree used."
+_SEEDS = (
+    "Whoever has a seed of the forest or of its trees can repeat the draws. Then every count tells "
+    "of rows with known numbers, and the rows can be rebuilt in their order."
+)
 _SEED_NAMES = "random_state random_state_ _random_state *seed *seeds _rng rng _feature_*rng"
 _TABLE = "The training rows themselves stand in the file."
 _PER_ROW = "Holds one entry for every training row."
@@ -145,7 +148,8 @@ RULES: tuple[Rule, ...] = (
         "n_node_samples distinct count",
         "leaks",
         "rows in each node",
-        _COUNTS + " Where rows were drawn at random these are the different rows of each node.",
+        _COUNTS + " Where rows were drawn at random these are the different rows of each node. "
+        "By the number at the root, a seed that was only guessed is known to be the right one.",
         owner="Tree release TreePredictor",
         change="counts",
     ),
@@ -264,7 +268,7 @@ RULES: tuple[Rule, ...] = (
         "_n_samples _n_samples_bootstrap _max_samples n_rows n_draws",
         "leaks",
         "numbers of rows and draws",
-        "With the seeds they repeat the draw of every tree.",
+        "With a seed, one that was found by trying included, they repeat the draw of every tree.",
         when=_drawn,
         change="seeds",
     ),

@@ -22,6 +22,7 @@ from treeleak.evidence import evidence_for
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
+from treeleak.release.draws import known_draws
 from treeleak.schema import Schema
 
 __all__ = ["audit"]
@@ -36,6 +37,7 @@ def audit(
     time_limit: float = 60,
     seed: int = 0,
     bootstrap: str = "auto",
+    seed_search: int = 1_000_000,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Audit:
@@ -45,8 +47,9 @@ def audit(
     ----------
     model : fitted estimator, path, StoredObject or Release
     X : DataFrame or array, optional
-        The training rows, in the columns that enter the trees. They are used only to measure the
-        reconstruction, after it is made, and only if the model counted these very rows.
+        The training rows, in the columns that enter the trees, and, where the trees drew rows, in
+        the order of training. They are used only to measure the reconstruction, after it is made,
+        and only if the model counted these very rows.
     y : sequence, optional
         Their labels.
     schema : Schema, optional
@@ -56,6 +59,8 @@ def audit(
     seed : int
     bootstrap : {"auto", "none", "known", "hidden"}
         What to assume of the draws.
+    seed_search : int
+        Forest seeds to try, from 0, where the file's seeds were taken out; 0 for none.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
     progress : callable, optional
@@ -92,19 +97,24 @@ def audit(
         except NotCovered as error:
             open_parts.append(("counts", str(error)))
         try:
-            evidence_for(release, bootstrap)
-            if X is not None:
-                try:
-                    truth = match_training(release, X, y)
-                    notes += truth.notes
-                except Mismatch as error:
-                    mismatch = str(error)
-                    open_parts.append(("measurement", mismatch))
-            rebuilt = reconstruct(release, schema, bootstrap, time_limit, seed, progress=progress)
+            rebuilt = reconstruct(
+                release, schema, bootstrap, time_limit, seed,
+                seed_search=seed_search, progress=progress,
+            )  # fmt: skip
             notes += [n for n in rebuilt.notes if n not in notes]
             alone = singled_out(rebuilt, release)
         except NotCovered as error:
             open_parts.append(("reconstruction", str(error)))
+        if X is not None:
+            try:
+                truth = _matched(release, X, y, rebuilt, bootstrap, seed_search)
+            except NotCovered:
+                pass  # Said of the reconstruction already.
+            except Mismatch as error:
+                mismatch = str(error)
+                open_parts.append(("measurement", mismatch))
+            else:
+                notes += truth.notes
     if release is not None and rebuilt is not None and truth is not None:
         if progress is not None:
             progress(Progress("comparing with the training rows and with random guesses", 0.0))
@@ -129,7 +139,7 @@ def audit(
         reconstruction=rebuilt,
         measurement=measured,
         findings=findings,
-        advice=advise(inventory, counts, verdict),
+        advice=advise(inventory, counts, verdict, rebuilt),
         not_assessed=tuple(open_parts),
         mismatch=mismatch,
         notes=tuple(notes),
@@ -141,6 +151,22 @@ def audit(
             seconds=time.perf_counter() - started,
         ),
     )
+
+
+def _matched(
+    release: Release,
+    X: Any,
+    y: Any,
+    rebuilt: Reconstruction | None,
+    bootstrap: str,
+    seed_search: int,
+) -> TrainingRows:
+    """Hold the training rows against the model, if it is known how they reached the trees."""
+    if rebuilt is not None and rebuilt.draws is not None:
+        draws = known_draws(release, seed_search=seed_search)
+        return match_training(release, X, y, draws.counts)
+    evidence_for(release, bootstrap)
+    return match_training(release, X, y)
 
 
 def _impossible(truth: TrainingRows, schema: Schema) -> int:

@@ -19,6 +19,10 @@ HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
     "another order?"
 )
+DRAWN_HINT = (
+    " Each tree drew rows by their number: they must stand in the order in which the model was "
+    "trained on them."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,7 @@ class TrainingRows:
     Attributes
     ----------
     X : DataFrame
+        In their order.
     checked : str
         What was compared.
     notes : tuple of str
@@ -38,17 +43,24 @@ class TrainingRows:
     notes: tuple[str, ...] = ()
 
 
-def match_training(release: Release, X: Any, y: Any = None) -> TrainingRows:
+def match_training(
+    release: Release,
+    X: Any,
+    y: Any = None,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+) -> TrainingRows:
     """Put training rows in the model's columns, and check that the model counted them.
 
     Parameters
     ----------
     release : Release
-        In which every tree saw every row once.
     X : DataFrame or array
         Columns are found by name where they have names.
     y : sequence, optional
         Labels; without them, only the sums over all classes can be compared.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row once. With it, the
+        order of the rows matters.
 
     Raises
     ------
@@ -56,17 +68,18 @@ def match_training(release: Release, X: Any, y: Any = None) -> TrainingRows:
         Naming the column, the label, or the tree and leaf whose count differs.
     """
     table, notes = _columns(release, X)
-    if release.n_rows is not None and len(table) != release.n_rows:
-        raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
+    n_rows = release.n_rows if draws is None else draws.shape[1]
+    if n_rows is not None and len(table) != n_rows:
+        raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}")
     values = np.column_stack([_numbers(table[c], c) for c in release.feature_names])
     label = None if y is None or not release.classes else _labels(release, y, len(table))
-    check = check_rows(release, values, label)
+    check = check_rows(release, values, label, draws)
     if check.first is not None:
-        raise Mismatch(
-            f"{check.first}. {check.misses} counts differ in all. {_suspects(release, values)}"
-        )
-    by_class = label is not None and release.counts_are == "rows"
-    checked = "rows of each class in every leaf" if by_class else "rows in every leaf"
+        hint = _suspects(release, values) + ("" if draws is None else DRAWN_HINT)
+        raise Mismatch(f"{check.first}. {check.misses} counts differ in all. {hint}")
+    by_class = label is not None and release.counts_are in ("rows", "draws")
+    unit = "rows" if draws is None else "draws"
+    checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
     return TrainingRows(pd.DataFrame(values, columns=list(table.columns)), checked, notes)
 
 

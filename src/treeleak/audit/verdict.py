@@ -67,6 +67,7 @@ def find(
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if reconstruction is not None:
         found += _of_rows(reconstruction, measurement, singled_out, proofs_hold)
+        found += _of_draws(reconstruction)
     return tuple(found)
 
 
@@ -119,25 +120,37 @@ def _of_rows(
         return [Finding("reconstruction", OPEN, text)]
     found: list[Finding] = []
     if status == "unique" and proofs_hold:
-        text = f"All {n:,} training rows were rebuilt: no other rows fit the counts and the schema."
+        order = ", in their order" if reconstruction.ordered else ""
+        text = (
+            f"All {n:,} training rows were rebuilt{order}: no other rows fit the counts and the "
+            "schema."
+        )
         found.append(Finding("reconstruction", LEAK, text))
     elif singled_out and proofs_hold:
         text = (
             f"{singled_out:,} of {n:,} rows are proved under the schema, and proved to share their "
             "place with no other row of their class, in all that the trees can tell apart"
         )
+        if reconstruction.ordered:
+            proved = round(reconstruction.share_proved_rows * n)
+            text = (
+                f"{proved:,} of {n:,} rows are proved under the schema, each under the number of "
+                f"its row, and {singled_out:,} of them are like no other rebuilt row, in all that "
+                "the trees can tell apart"
+            )
         if reconstruction.free_columns:
             text += f" ({len(reconstruction.free_columns)} columns are not tested by any tree)"
         found.append(Finding("reconstruction", LEAK, text + "."))
     if measurement is not None:
         m = measurement
         below = m.error < m.guess_mean - CLEARLY * m.guess_sd
-        rows, how = m.exact_rows, "exactly"
+        rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
         if reconstruction.interval_columns:
-            rows, how = m.located_rows, "as far as the trees tell"
+            rows, how, in_order = m.located_rows, "as far as the trees tell", m.located_in_order
+        order = "" if in_order is None else f", {percent(in_order)} in their own place"
         text = (
             f"{percent(m.error, 1)} of the rebuilt values are wrong, {percent(m.guess_mean, 1)} in "
-            f"a random guess; {percent(rows)} of the training rows were rebuilt {how}."
+            f"a random guess; {percent(rows)} of the training rows were rebuilt {how}{order}."
         )
         if below:
             found.append(Finding("reconstruction", LEAK, text))
@@ -166,13 +179,25 @@ def _of_rows(
     return found
 
 
+def _of_draws(reconstruction: Reconstruction) -> list[Finding]:
+    if reconstruction.draws is None:
+        return []
+    texts = [f"Which rows each tree drew is known from: {reconstruction.draws}."]
+    if never := reconstruction.numbers.get("rows_never_drawn", 0):
+        texts.append(f"{never:,} rows were drawn by no tree: the model says nothing of them.")
+    return [Finding("reconstruction", None, text) for text in texts]
+
+
 _CHANGES: Mapping[str, str] = {
     "rows": "Do not release the part that stores the training table; use one that keeps "
     "summaries only.",
     "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "
     "before release.",
-    "seeds": "Delete the seeds and the numbers of rows and draws from the released file. "
-    "scikit-learn stores one seed per tree even if you gave none.",
+    "seeds": "Delete all seeds from the released file: that of the forest and those of the trees "
+    "(scikit-learn stores one per tree even if you gave none). That alone is not enough: a small "
+    "seed of the forest, such as 0 or 42, is found again by trying all. So train with "
+    "random_state=None, or with a large seed that you keep secret, and delete n_node_samples, by "
+    "which a right seed shows.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
     "leaves": "Grow larger leaves and fewer trees (min_samples_leaf=10 or more, max_depth, "
@@ -184,10 +209,17 @@ _CHANGES: Mapping[str, str] = {
 }
 
 
-def advise(inventory: Sequence[Entry], counts: Counts | None, verdict: Verdict) -> tuple[str, ...]:
+def advise(
+    inventory: Sequence[Entry],
+    counts: Counts | None,
+    verdict: Verdict,
+    reconstruction: Reconstruction | None = None,
+) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
     wanted = {e.change for e in inventory if e.mark == "leaks"}
     chosen = {str(key) for key in wanted if key}
+    if reconstruction is not None and reconstruction.draws is not None:
+        chosen.add("seeds")
     if counts is not None and counts.total["small"]:
         chosen.add("leaves")
     if verdict == LEAK:

@@ -153,6 +153,8 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
         return
     ended = f"{rebuilt.seconds:.1f} s" + (", interrupted" if rebuilt.interrupted else "")
     yield Text.assemble((rebuilt.status, "bold"), f" ({ended}): {rebuilt.meaning}.")
+    if rebuilt.draws is not None:
+        yield Text(f"Which rows each tree drew is known from: {rebuilt.draws}.")
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
@@ -168,13 +170,15 @@ def _numbers(rebuilt: Reconstruction) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("Rows rebuilt", f"{rebuilt.n_rows:,}")
+    table.add_row("Rows rebuilt", f"{rebuilt.n_rows:,}{', in their order' * rebuilt.ordered}")
     if rebuilt.misfit:
         table.add_row("Counts still missed, in sum", f"{rebuilt.misfit:,.0f}")
     table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
     table.add_row("Values proved", percent(rebuilt.share_proved_values))
     if rebuilt.expected_error is not None:
         table.add_row("Values that may be wrong, as expected", percent(rebuilt.expected_error, 1))
+    if never := rebuilt.numbers.get("rows_never_drawn"):
+        table.add_row("Rows that no tree drew: guesses", f"{never:,}")
     if rebuilt.free_columns:
         table.add_row("Columns that no tree tests", f"{len(rebuilt.free_columns)}")
     if rebuilt.interval_columns:
@@ -189,9 +193,15 @@ def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
     table.add_column()
     table.add_column(justify="right")
     table.add_row("Training rows rebuilt exactly", percent(m.exact_rows))
+    if m.exact_in_order is not None:
+        table.add_row("  in their own place", percent(m.exact_in_order))
     if rebuilt.interval_columns:
-        table.add_row("  as far as trees tell", percent(m.located_rows))
+        table.add_row("Training rows rebuilt as far as trees tell", percent(m.located_rows))
+        if m.located_in_order is not None:
+            table.add_row("  in their own place", percent(m.located_in_order))
     table.add_row("Values wrong", percent(m.error, 1))
+    if m.error_in_order is not None:
+        table.add_row("  row by row, in their own place", percent(m.error_in_order, 1))
     guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
     table.add_row("Values wrong in a random guess", guess)
     return Group(Text(f"Against the training rows ({m.compared}: the same as the model's)"), table)
