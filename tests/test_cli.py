@@ -107,14 +107,130 @@ def test_audit_of_a_release_file_is_that_of_the_model(folder, tmp_path):
     assert verdicts[0] == verdicts[1]
 
 
-def test_bootstrap_forests_say_why_they_are_not_assessed(compas, tmp_path):
-    X, y, _ = compas
-    result = run("audit", save(tmp_path, X, y))
+def unframed(text):
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory, compas):
+    """A default forest."""
+    X, y, schema = compas
+    folder = tmp_path_factory.mktemp("default")
+    save(folder, X, y, n_estimators=100, random_state=11)
+    (folder / "schema.toml").write_text(schema.to_toml())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stripped(tmp_path_factory, compas):
+    """The same without seeds."""
+    X, y, schema = compas
+    folder = tmp_path_factory.mktemp("stripped")
+    forest = RandomForestClassifier(random_state=11).fit(X, y)
+    for part in (forest, *forest.estimators_):
+        part.random_state = None
+    skops.io.dump(forest, folder / "model.skops")
+    (folder / "schema.toml").write_text(schema.to_toml())
+    return folder
+
+
+def test_a_default_forest_is_measured_row_by_row(default, tmp_path):
+    report = tmp_path / "audit.json"
+    result = run(
+        *("audit", default / "model.skops", "--schema", default / "schema.toml"),
+        *("--train", default / "train.csv", "--label", LABEL, "--json", report),
+    )
     assert result.exit_code == 0
-    assert "Not assessed: the trees drew their rows" in result.stdout
-    assert "bootstrap" in result.stdout
-    assert "seeds" in result.stdout
-    assert "Delete the seeds" in result.stdout
+    assert "40 of 40 rows are proved under the schema, each under the number of its row" in (
+        unframed(result.stdout)
+    )
+    assert "known from: the trees' seeds in the file" in unframed(result.stdout)
+    assert "in their own place 100%" in unframed(result.stdout)
+    assert "Delete all seeds" in result.stdout
+    assert "That alone is not enough" in unframed(result.stdout)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    audit = json.loads(report.read_text())
+    assert audit["reconstruction"]["ordered"] is True
+    assert audit["measurement"]["exact_in_order"] == 1
+    assert audit["measurement"]["error_in_order"] == 0
+
+
+def test_rows_in_another_order_are_not_those_that_the_trees_drew(default, tmp_path):
+    train = tmp_path / "train.csv"
+    pd.read_csv(default / "train.csv").iloc[::-1].to_csv(train, index=False)
+    arguments = ("audit", default / "model.skops", "--train", train, "--label", LABEL)
+    assert "in the order in which the model was trained" in refused(*arguments)
+
+
+def test_reconstruct_gives_a_default_forest_s_rows_in_order(default, tmp_path):
+    out = tmp_path / "rows.csv"
+    arguments = ["reconstruct", default / "model.skops", "--schema", default / "schema.toml"]
+    result = run(*arguments, "--out", out, "--label", LABEL)
+    assert result.exit_code == 0
+    assert "row k of the file is that for row k of the training set" in result.stderr
+    assert "Do not sort it" in result.stderr
+    assert "known from: the trees' seeds in the file" in result.stderr
+    assert out.read_bytes() == (default / "train.csv").read_bytes()
+
+
+def test_a_stripped_seed_is_searched_for(default, stripped, tmp_path):
+    out = tmp_path / "rows.csv"
+    arguments = ["reconstruct", stripped / "model.skops", "--schema", stripped / "schema.toml"]
+    result = run(*arguments, "--out", out, "--label", LABEL, "--seed-search", 1000)
+    assert result.exit_code == 0
+    assert "forest seed 11, found by search among the first 1,000" in result.stderr
+    assert out.read_bytes() == (default / "train.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("n", "tried"), [(0, "no forest seeds were tried"), (10, "none of the first 10 forest seeds")]
+)
+def test_a_seed_that_is_not_found_is_said_and_no_answer(stripped, tmp_path, n, tried):
+    out = tmp_path / "rows.csv"
+    said = refused("reconstruct", stripped / "model.skops", "--out", out, "--seed-search", n)
+    assert said.startswith("treeleak: the trees' draws are not known")
+    assert said.count("\n") == 1
+    assert tried in said
+    assert not out.exists()
+    result = run("audit", stripped / "model.skops", "--seed-search", n)
+    assert result.exit_code == 0
+    assert "Not assessed: the trees' draws are not known" in result.stdout
+    assert tried in unframed(result.stdout)
+    assert "Delete all seeds" in result.stdout
+
+
+def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):
+    X = pd.DataFrame({"a": [0, 1] * 6, "b": [0, 0, 1, 1] * 3})
+    model = save(tmp_path, X, X["a"] ^ X["b"], n_estimators=2)
+    never = 12 - len(
+        np.unique(
+            np.concatenate(
+                skops.io.load(model, trusted=["sklearn.tree._tree.Tree"]).estimators_samples_
+            )
+        )
+    )
+    assert never > 0
+    result = run("reconstruct", model, "--out", tmp_path / "rows.csv", "--time-limit", 10)
+    assert f"{never} of the rows were drawn by no tree: they are guesses" in result.stderr
+    text = unframed(run("audit", model, "--time-limit", 10).stdout)
+    assert f"Rows that no tree drew: guesses {never}" in text
+
+
+def test_the_published_program_can_be_asked_for(tmp_path):
+    X = pd.DataFrame({"a": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
+    model, out = (
+        save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3),
+        tmp_path / "r.csv",
+    )
+    result = run("reconstruct", model, "--out", out, "--method", "reference-cp")
+    assert result.exit_code == 0
+    assert "feasible" in result.stderr
+    assert sorted(map(tuple, pd.read_csv(out)[["a", "b"]].to_numpy())) == sorted(
+        map(tuple, X.to_numpy())
+    )
+    assert "--method must be one of auto, reference-cp" in refused(
+        "reconstruct", model, "--out", out, "--force", "--method", "magic"
+    )
 
 
 # ---------------------------------------------------------------------------- no training rows
@@ -276,6 +392,7 @@ def test_train_files_that_cannot_be_read(tmp_path, folder):
         ["--time-limit", "nan"],
         ["--bootstrap", "perhaps"],
         ["--seed", "-1"],
+        ["--seed-search", "-1"],
         ["--json", "/nowhere/audit.json"],
         ["--no-such-option"],
     ],

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
+METHODS = ("auto", "reference-cp")
 AUDITED, NO_ANSWER, INTERRUPTED = 0, 3, 130
 BAD_INPUT = BadInput.exit_code
 
@@ -70,9 +71,20 @@ Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the
 TimeLimit = Annotated[
     float, typer.Option(metavar="SECONDS", help="For the reconstruction.", show_default=True)
 ]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Same seed, same answer.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Of the attack: same seed, same answer.")
+]
 Bootstrap = Annotated[
     str, typer.Option(metavar="auto|none|known|hidden", help="What to assume of the draws.")
+]
+SeedSearch = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Where the seeds were taken out of the file of a bootstrap forest: "
+        "forest seeds to try, 0, 1, 2 and so on, until one fits; 0 for none.",
+    ),
 ]
 TrustPickle = Annotated[
     bool,
@@ -118,6 +130,7 @@ def audit(
     time_limit: TimeLimit = 60,
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
+    seed_search: SeedSearch = 1_000_000,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the audit as JSON.")
     ] = None,
@@ -147,6 +160,7 @@ def audit(
             time_limit=time_limit,
             seed=seed,
             bootstrap=bootstrap,
+            seed_search=seed_search,
             trust_pickle=trust_pickle,
             progress=progress,
         )
@@ -170,6 +184,14 @@ def reconstruct(
     time_limit: TimeLimit = 60,
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
+    seed_search: SeedSearch = 1_000_000,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(METHODS),
+            help="treeleak's own attack, or the constraint program published in 2024.",
+        ),
+    ] = "auto",
     trust_pickle: TrustPickle = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -178,12 +200,15 @@ def reconstruct(
     import treeleak
 
     _check_options(time_limit, bootstrap)
+    if method not in METHODS:
+        raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
     _check_free(out, force, model, schema)
     known = _schema(schema)
     with _progress(quiet) as progress:
         result = treeleak.reconstruct(
-            model, known, bootstrap, time_limit, seed, trust_pickle=trust_pickle, progress=progress
-        )
+            model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
+            trust_pickle=trust_pickle, progress=progress,
+        )  # fmt: skip
     stopped = "interrupted, " if result.interrupted else ""
     if result.X is None or result.y is None:
         if result.status == "infeasible":
@@ -197,6 +222,7 @@ def reconstruct(
     table = result.X.assign(**{label: result.y.to_numpy()})
     _write(out, table.to_csv(index=False), private=True, force=force)
     _say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
+    _say_order(result)
     if result.misfit:
         _say(f"The counts of these rows differ from the model's by {result.misfit:g} in sum.")
     raise typer.Exit(_status(result))
@@ -322,6 +348,15 @@ def _status(result: Reconstruction | None) -> int:
     if result.interrupted:
         return INTERRUPTED
     return NO_ANSWER if result.status == "unknown" else AUDITED
+
+
+def _say_order(result: Reconstruction) -> None:
+    if result.ordered:
+        _say("In order: row k of the file is that for row k of the training set. Do not sort it.")
+    if result.draws is not None:
+        _say(f"Which rows each tree drew is known from: {result.draws}.")
+    if never := result.numbers.get("rows_never_drawn"):
+        _say(f"{never} of the rows were drawn by no tree: they are guesses.")
 
 
 def _check_place(path: Path, *inputs: Path | None) -> None:
