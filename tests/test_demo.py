@@ -25,7 +25,8 @@ def test_the_files_are_what_the_audit_saw(made):
     assert len(train) == demo.N_PEOPLE
     assert made.audit.provenance.file == str(made.folder / "model.skops")
     release = to_release(made.folder / "model.skops")
-    assert len(release.trees) == demo.N_TREES
+    assert release.sampling.kind == "bootstrap"
+    assert (release.sampling.forest_seed, len(release.trees)) == (demo.FOREST_SEED, 100)
     schema = Schema.read(made.folder / "schema.toml")
     assert schema == treeleak.datasets.load_compas().schema
     assert made.audit.mismatch is None
@@ -34,8 +35,17 @@ def test_the_files_are_what_the_audit_saw(made):
 def test_people_come_back(made):
     assert made.audit.verdict == "leak shown"
     assert made.audit.measurement.error == 0
+    assert made.audit.measurement.exact_in_order == 1
     pd.testing.assert_frame_equal(made.true, made.rebuilt, check_dtype=False)
     assert (made.true != made.guessed).to_numpy().mean() > 0.1
+
+
+def test_the_file_without_seeds_gives_them_back_too(made):
+    sampling = to_release(made.folder / "without-seeds.skops").sampling
+    assert sampling.forest_seed is None
+    assert set(sampling.tree_seeds) <= {None}
+    assert f"forest seed {demo.FOREST_SEED}, found by search" in made.searched.draws
+    pd.testing.assert_frame_equal(made.searched.X, made.rebuilt)
 
 
 def test_the_people_shown_are_like_nobody_else(made):
@@ -52,6 +62,8 @@ def test_it_is_told_in_80_columns(made):
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert "What this means" in text
+    assert f"row {demo._distinct(made.true)[0] + 1} " in text
+    assert "and the rows are the same" in " ".join(text.split())
     assert "treeleak audit" in text
     assert "…" not in text
 
@@ -63,7 +75,9 @@ def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     hint = result.stdout.split("Try it yourself")[1].replace("\\\n", " ").splitlines()[1:3]
     for line in hint:
         assert CliRunner().invoke(app, line.split()[1:]).exit_code == 0, line
-    assert (tmp_path / "here" / "rows.csv").exists()
+    folder = tmp_path / "here"
+    rows, train = (pd.read_csv(folder / f"{name}.csv") for name in ("rows", "train"))
+    assert (rows.to_numpy() == train.to_numpy()).all()
 
 
 def test_a_folder_that_cannot_be(tmp_path):

@@ -1,4 +1,4 @@
-"""The demonstration: a forest on public data, saved to a file, and its training rows got back."""
+"""The demonstration: a default forest on public data, saved, and its training rows got back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import skops.io
 from rich.console import RenderableType
@@ -21,16 +20,18 @@ from sklearn.ensemble import RandomForestClassifier
 from treeleak.audit import Audit, audit
 from treeleak.audit.percent import percent
 from treeleak.clock import Progress
-from treeleak.datasets import Dataset, load_compas
+from treeleak.datasets import load_compas
 from treeleak.errors import BadInput
-from treeleak.metrics import match_rows, random_rows
+from treeleak.metrics import random_rows
+from treeleak.reconstruct import reconstruct
+from treeleak.reconstruction import Reconstruction
 
 __all__ = ["Demo", "make", "run"]
 
 N_PEOPLE = 100
-N_TREES = 100
 N_SHOWN = 3
 SEED = 0
+FOREST_SEED = 42
 LABEL = "recidivated"
 
 
@@ -41,11 +42,13 @@ class Demo:
     Attributes
     ----------
     folder : Path
-        Holds ``model.skops``, ``train.csv`` and ``schema.toml``.
+        Holds ``model.skops``, ``without-seeds.skops``, ``train.csv`` and ``schema.toml``.
     true, rebuilt, guessed : DataFrame
-        The same people, row by row: as they were, as the model gave them away, and a guess at
-        random.
+        The same people, row by row: as they were, as the model gave them away (in the order that
+        it gave them), and a guess at random.
     audit : Audit
+    searched : Reconstruction
+        From the file without seeds.
     """
 
     folder: Path
@@ -53,6 +56,7 @@ class Demo:
     rebuilt: pd.DataFrame
     guessed: pd.DataFrame
     audit: Audit
+    searched: Reconstruction
 
 
 def run(
@@ -63,12 +67,12 @@ def run(
 
 
 def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> Demo:
-    """Train a forest, save it, and audit the file.
+    """Train a default forest, save it, and audit the file; then try the same without seeds.
 
     Parameters
     ----------
     folder : Path
-        Made if it is not there. The three files in it are overwritten.
+        Made if it is not there. The four files in it are overwritten.
     progress : callable, optional
 
     Raises
@@ -79,43 +83,43 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     data = load_compas()
     X = data.X.sample(N_PEOPLE, random_state=SEED)
     y = data.y[X.index].rename(LABEL)
-    model, train, schema = _files(folder)
+    model, seedless, train, schema = _files(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        forest = RandomForestClassifier(N_TREES, bootstrap=False, random_state=SEED).fit(X, y)
+        forest = RandomForestClassifier(random_state=FOREST_SEED).fit(X, y)
         skops.io.dump(forest, model)
+        for part in (forest, *forest.estimators_):
+            part.random_state = None
+        skops.io.dump(forest, seedless)
         X.assign(**{LABEL: y}).to_csv(train, index=False)
         schema.write_text(data.schema.to_toml(), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{folder}: {error.strerror or error}") from error
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
-    return Demo(folder, *_side_by_side(data, X.reset_index(drop=True), found), found)
-
-
-def _files(folder: Path) -> tuple[Path, Path, Path]:
-    return folder / "model.skops", folder / "train.csv", folder / "schema.toml"
-
-
-def _side_by_side(
-    data: Dataset, X: pd.DataFrame, found: Audit
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)
     rebuilt = found.reconstruction.X if found.reconstruction is not None else None
     if rebuilt is None:
         raise RuntimeError("the demonstration's own forest was not reconstructed")
-    order = np.argsort(match_rows(rebuilt, X, data.schema))
-    guess = random_rows(X, data.schema, seed=SEED)[list(X.columns)]
-    return X, rebuilt.iloc[order].reset_index(drop=True), guess.astype(int)
+    guess = random_rows(X, data.schema, seed=SEED)[list(X.columns)].astype(int)
+    return Demo(folder, X.reset_index(drop=True), rebuilt, guess, found, searched)
+
+
+def _files(folder: Path) -> tuple[Path, Path, Path, Path]:
+    names = ("model.skops", "without-seeds.skops", "train.csv", "schema.toml")
+    model, seedless, train, schema = (folder / name for name in names)
+    return model, seedless, train, schema
 
 
 # ---------------------------------------------------------------------------------- in words
 
 
 def _told(demo: Demo) -> Iterator[RenderableType]:
-    measured = demo.audit.measurement
-    model, train, schema = map(str, _files(demo.folder))
+    measured, searched = demo.audit.measurement, demo.searched
+    model, seedless, train, schema = map(str, _files(demo.folder))
     yield Text.assemble(
-        f"A random forest of {N_TREES} trees was trained on {N_PEOPLE} people out of ProPublica's "
-        f"COMPAS table (does a person re-offend within two years?) and saved as ",
+        "A random forest with scikit-learn's defaults, RandomForestClassifier(random_state="
+        f"{FOREST_SEED}), was trained on {N_PEOPLE} people out of ProPublica's COMPAS table (does "
+        "a person re-offend within two years?) and saved as ",
         (model, "bold"),
         ". Then treeleak was given that file and a description of the columns. It never saw the "
         "training rows until the rows below were rebuilt.",
@@ -124,25 +128,40 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield Panel(Text(demo.audit.headline), title="Verdict", border_style="bold red")
     yield ""
     yield Text(
-        "Three of the people: as they truly were, as the model gave them back, and as somebody "
-        "would guess who knows the columns but not the model. Wrong values are marked (!)."
+        "Three of the people, by the number of their row in the training table: as they truly "
+        "were, as the model gave back the row of that number, and as somebody would guess who "
+        "knows the columns but not the model. Wrong values are marked (!)."
     )
     yield ""
     yield _people(demo)
-    if measured is not None:
+    if measured is not None and measured.exact_in_order is not None:
         yield Text(
-            f"Of all {N_PEOPLE} people, {percent(measured.exact_rows)} came back exactly; "
-            f"{percent(measured.error, 1)} of the values are wrong. A random guess gets "
-            f"{percent(measured.guess_mean, 1)} wrong, even when each guess is laid beside the "
-            "person it fits best."
+            f"Of all {N_PEOPLE} people, {percent(measured.exact_in_order)} came back exactly, each "
+            f"in their own row; {percent(measured.error, 1)} of the values are wrong. A random "
+            f"guess gets {percent(measured.guess_mean, 1)} wrong, even when each guess is laid "
+            "beside the person it fits best."
         )
     yield ""
     yield Text("What this means", style="bold")
     yield Text(
-        "Each tree in the file says how many of the training rows ended in each of its leaves. "
-        "A hundred trees make thousands of such counts, and here only one table of people agrees "
-        "with all of them. Whoever gets the file gets the people: no access to the data, no "
-        "knowledge of any of them and no questions to a running service are needed."
+        "Each tree in the file says how many of the rows that it drew ended in each of its leaves. "
+        "It drew them at random, but the file also holds the seed of every tree (scikit-learn "
+        "always stores it), and the seed says which rows were drawn, by number, and how often. So "
+        "thousands of counts speak of numbered rows, and here only one table of people agrees with "
+        "all of them. Whoever gets the file gets the people, in their order: no access to the "
+        "data, no knowledge of any of them and no questions to a running service are needed."
+    )
+    yield ""
+    yield Text("Without the seeds?", style="bold")
+    same = searched.X is not None and searched.X.equals(demo.rebuilt)
+    yield Text.assemble(
+        "All seeds were removed, and the forest saved as ",
+        (seedless, "bold"),
+        ". The draws are now known from: ",
+        f"{searched.draws}. That and the rows took {searched.seconds:.1f} s, ",
+        "and the rows are the same." if same else "and the rows are not the same.",
+        " A large seed that is kept secret, or random_state=None, is not found in this way. That "
+        "does not make the counts harmless.",
     )
     yield ""
     yield Text("Try it yourself", style="bold")
@@ -150,7 +169,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield Text(
         f"  {command} audit {model} \\\n"
         f"    --schema {schema} --train {train} --label {LABEL}\n"
-        f"  {command} reconstruct {model} \\\n"
+        f"  {command} reconstruct {seedless} \\\n"
         f"    --schema {schema} --out {demo.folder / 'rows.csv'}\n"
         f"  {command} audit YOUR_MODEL.skops"
     )
@@ -168,7 +187,7 @@ def _people(demo: Demo) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("\ncolumn", max_width=26, overflow="fold")
     for k in range(len(shown)):
-        for source in (f"#{k + 1}\ntrue", "\nback", "\nguess"):
+        for source in (f"row {shown[k] + 1}\ntrue", "\nback", "\nguess"):
             table.add_column(source, justify="right", no_wrap=True)
     sources = [t.iloc[shown].to_numpy() for t in (demo.true, demo.rebuilt, demo.guessed)]
     for c, column in enumerate(demo.true.columns):
