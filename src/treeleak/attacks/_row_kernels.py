@@ -275,8 +275,12 @@ def best_scores(
     choice: Any,
     mine: Any,
     other: Any,
+    rival: Any,
 ) -> None:
-    """Add up, in whole numbers, the score of each row's own column and the best of the others."""
+    """Add up, in whole numbers, the score of each row's own column and the best of the others.
+
+    Marks the others that score as much or more.
+    """
     most = 0
     for k in range(len(start) - 1):
         most = max(most, start[k + 1] - start[k])
@@ -297,6 +301,8 @@ def best_scores(
                 mine[k] = total[i]
             else:
                 other[k] = max(other[k], total[i])
+        for i in range(size):
+            rival[s + i] = own[i] != choice[k] and total[i] >= mine[k]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -21,19 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from treeleak.attacks import _row_kernels as kernels
 from treeleak.attacks.rows import THREADS, RowProblem, Unmet
 from treeleak.clock import Clock
 
-__all__ = ["Fit", "fit", "is_only", "reaction"]
+__all__ = ["Fit", "fit", "is_only", "reaction", "rivals"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _MEMORY = 15
 _TOLERANCE = 1e-4
-_PATIENCE, _PROGRESS = 60, 0.002
+# The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
+_PATIENCE, _PROGRESS = 40, 0.03
 _BITS, _LARGEST = 2.0**20, 2.0**16
 # A count is a whole number: it says no more than this variance allows.
 _LEAST_VARIANCE = 0.5
@@ -73,6 +75,7 @@ def fit(
     reference: FloatArray | None = None,
     start: FloatArray | None = None,
     evaluations: int = 1000,
+    beyond: int = 0,
     tell: Callable[[Fit], None] = lambda _: None,
 ) -> Fit:
     """Fit u until its likeliest assignment meets every count, or nothing more is gained.
@@ -87,6 +90,8 @@ def fit(
         Multipliers to start from.
     evaluations : int
         At most this many.
+    beyond : int
+        Evaluations more once every count is met: they widen the gap to the other candidates.
     tell : callable
         Gets every evaluation.
 
@@ -101,10 +106,12 @@ def fit(
     u = np.zeros(len(problem.column))
     best = np.zeros(problem.n_open, dtype=np.int64)
     edges = _even(problem.start)
-    sure: list[float] = []
+    seen: list[float] = []
+    met = 0
     latest: list[Fit] = []
 
     def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal met
         score = _scores(problem, x)
         expected = np.zeros((THREADS, n_equations))
         expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
@@ -126,9 +133,10 @@ def fit(
         tell(now)
         if reference is None and value < 0 and _is_unmet(problem, x):
             raise Unmet
-        sure.append(float(u[best].mean()))
-        stuck = len(sure) > _PATIENCE and sure[-1] - sure[-_PATIENCE] < _PROGRESS
-        if now.misfit == 0 or stuck or len(sure) >= evaluations or clock.stopped:
+        seen.append(min([value, *seen[-1:]]))
+        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
+        met += now.misfit == 0
+        if met > beyond or stuck or len(seen) >= evaluations or clock.stopped:
             raise _Done
         return value, gradient - target
 
@@ -136,9 +144,15 @@ def fit(
     options: Any = {
         "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
     }  # fmt: skip
-    with ThreadPoolExecutor(THREADS) as pool, suppress(_Done):
+    # The vectors are short: on a busy machine BLAS's own threads would mostly wait for each other.
+    one_thread = threadpool_limits(1, "blas")
+    with ThreadPoolExecutor(THREADS) as pool, one_thread, suppress(_Done):
         minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
+
+
+def _levelled(before: float, now: float) -> bool:
+    return before - now < _PROGRESS * abs(before)
 
 
 def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> bool:
@@ -156,15 +170,24 @@ def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> b
     bool
         False if these multipliers prove nothing.
     """
-    if not problem.n_open:
-        return True
-    mine, other = _exact_scores(problem, choice, _whole(multipliers))
-    return bool((mine > other).all())
+    return not rivals(problem, choice, multipliers).any()
+
+
+def rivals(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> NDArray[np.bool_]:
+    """Candidates that these multipliers score no less than their row's column in ``choice``.
+
+    Returns
+    -------
+    bool array, shape (n_candidates,)
+        Without any, ``choice`` is proved to be the only one.
+    """
+    return _exact_scores(problem, choice, _whole(multipliers))[2]
 
 
 def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:
     whole = _whole(multipliers)
-    mine, other = _exact_scores(problem, problem.column[problem.start[:-1]].astype(int), whole)
+    some = problem.column[problem.start[:-1]].astype(np.int64)
+    mine, other, _ = _exact_scores(problem, some, whole)
     target = np.concatenate([problem.n, problem.d])
     # Python's integers do not overflow.
     needed = sum(int(x) * int(n) for x, n in zip(whole, target, strict=True))
@@ -177,14 +200,16 @@ def _whole(multipliers: FloatArray) -> IntArray:
 
 def _exact_scores(
     problem: RowProblem, choice: IntArray, whole: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Score of each row's column ``choice``, and the best of its other candidates."""
+) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """Score of each row's column ``choice``, the best of its other candidates, and its rivals."""
     score = np.rint(_scores(problem, whole.astype(float))).astype(np.int64)
     mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
+    rival = np.zeros(len(problem.column), dtype=bool)
     kernels.best_scores(
-        problem.start, problem.column, problem.equation, problem.draws, score, choice, mine, other
-    )
-    return mine, other
+        problem.start, problem.column, problem.equation, problem.draws, score, choice, mine, other,
+        rival,
+    )  # fmt: skip
+    return mine, other, rival
 
 
 def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.dual import Fit, fit, is_only, reaction
+from treeleak.attacks.dual import Fit, fit, reaction, rivals
 from treeleak.attacks.placed import placed_rows
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
@@ -34,7 +35,7 @@ BoolArray = NDArray[np.bool_]
 
 _QUICK_GRID = 2**22
 """Points of a grid that is enumerated to the end even when the time is up."""
-_FIRST, _SECOND = 60, 400
+_FIRST, _SECOND = 60, 800
 """Evaluations with all candidates, and with the likely ones."""
 _UNLIKELY = 1e-5
 """A candidate this much less likely than the row's best is set aside."""
@@ -45,6 +46,8 @@ _DOUBT = 0.01
 _SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 _MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
+_TURNS = 30
+"""Rounds of pricing candidates into a proof."""
 _TRY, _PROOF = 2.0, 5.0
 """Work for the integer solver, about seconds."""
 
@@ -145,13 +148,19 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
 
     first = fit(problem, clock, evaluations=_FIRST, tell=tell)
     best = _Found(problem.complete(first.choice), first.misfit, settled, (problem, first.u))
+    kept = _likely(problem, first.u)
+    prove = partial(_proved, problem, likely=kept, clock=clock, seed=seed)
     if first.misfit == 0:
-        return _proved(problem, best, first.multipliers, clock, seed)
-    likely, u = _likely(problem, first.u, clock)
+        return prove(best, multipliers=first.multipliers)
+    try:
+        likely = problem.only(kept).narrowed(clock)
+    except Unmet:
+        # Something true was set aside.
+        likely = problem
     if not likely.n_open:
-        best = _Found(likely.settled, 0, settled, (likely, u))
-        return _proved(problem, best, first.multipliers, clock, seed)
-    last = fit(likely, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
+        best = _Found(likely.settled, 0, settled, (likely, np.zeros(0)))
+        return prove(best, multipliers=first.multipliers)
+    last = fit(likely, clock, evaluations=_SECOND, tell=tell)
     if last.misfit <= best.misfit:
         best = _Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
     solver = RowSolver(problem)
@@ -165,40 +174,60 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
         best = _sharpened(likely, last, best, attempt + 1, clock, tell)
         best = _repaired(problem, best, clock, seed + attempt)
         attempt += 1
-    return best if best.misfit else _proved(problem, best, last.multipliers, clock, seed)
+    return best if best.misfit else prove(best, multipliers=last.multipliers)
 
 
-def _likely(problem: RowProblem, u: FloatArray, clock: Clock) -> tuple[RowProblem, FloatArray]:
-    """Set the unlikely candidates aside, fewer of them if that leaves rows without any."""
+def _likely(problem: RowProblem, u: FloatArray) -> BoolArray:
+    """The candidates that are not far less likely than their row's best."""
     most = np.maximum.reduceat(u, problem.start[:-1])[problem.owner]
-    for share in (_UNLIKELY, _UNLIKELY**2):
-        try:
-            likely = problem.only(u >= share * most).narrowed(clock)
-        except Unmet:
-            continue
-        return likely, likely.carried(problem, u)
-    return problem, u
+    return np.asarray(u >= _UNLIKELY * most)
 
 
 def _proved(
-    problem: RowProblem, found: _Found, multipliers: FloatArray, clock: Clock, seed: int
+    problem: RowProblem,
+    found: _Found,
+    likely: BoolArray,
+    multipliers: FloatArray,
+    clock: Clock,
+    seed: int,
 ) -> _Found:
-    """Say which rows of an assignment that meets every count stand in all that do."""
-    choice = problem.columns_of(found.pair)
-    proved = problem.settled >= 0
-    everything = found.pair >= 0
-    if is_only(problem, choice, multipliers):
-        return replace(found, proved=everything)
+    """Say which rows of an assignment that meets every count stand in all that do.
+
+    ``likely`` are the candidates with which the search for a proof begins.
+    """
     clock.tell("proving the rows", 0.95, 0)
-    again = fit(problem, clock, start=multipliers, evaluations=_FIRST)
-    if again.misfit == 0 and is_only(problem, again.choice, again.multipliers):
-        return replace(found, pair=problem.complete(again.choice), proved=everything)
+    choice = problem.columns_of(found.pair)
+    likely = likely | (problem.column == choice[problem.owner])
+    if _is_only(problem, choice, likely, multipliers, clock):
+        return replace(found, proved=found.pair >= 0)
+    proved = problem.settled >= 0
     solver = RowSolver(problem)
     if solver.n_terms <= _MODEL_TERMS:
         same, done = solver.always(choice, clock, _PROOF, seed)
         if done:
             proved[problem.rows[same]] = True
     return replace(found, proved=proved)
+
+
+def _is_only(
+    problem: RowProblem, choice: IntArray, alive: BoolArray, multipliers: FloatArray, clock: Clock
+) -> bool:
+    """Look for multipliers that prove it, pricing in the candidates that stand against it."""
+    for turn in range(_TURNS):
+        against = rivals(problem, choice, multipliers)
+        if not against.any():
+            return True
+        if clock.stopped:
+            break
+        alive = alive | against
+        part = problem.only(alive)
+        f = fit(part, clock, start=multipliers, evaluations=_SECOND, beyond=2 * turn)
+        if f.misfit or not np.array_equal(
+            part.complete(f.choice)[problem.rows], problem.pair[choice]
+        ):
+            break
+        multipliers = f.multipliers
+    return False
 
 
 def _sharpened(
