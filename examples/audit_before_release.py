@@ -18,7 +18,7 @@ def main() -> None:
     data = treeleak.datasets.load_german_credit()
     X = data.X.sample(200, random_state=0)
     y = data.y[X.index]
-    forest = RandomForestClassifier(50, bootstrap=False, random_state=0).fit(X, y)
+    forest = RandomForestClassifier(random_state=0).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.skops"
         skops.io.dump(forest, file)

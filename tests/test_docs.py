@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import runpy
@@ -165,6 +166,21 @@ def test_stated_bounds_are_the_code_s():
     assert len(rows) == 3
     for name, power, module in rows:
         assert getattr(importlib.import_module(module), name) == 2 ** int(power)
+
+
+def test_stated_seeds_and_candidates_are_the_code_s():
+    from treeleak.attacks.rows import MAX_CANDIDATES
+
+    functions = (treeleak.audit, treeleak.reconstruct)
+    defaults = {inspect.signature(f).parameters["seed_search"].default for f in functions}
+    for command in ("audit", "reconstruct"):
+        options = {p.name: p for p in COMMANDS.commands[command].params}
+        defaults.add(options["seed_search"].default)
+    (default,) = defaults
+    limits, bootstrap = ((ROOT / f"docs/{p}.md").read_text() for p in ("limits", "bootstrap"))
+    assert f"0 to {default - 1:,}" in limits
+    assert f"{MAX_CANDIDATES:,} pairs of row and candidate" in limits
+    assert f"found by search among the first {default:,}" in bootstrap
 
 
 def anchors(page: Path) -> set[str]:
