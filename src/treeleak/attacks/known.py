@@ -43,7 +43,8 @@ _STEPS, _EVALUATIONS = 24, 40
 """Steps in which the reaction is turned on, and evaluations in each."""
 _DOUBT = 0.01
 """Rows' worth of prior for each candidate beside the rows that are there."""
-_SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+_SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
+"""Shares of a row's trees at which counts are missed, from which on it is opened."""
 _MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
 _TURNS = 30
@@ -271,24 +272,25 @@ def _sharpened(
 def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
     """Open the rows at which counts are missed, hold the others, and solve for those."""
     stage = "repairing the rows at which counts are missed"
-    choice = problem.columns_of(best.pair)
-    improved = True
-    while improved and best.misfit and not clock.stopped:
-        improved = False
-        suspicion = problem.suspicion(choice)
+    shares = iter(_SUSPECT)
+    while best.misfit and not clock.stopped:
+        choice = problem.descended(problem.columns_of(best.pair))
+        if (misfit := problem.misfit(choice)) < best.misfit:
+            best = replace(best, pair=problem.complete(choice), misfit=misfit)
+            clock.record(misfit)
+        share = next(shares, None)
+        if share is None or not best.misfit:
+            break
+        clock.tell(stage, 0.9, best.misfit)
+        suspect = problem.suspicion(choice) >= share
+        if suspect.sum() < 2:
+            continue
         held = problem.column == choice[problem.owner]
-        for share in _SUSPECT:
-            suspect = suspicion >= share
-            if suspect.sum() < 2 or clock.stopped:
-                continue
-            clock.tell(stage, 0.9, best.misfit)
-            pair, misfit = _opened(problem, suspect[problem.owner] | held, best, clock, seed)
-            if misfit < best.misfit:
-                best = replace(best, pair=pair, misfit=misfit)
-                choice = problem.columns_of(pair)
-                clock.record(misfit)
-                improved = True
-                break
+        pair, misfit = _opened(problem, suspect[problem.owner] | held, best, clock, seed)
+        if misfit < best.misfit:
+            best = replace(best, pair=pair, misfit=misfit)
+            clock.record(misfit)
+            shares = iter(_SUSPECT)
     return best
 
 

@@ -212,6 +212,16 @@ class RowProblem:
         share: NDArray[np.float64] = kernels.off_share(choice, self.equation, self.draws, missed)
         return share
 
+    def descended(self, choice: NDArray[np.integer[Any]], sweeps: int = 20) -> IntArray:
+        """Move single rows to where more counts are met, until no such move is left."""
+        off, off_d = self._left(choice)
+        out = choice.astype(np.int64)
+        kernels.descend(
+            self.start, self.column, self.equation, self.draws, off, off_d, out, self.n_classes,
+            sweeps,
+        )  # fmt: skip
+        return out
+
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
         """Pair of every row, -1 for those that no tree drew."""
         out = self.settled.copy()
