@@ -72,7 +72,7 @@ def measure(
         exact_in_order = float(same.all(axis=1).mean())
         located_in_order = float(_same(rebuilt_leaves, true_leaves).all(axis=1).mean())
         if (told := ~true.columns.isin(reconstruction.interval_columns)).any():
-            error_in_order = float(1 - same[:, told].mean())
+            error_in_order = float((~same[:, told]).mean())
     return Measurement(
         error=reconstruction_error(rebuilt, true, reconstruction.schema),
         exact_rows=exact_row_share(rebuilt, true),
