@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -163,9 +163,12 @@ def drawn(
     )
 
 
-def bootstrap_draws(n_trees: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each tree drew each row, drawing as many as there are; shape (n_trees, n_rows)."""
-    return rng.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=n_trees).astype(np.uint8)
+def bootstrap_draws(
+    n_trees: int, n_rows: int, rng: np.random.Generator, n_draws: int | None = None
+) -> np.ndarray:
+    """How often each tree drew each row, shape (n_trees, n_rows); as many draws as rows if None."""
+    times = n_rows if n_draws is None else n_draws
+    return rng.multinomial(times, np.full(n_rows, 1 / n_rows), size=n_trees).astype(np.uint8)
 
 
 def tampered(release: Release, rng: np.random.Generator) -> Release:
@@ -280,14 +283,20 @@ def datasets(release: Release, schema: Schema, most: int = 4000) -> list[list[np
 
 
 def ordered_datasets(
-    release: Release, schema: Schema, b: np.ndarray, *, distinct: bool = True, most: int = 4000
+    release: Release,
+    schema: Schema,
+    b: np.ndarray,
+    *,
+    distinct: bool = True,
+    most: int = 4000,
+    points: np.ndarray | None = None,
 ) -> list[np.ndarray] | None:
     """Every table whose rows, drawn ``b[t, k]`` times, meet the counts; None if more than ``most``.
 
     Rows stand in order, with the class in a last column. ``distinct``: also meet the distinct
-    rows of each leaf.
+    rows of each leaf. ``points``: what a row can be, if not all that the schema allows.
     """
-    points = all_points(schema, release.feature_names)
+    points = all_points(schema, release.feature_names) if points is None else points
     columns = equations_of(release, points)
     left = released_counts(release)[0]
     spare = [tree.distinct[tree.leaves] for tree in release.trees] if distinct else [left.sum(1)]
@@ -385,3 +394,75 @@ def some_rows(schema: Schema, names: Sequence[str], n: int, rng: np.random.Gener
 
 def shuffled(names: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [names[i] for i in rng.permutation(len(names))]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A release behind known draws, and the rows from which it was made."""
+
+    release: Release
+    schema: Schema
+    b: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    tampered: bool
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Rows that some tree drew."""
+        return self.b.any(axis=0)
+
+    def worlds(self, distinct: bool, most: int = 1000) -> list[np.ndarray] | None:
+        """Every table of the rows that some tree drew; None if there are more than ``most``."""
+        seen = self.b[:, self.seen]
+        return ordered_datasets(self.release, self.schema, seen, distinct=distinct, most=most)
+
+    def arrangements(self, distinct: bool, most: int = 1000) -> list[np.ndarray] | None:
+        """The same in :meth:`places`, which tell apart only what some tree does."""
+        points = all_points(self.schema, self.release.feature_names)
+        _, first = np.unique(equations_of(self.release, points), axis=0, return_index=True)
+        found = ordered_datasets(
+            self.release, self.schema, self.b[:, self.seen], distinct=distinct, most=most,
+            points=points[first],
+        )  # fmt: skip
+        return None if found is None else [self.places(table) for table in found]
+
+    def places(self, table: np.ndarray) -> np.ndarray:
+        """Rows of A and class of each row of a table that ends in the class."""
+        return np.column_stack(
+            [equations_of(self.release, table[:, :-1]), table[:, -1].astype(int)]
+        )
+
+
+FEW = [
+    Schema([Binary("a"), Binary("b"), Binary("c")]),
+    Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"])]),
+    Schema([OneHot("g", ["g0", "g1"], at_most_one=True), Binary("b", missing=True)]),
+    Schema([Ordinal("o", 0, 3, missing=True), Binary("b")]),
+    Schema([Categorical("k", [0, 1, 5]), Binary("b")]),
+    Schema([Ordinal("o", 2, 2)]),
+]
+"""Schemas small enough for brute force over tables."""
+
+
+def some_drawn(
+    seed: int, *, n_rows: int | None = None, n_trees: int | None = None, tamper: bool = True
+) -> Drawn:
+    """A few random trees over a few rows that they drew; some counts are moved afterwards."""
+    rng = np.random.default_rng(seed)
+    schema = FEW[rng.integers(len(FEW))]
+    names = shuffled(schema.columns, rng)
+    n_rows = int(rng.integers(1, 8)) if n_rows is None else n_rows
+    n_classes = int(rng.integers(1, 4))
+    X, y = some_rows(schema, names, n_rows, rng), rng.integers(n_classes, size=n_rows)
+    if rng.random() < 0.3:  # few different rows
+        again = rng.integers(1 + n_rows // 2, size=n_rows)
+        X, y = X[again], y[again]
+    cuts, depth = cuts_for(schema, names), int(rng.integers(1, 5))
+    n_trees = int(rng.integers(1, 5)) if n_trees is None else n_trees
+    trees = [random_tree(rng, cuts, depth) for _ in range(n_trees)]
+    n_draws = n_rows if rng.random() < 0.6 else int(rng.integers(1, n_rows + 1))
+    b = bootstrap_draws(len(trees), n_rows, rng, n_draws)
+    release = drawn(trees, names, X, y, n_classes, b)
+    wrong = tamper and rng.random() < 0.3
+    return Drawn(tampered(release, rng) if wrong else release, schema, b, X, y, wrong)
