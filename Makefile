@@ -18,6 +18,9 @@ test: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.exact
 	$(BIN)/python -m benchmarks.exact --seeds 5-9
+	$(BIN)/python -m benchmarks.seeds
+	$(BIN)/python -m benchmarks.known
+	$(BIN)/python -m benchmarks.known --seeds 5-9
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
