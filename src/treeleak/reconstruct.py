@@ -82,10 +82,13 @@ def reconstruct(
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
     notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
+    doubts: tuple[str, ...] = ()
     draws: Draws | None = None
     with clock.until_interrupt():
         if draws_needed(release, bootstrap) and not release.not_covered:
             draws = _draws(release, seed_search, clock)
+            if not draws.checked:
+                doubts = ("the model has no numbers of distinct rows that would confirm its draws",)
         counts = None if draws is None else draws.counts
         make = evidence_for(release, bootstrap, counts, use_distinct)
         if schema is None:
@@ -95,7 +98,7 @@ def reconstruct(
         geometry = Geometry.of(release, schema)
         evidence = make(geometry)
         answer = attack_for(evidence, method)(evidence, geometry, clock, int(seed))
-    return _written(answer, release, schema, evidence, draws, clock, int(seed), notes)
+    return _written(answer, release, schema, evidence, draws, clock, int(seed), (*notes, *doubts))
 
 
 def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
@@ -165,7 +168,7 @@ def _written(
         label_confidence=label_confidence,
         proved=proved,
         ordered=answer.ordered,
-        draws=None if draws is None else draws.origin,
+        draws=draws,
         misfit=misfit,
         contradiction=None if clash is None else str(clash),
         evidence=evidence.kind,

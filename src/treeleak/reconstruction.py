@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.clock import Incumbent
+from treeleak.release.draws import Draws
 from treeleak.schema import Schema
 
 __all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "as_json", "versions"]
@@ -65,8 +66,9 @@ class Reconstruction:
         apart.
     ordered : bool
         Whether row k is row k of the training set.
-    draws : str or None
-        Where the bootstrap draws come from, in words; None if every tree saw every row.
+    draws : Draws or None
+        How often each tree drew each row, and where that is known from; None if every tree saw
+        every row.
     misfit : float
         Sum over all leaves and classes of |released count - count of these rows|.
     contradiction : str or None
@@ -109,7 +111,7 @@ class Reconstruction:
     trace: tuple[Incumbent, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     interval_columns: tuple[str, ...] = ()
-    draws: str | None = None
+    draws: Draws | None = None
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
 
@@ -158,7 +160,7 @@ class Reconstruction:
             "meaning": self.meaning,
             "n_rows": self.n_rows,
             "ordered": self.ordered,
-            "draws": self.draws,
+            "draws": None if self.draws is None else str(self.draws),
             "misfit": self.misfit,
             "contradiction": self.contradiction,
             "evidence": self.evidence,

@@ -47,6 +47,8 @@ _SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
 """Shares of a row's trees at which counts are missed, from which on it is opened."""
 _MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
+_BELIEVABLE = (1e-2, 1e-3, 1e-4)
+"""Shares of the likelihood of a row's best candidate down to which others are tried together."""
 _TURNS = 30
 """Rounds of pricing candidates into a proof."""
 _TRY, _PROOF = 2.0, 5.0
@@ -174,6 +176,7 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
     while best.misfit and not clock.stopped:
         best = _sharpened(likely, last, best, attempt + 1, clock, tell)
         best = _repaired(problem, best, clock, seed + attempt)
+        best = _combined(likely, best, clock, seed + attempt)
         attempt += 1
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
@@ -291,6 +294,27 @@ def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Fo
             best = replace(best, pair=pair, misfit=misfit)
             clock.record(misfit)
             shares = iter(_SUSPECT)
+    return best
+
+
+def _combined(likely: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
+    """Look for whole rows among the candidates that stayed believable while sharpening."""
+    belief, u = best.belief
+    if not best.misfit or belief is not likely:
+        return best
+    clock.tell("solving for whole rows", 0.9, best.misfit)
+    most = np.maximum.reduceat(u, likely.start[:-1])[likely.owner]
+    for share in _BELIEVABLE:
+        try:
+            part = likely.only(u >= share * most).narrowed(clock)
+            solver = RowSolver(part)
+            if solver.n_terms > _MODEL_TERMS:
+                break
+            choice = solver.solve(clock, _PROOF, seed)
+        except Unmet:
+            continue
+        if choice is not None:
+            return replace(best, pair=part.complete(choice), misfit=part.misfit(choice))
     return best
 
 

@@ -22,7 +22,6 @@ from treeleak.evidence import evidence_for
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
-from treeleak.release.draws import known_draws
 from treeleak.schema import Schema
 
 __all__ = ["audit"]
@@ -107,7 +106,7 @@ def audit(
             open_parts.append(("reconstruction", str(error)))
         if X is not None:
             try:
-                truth = _matched(release, X, y, rebuilt, bootstrap, seed_search)
+                truth = _matched(release, X, y, rebuilt, bootstrap)
             except NotCovered:
                 pass  # Said of the reconstruction already.
             except Mismatch as error:
@@ -159,12 +158,10 @@ def _matched(
     y: Any,
     rebuilt: Reconstruction | None,
     bootstrap: str,
-    seed_search: int,
 ) -> TrainingRows:
     """Hold the training rows against the model, if it is known how they reached the trees."""
     if rebuilt is not None and rebuilt.draws is not None:
-        draws = known_draws(release, seed_search=seed_search)
-        return match_training(release, X, y, draws.counts)
+        return match_training(release, X, y, rebuilt.draws.counts)
     evidence_for(release, bootstrap)
     return match_training(release, X, y)
 

@@ -61,6 +61,9 @@ class Draws:
     forest_seed: int | None
     checked: bool
 
+    def __str__(self) -> str:
+        return self.origin
+
 
 def known_draws(
     release: Release, *, seed_search: int = 1_000_000, tick: Tick = lambda _: None

@@ -110,7 +110,8 @@ def reference_cp(
         misfit=misfit,
     )
     outcome: Literal["feasible", "unknown"] = "unknown" if misfit else "feasible"
-    return Answer(outcome, values, (rows,), numbers=numbers)
+    ordered = isinstance(evidence, KnownDraws)
+    return Answer(outcome, values, (rows,), numbers=numbers, ordered=ordered)
 
 
 @dataclass(frozen=True, eq=False)
