@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers import Drawn, all_points, drawn, equations_of, released_counts, some_drawn
 from treeleak.attacks import dual, rows
-from treeleak.attacks.dual import fit, is_only, reaction
+from treeleak.attacks.dual import fit, is_only, reaction, rivals
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.clock import Clock
@@ -242,6 +242,27 @@ def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
         assert share == pytest.approx(np.mean(off))
 
 
+@settings(max_examples=40)
+@given(SEEDS, st.booleans())
+def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
+    case = some_drawn(seed)
+    found = or_none(lambda: listed(case, distinct))
+    if found is None or not found[0].n_open:
+        return
+    problem, _ = found
+    first = random_choice(problem, np.random.default_rng(seed))
+    last = problem.descended(first)
+    least = problem.misfit(last)
+    assert least <= problem.misfit(first)
+    for i, own in enumerate(split(problem, problem.column)):
+        assert last[i] in own
+        for j in own:
+            moved = last.copy()
+            moved[i] = j
+            assert problem.misfit(moved) >= least
+    np.testing.assert_array_equal(problem.descended(first, sweeps=0), first)
+
+
 @settings(max_examples=30)
 @given(SEEDS)
 def test_the_prior_counts_the_rows_of_each_place(seed):
@@ -310,7 +331,7 @@ def test_the_equation_that_cannot_be_met_is_named():
             assert worlds_of(case, True) == set()
             named.append(unmet.equation)
             in_range = -1 <= unmet.equation < released_counts(case.release)[0].size
-            assert in_range  # noqa: PT017
+            assert in_range
     assert sum(e >= 0 for e in named) > 10
 
 
@@ -505,6 +526,21 @@ def test_what_is_called_the_only_one_is(seed, distinct, narrowed, scale):
                 assert len(worlds) == 1
 
 
+def test_rivals_score_no_less_than_their_rows_own_column():
+    for _, problem, _, _ in open_cases(30, tamper=True):
+        rng = np.random.default_rng(problem.n_open)
+        choice = random_choice(problem, rng)
+        # Whole multipliers, so that scores tie.
+        x = rng.integers(-2, 3, size=len(problem.n) + len(problem.d)).astype(float)
+        expected = [
+            (columns != j) & (score >= score[columns == j])
+            for j, columns, score in zip(
+                choice, split(problem, problem.column), scores_by_hand(problem, x), strict=True
+            )
+        ]
+        assert rivals(problem, choice, x).tolist() == np.concatenate(expected).tolist()
+
+
 UNIQUE = [(6, 287), (6, 391), (12, 40), (12, 90), (12, 111), (12, 175), (20, 76), (20, 90)]
 """Trees and seeds with a single table that bounds do not find."""
 
@@ -580,3 +616,14 @@ def test_without_time_the_solver_proves_nothing():
         )
         assert same.all()
         assert not proved
+
+
+def test_a_problem_without_open_rows_is_solved_by_nothing():
+    case = some_drawn(2, n_rows=4, n_trees=20, tamper=False)
+    problem = listed(case)[0].narrowed(clock())
+    assert problem.n_open == 0
+    choice = RowSolver(problem).solve(clock(), 10.0, 0)
+    assert choice.tolist() == []
+    assert problem.misfit(choice) == 0
+    same, proved = RowSolver(problem).always(choice, clock(), 10.0, 0)
+    assert (same.tolist(), proved) == ([], True)

@@ -1,0 +1,440 @@
+"""The attack on known draws against brute force over all tables, in their order."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import (
+    Drawn,
+    bootstrap_draws,
+    cuts_for,
+    drawn,
+    leaves_of,
+    ordered_datasets,
+    random_tree,
+    schemas,
+    shuffled,
+    some_drawn,
+    some_rows,
+    summed,
+    tampered,
+)
+from treeleak.attacks import attack_for, known
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.row_solver import RowSolver
+from treeleak.clock import Clock
+from treeleak.evidence import KnownDraws
+from treeleak.partition import Geometry
+from treeleak.release.tree import Release
+from treeleak.schema import Binary, Numeric, Ordinal, Schema
+
+
+def attacked(case: Drawn, distinct: bool = True, seed: int = 0, clock: Clock | None = None):
+    evidence = KnownDraws(Geometry.of(case.release, case.schema), case.b, use_distinct=distinct)
+    attack = attack_for(evidence)
+    return attack(evidence, evidence.geometry, clock or Clock(60.0), seed)
+
+
+def table_of(answer: Answer, release: Release) -> np.ndarray:
+    """Rows of an answer with the class in a last column."""
+    (rows,) = answer.rows
+    table = answer.values.rows(rows.values[:, :-1], release.n_features)
+    return np.column_stack([table, rows.values[:, -1] - answer.values.start[-2]])
+
+
+def columns_of(answer: Answer, release: Release) -> list[list[int]]:
+    """Columns of each value of a row, the class last."""
+    return [*(list(part.columns) for part in answer.values.parts), [release.n_features]]
+
+
+def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return (one == other) | (np.isnan(one) & np.isnan(other))
+
+
+def misfit_of(case: Drawn, table: np.ndarray, distinct: bool) -> float:
+    """Counts that a table misses, by following each row alone."""
+    leaves, y = leaves_of(case.release, table[:, :-1]), table[:, -1].astype(int)
+    misfit = 0.0
+    for t, tree in enumerate(case.release.trees):
+        b = case.b[t].astype(float)
+        by_class = b[:, None] * np.eye(len(case.release.classes))[y]
+        misfit += np.abs((summed(tree, leaves[:, t], by_class) - tree.counts)[tree.leaves]).sum()
+        if distinct:
+            found = summed(tree, leaves[:, t], (b > 0).astype(float))
+            misfit += np.abs((found - tree.distinct)[tree.leaves]).sum()
+    return misfit
+
+
+def check_form(answer: Answer, case: Drawn, distinct: bool) -> np.ndarray:
+    """What holds of every answer with rows; gives the table."""
+    (rows,) = answer.rows
+    assert answer.ordered
+    assert len(rows.values) == case.b.shape[1]
+    table = table_of(answer, case.release)
+    assert case.schema.valid(table[:, :-1], case.release.feature_names).all()
+    assert rows.misfit == misfit_of(case, table, distinct)
+    assert (rows.misfit == 0) == (answer.status in ("unique", "feasible"))
+    assert rows.confidence.shape == rows.values.shape
+    assert (rows.confidence > 0).all()
+    assert (rows.confidence <= 1).all()
+    # Of a row that no tree drew the counts say nothing.
+    assert not rows.proved[~case.seen].any()
+    assert (rows.confidence[~case.seen] < 1).all()
+    assert ((rows.confidence < 1) | rows.proved[:, None]).all()
+    assert (answer.status == "unique") <= (rows.proved.all() and (rows.confidence == 1).all())
+    return table
+
+
+def check_claims(answer: Answer, case: Drawn, worlds, *, complete: bool = True) -> None:
+    """What is proved or certain is the same in every table; with ``complete``, and only that."""
+    (rows,) = answer.rows
+    seen = case.seen
+    table, proved, sure = (
+        x[seen] for x in (table_of(answer, case.release), rows.proved, rows.confidence == 1)
+    )
+    every = np.stack(worlds)
+    places = np.stack([case.places(world) for world in worlds])
+    always = (places == places[0]).all(axis=(0, 2))
+    assert (proved <= always).all()
+    assert (case.places(table)[proved] == places[0][proved]).all()
+    fixed = same(every, every[:1]).all(axis=0)
+    for i, columns in enumerate(columns_of(answer, case.release)):
+        own = fixed[:, columns].all(axis=1)
+        assert (sure[:, i] <= own).all()
+        right = same(table[:, columns], every[0][:, columns]).all(axis=1)
+        assert right[sure[:, i]].all()
+        if complete:
+            assert (sure[:, i] >= (own & proved)).all()
+    if complete:
+        assert proved.tolist() == always.tolist()
+
+
+def check_against_brute_force(answer: Answer, case: Drawn, distinct: bool) -> str:
+    worlds = case.worlds(distinct)
+    if worlds == []:
+        assert answer.status == "infeasible"
+        assert answer.rows == ()
+        clash = answer.contradiction
+        assert 0 <= clash.tree < len(case.release.trees)
+        assert clash.node == 0 or case.release.trees[clash.tree].is_leaf[clash.node]
+        return "infeasible"
+    assert answer.contradiction is None
+    unique = worlds is not None and len(worlds) == 1 and case.seen.all()
+    assert answer.status == ("unique" if unique else "feasible")
+    table = check_form(answer, case, distinct)
+    if worlds is not None:
+        check_claims(answer, case, worlds)
+    if unique and not case.tampered:
+        assert same(table, np.column_stack([case.X, case.y])).all()
+    return answer.status
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_small_forests(distinct):
+    seen = []
+    for seed in range(150):
+        case = some_drawn(seed)
+        seen.append(check_against_brute_force(attacked(case, distinct, seed), case, distinct))
+    assert all(seen.count(status) >= 15 for status in ("unique", "feasible", "infeasible"))
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 2**32), st.booleans())
+def test_every_kind_of_column(schema, seed, distinct):
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    n_rows, n_classes = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    X, y = some_rows(schema, names, n_rows, rng), rng.integers(n_classes, size=n_rows)
+    trees = [random_tree(rng, cuts_for(schema, names), 4) for _ in range(rng.integers(1, 5))]
+    b = bootstrap_draws(len(trees), n_rows, rng)
+    release = drawn(trees, names, X, y, n_classes, b)
+    wrong = bool(rng.random() < 0.3)
+    release = tampered(release, rng) if wrong else release
+    case = Drawn(release, schema, b, X, y, wrong)
+    check_against_brute_force(attacked(case, distinct, seed), case, distinct)
+
+
+@pytest.mark.parametrize("stage", ["dual", "solver", "nothing"])
+def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage):
+    """Fits that are cut short, or an integer solver that is too small, leave claims true."""
+    if stage == "dual":
+        monkeypatch.setattr(known, "_FIRST", 1)
+        monkeypatch.setattr(known, "_SECOND", 2)
+        monkeypatch.setattr(known, "_UNLIKELY", 0.9)
+    else:
+        monkeypatch.setattr(known, "_MODEL_TERMS", 0)
+    if stage == "nothing":
+        monkeypatch.setattr(known, "_FIRST", 1)
+        monkeypatch.setattr(known, "_SECOND", 1)
+    statuses = set()
+    for seed in range(60):
+        case, distinct = some_drawn(seed), bool(seed % 2)
+        answer = attacked(case, distinct, clock=Clock(0.3))
+        statuses.add(answer.status)
+        worlds = case.worlds(distinct)
+        if answer.status == "infeasible":
+            assert worlds == []
+            continue
+        check_form(answer, case, distinct)
+        if answer.status == "unique":
+            assert len(worlds) == 1
+        if worlds:
+            check_claims(answer, case, worlds, complete=False)
+        elif worlds is not None:
+            assert answer.rows[0].misfit
+    assert {"unique", "feasible", "infeasible"} <= statuses
+
+
+def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
+    """Random trees over four binary columns and two classes."""
+    rng = np.random.default_rng(seed)
+    schema = Schema.from_columns(list("abcd"))
+    X, y = some_rows(schema, schema.columns, n_rows, rng), rng.integers(2, size=n_rows)
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), depth) for _ in range(n_trees)]
+    b = bootstrap_draws(n_trees, n_rows, rng)
+    return Drawn(drawn(trees, schema.columns, X, y, 2, b), schema, b, X, y, False)
+
+
+@pytest.mark.parametrize("size", [(17, 12, 6, 4), (0, 20, 8, 5), (3, 20, 8, 5), (0, 35, 8, 4)])
+def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
+    # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
+    monkeypatch.setattr(known, "_FIRST", 5)
+    monkeypatch.setattr(known, "_UNLIKELY", 0.2)
+    case = binary(*size)
+    answer = attacked(case, clock=Clock(1.0))
+    assert answer.status in ("feasible", "unknown")
+    check_form(answer, case, True)
+
+
+# ------------------------------------------------------------------------------- special cases
+
+
+def hand_made(X, b, y=None, schema=None, seed=0, n_trees=None, depth=3) -> Drawn:
+    """Random trees over given rows and draws."""
+    X, b = np.array(X, dtype=float), np.array(b, dtype=np.uint8)
+    y = np.zeros(len(X), dtype=int) if y is None else np.array(y)
+    schema = schema or Schema.from_columns([f"x{i}" for i in range(X.shape[1])])
+    rng, names = np.random.default_rng(seed), schema.columns
+    trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees or len(b))]
+    release = drawn(trees, names, X, y, int(y.max()) + 1, b)
+    return Drawn(release, schema, b, X, y, False)
+
+
+@pytest.mark.parametrize("n_trees", [1, 5])
+def test_a_single_row(n_trees):
+    case = hand_made([[1, 0, 1]], np.ones((n_trees, 1)), [1])
+    answer = attacked(case)
+    check_against_brute_force(answer, case, True)
+    (rows,) = answer.rows
+    assert rows.proved.tolist() == [True]
+    assert rows.confidence[0, -1] == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_single_tree(seed):
+    case = some_drawn(seed, n_trees=1, n_rows=5)
+    check_against_brute_force(attacked(case), case, True)
+
+
+def test_equal_rows_drawn_alike_are_told_apart_by_nothing():
+    # Trees that tell all points apart, and rows 0 and 1 drawn alike but different.
+    X = [[0, 0], [1, 1], [0, 1]]
+    b = np.array([[1, 1, 2], [1, 1, 1], [2, 2, 1], [1, 1, 0]])
+    case = hand_made(X, b, depth=9, n_trees=4)
+    answer = attacked(case)
+    assert check_against_brute_force(answer, case, True) == "feasible"
+    # Equal ones leave no question.
+    case = hand_made([X[0], X[0], X[2]], b, depth=9, n_trees=4)
+    assert check_against_brute_force(attacked(case), case, True) == "unique"
+
+
+def test_a_row_that_no_tree_drew_is_given_but_never_claimed():
+    X = [[0, 0], [1, 1], [0, 1]]
+    b = np.array([[2, 0, 1], [1, 0, 2], [3, 0, 0], [0, 0, 3]])
+    case = hand_made(X, b, y=[0, 1, 1], depth=9)
+    answer = attacked(case)
+    assert check_against_brute_force(answer, case, True) == "feasible"
+    (rows,) = answer.rows
+    assert rows.proved.tolist() == [True, False, True]
+    assert (rows.confidence[[0, 2]] == 1).all()
+    assert answer.numbers["rows_never_drawn"] == 1
+
+
+def test_a_class_that_no_row_has():
+    case = hand_made([[0, 0], [1, 1], [0, 1]], np.ones((3, 3)), y=[0, 2, 2], depth=9)
+    answer = attacked(case)
+    check_against_brute_force(answer, case, True)
+    assert set(table_of(answer, case.release)[:, -1]) == {0, 2}
+
+
+def test_many_draws_of_a_row_are_not_taken_modulo_a_byte():
+    X, y = [[0, 0], [1, 1], [0, 1]], [0, 1, 0]
+    b = np.array([[300, 1, 2], [256, 44, 3], [5, 290, 8]], dtype=np.uint16)
+    rng, schema = np.random.default_rng(0), Schema.from_columns(["a", "b"])
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 9) for _ in range(3)]
+    release = drawn(trees, schema.columns, np.array(X, float), np.array(y), 2, b)
+    case = Drawn(release, schema, b, np.array(X, float), np.array(y), False)
+    assert check_against_brute_force(attacked(case), case, True) == "unique"
+
+
+def test_a_column_of_numbers_is_never_certain():
+    schema = Schema([Numeric("x", 0, 9), Binary("a"), Ordinal("o", 0, 5)])
+    X = np.array([[0.5, 0, 1], [2.0, 1, 4], [2.5, 0, 5], [7.0, 1, 0]])
+    rng = np.random.default_rng(3)
+    trees = [random_tree(rng, [[1.0, 2.25, 5.0], [0.5], [2.5]], 6) for _ in range(40)]
+    b = bootstrap_draws(40, 4, rng)
+    release = drawn(trees, schema.columns, X, np.array([0, 1, 0, 1]), 2, b)
+    answer = attacked(Drawn(release, schema, b, X, np.array([0, 1, 0, 1]), False))
+    assert answer.status == "feasible"
+    (rows,) = answer.rows
+    assert rows.proved.all()
+    assert (rows.confidence[:, [0, 2]] < 1).all()
+    assert (rows.confidence[:, [1, 3]] == 1).all()
+    cut = np.searchsorted([1.0, 2.25, 5.0], table_of(answer, release)[:, 0])
+    assert cut.tolist() == [0, 1, 2, 3]
+
+
+def test_distinct_rows_part_what_draws_cannot():
+    # A leaf with two draws: one row drawn twice, or two rows.
+    schema, b = Schema([Binary("a")]), np.array([[2, 1, 1]], dtype=np.uint8)
+    rng = np.random.default_rng(0)
+    while (stump := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
+        pass
+    X, y = np.array([[0.0], [1.0], [1.0]]), np.zeros(3, dtype=int)
+    case = Drawn(drawn([stump], ["a"], X, y, 1, b), schema, b, X, y, False)
+    assert check_against_brute_force(attacked(case, False), case, False) == "feasible"
+    assert check_against_brute_force(attacked(case, True), case, True) == "unique"
+
+
+def test_without_distinct_counts_in_the_release_there_are_none_to_use():
+    case = some_drawn(1, n_rows=6, n_trees=4, tamper=False)
+    trees = tuple(replace(tree, distinct=None) for tree in case.release.trees)
+    bare = replace(case, release=replace(case.release, trees=trees))
+    one, other = attacked(bare), attacked(case, distinct=False)
+    assert one.status == other.status
+    assert one.rows[0].values.tolist() == other.rows[0].values.tolist()
+
+
+@pytest.mark.parametrize("what", ["draws", "distinct rows"])
+def test_a_tree_that_counts_more_than_it_drew_is_named(what):
+    case = some_drawn(1, n_rows=6, n_trees=4, tamper=False)
+    tree = case.release.trees[2]
+    v = tree.leaves[0]
+    if what == "draws":
+        counts = tree.counts.copy()
+        counts[v, 0] += 1
+        wrong = replace(tree, counts=counts)
+    else:
+        distinct = tree.distinct.copy()
+        distinct[v] += 1
+        wrong = replace(tree, distinct=distinct)
+    trees = (*case.release.trees[:2], wrong, case.release.trees[3])
+    answer = attacked(replace(case, release=replace(case.release, trees=trees)))
+    assert answer.status == "infeasible"
+    assert answer.contradiction.tree == 2
+    assert what in answer.contradiction.why
+
+
+# ------------------------------------------------------------------- time, seeds, interruption
+
+
+def undecided(seed=0, n_rows=40, n_trees=5) -> Drawn:
+    """Shallow trees over more rows than one can place."""
+    rng = np.random.default_rng(seed)
+    schema = Schema.from_columns(list("abcdef"))
+    X, y = some_rows(schema, schema.columns, n_rows, rng), rng.integers(3, size=n_rows)
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(n_trees)]
+    b = bootstrap_draws(n_trees, n_rows, rng)
+    return Drawn(drawn(trees, schema.columns, X, y, 3, b), schema, b, X, y, False)
+
+
+def test_equal_seeds_give_equal_rows():
+    for case in (undecided(0, 15, 4), some_drawn(7, n_rows=7, n_trees=2, tamper=False)):
+        one, other = (attacked(case, seed=3).rows[0] for _ in range(2))
+        assert one.values.tolist() == other.values.tolist()
+        assert one.confidence.tolist() == other.confidence.tolist()
+        assert one.proved.tolist() == other.proved.tolist()
+
+
+@pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.05])
+def test_hardly_any_time_gives_valid_rows_and_an_honest_status(limit):
+    for case in (undecided(), some_drawn(4, n_rows=7), some_drawn(5, n_rows=65, tamper=False)):
+        answer = attacked(case, clock=Clock(limit))
+        if answer.rows:
+            check_form(answer, case, True)
+        else:
+            assert answer.status == "unknown"
+
+
+def test_stopping_at_any_report_leaves_a_valid_answer():
+    case = undecided(1, 12, 4)
+    reports = []
+    attacked(case, clock=Clock(5.0, reports.append))
+    stages = [p.stage for p in reports]
+    assert all(0 <= p.done <= 1 for p in reports)
+    assert len(set(stages)) >= 3
+    firsts = sorted({stages.index(stage) for stage in stages} | {len(stages) // 2})
+    for last in firsts:
+        clock, count = Clock(5.0), itertools.count()
+        # Bound at once: the loop goes on.
+        clock.report = lambda _, c=clock, n=count, last=last: next(n) < last or c.stop()
+        answer = attacked(case, clock=clock)
+        assert clock.interrupted
+        check_form(answer, case, True)
+
+
+def test_an_interrupt_keeps_the_best_rows_so_far():
+    sent = []
+
+    def interrupt(progress):
+        if "fitting" in progress.stage and not sent:
+            sent.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    case, clock = undecided(), Clock(600.0, interrupt)
+    with clock.until_interrupt():
+        answer = attacked(case, clock=clock)
+    assert sent
+    assert clock.interrupted
+    check_form(answer, case, True)
+
+
+def test_what_the_report_raises_comes_through():
+    class Enough(Exception):
+        pass
+
+    def report(progress):
+        if "fitting" in progress.stage:
+            raise Enough
+
+    with pytest.raises(Enough):
+        attacked(undecided(), clock=Clock(60.0, report))
+
+
+def test_the_trace_falls():
+    clock = Clock(2.0)
+    answer = attacked(undecided(2, 15, 4), clock=clock)
+    misfits = [i.misfit for i in clock.trace]
+    assert misfits == sorted(set(misfits), reverse=True)
+    assert misfits[-1] >= answer.rows[0].misfit
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_unfinished_proof_proves_nothing(seed, monkeypatch):
+    def unfinished(self, choice, *rest):
+        return np.ones(self.problem.n_open, dtype=bool), False
+
+    monkeypatch.setattr(RowSolver, "always", unfinished)
+    case = some_drawn(seed, n_rows=6, n_trees=2, tamper=False)
+    answer = attacked(case)
+    worlds = ordered_datasets(case.release, case.schema, case.b[:, case.seen], most=2000)
+    check_form(answer, case, True)
+    if worlds is not None:
+        check_claims(answer, case, worlds, complete=False)
