@@ -10,17 +10,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import (
+    Drawn,
     all_points,
     as_multiset,
     counted,
     cuts_for,
+    drawn,
+    equations_of,
     leaves_of,
     random_tree,
+    released_counts,
     schemas,
     shuffled,
+    some_drawn,
 )
 from treeleak.errors import BadSchema, NotCovered
-from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells
+from treeleak.evidence import KnownDraws
+from treeleak.partition import (
+    Geometry,
+    GridTooLarge,
+    Partition,
+    enumerate_cells,
+    enumerate_drawable,
+)
 from treeleak.partition.atoms import atoms_of
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import (
@@ -280,3 +292,70 @@ def test_counted_releases_count_every_row_once():
     X = np.array([[0.0], [1.0], [1.0]])
     release = counted([stump(0.5)], ["a"], X, np.array([0, 1, 1]), 2)
     assert release.trees[0].counts.tolist() == [[1, 2], [1, 0], [0, 2]]
+
+
+def check_drawable(case: Drawn) -> None:
+    geometry = Geometry.of(case.release, case.schema)
+    kept = enumerate_drawable(geometry, KnownDraws(geometry, case.b).row_sets())
+    n, _ = released_counts(case.release)
+    expected = {}
+    for point in range(geometry.n_points):
+        row = expand(geometry, np.array([point]))[:1]
+        if not case.schema.valid(row, case.release.feature_names).all():
+            continue
+        (at,) = equations_of(case.release, row)
+        alive = [bool((case.b[:, case.seen] <= n[at, c, None]).all(axis=0).any())
+                 for c in range(n.shape[1])]  # fmt: skip
+        if any(alive):
+            expected[point] = alive
+    assert dict(zip(kept.points.tolist(), kept.alive.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_a_point_is_kept_for_a_class_if_every_tree_counts_the_draws_of_one_and_the_same_row(seed):
+    check_drawable(some_drawn(seed))
+
+
+# A row is a bit of a 64-bit word.
+@pytest.mark.parametrize("n_rows", [63, 64, 65, 128, 129])
+@pytest.mark.parametrize("seed", range(3))
+def test_points_are_kept_for_every_one_of_many_rows(n_rows, seed):
+    check_drawable(some_drawn(seed, n_rows=n_rows, n_trees=6, tamper=False))
+
+
+@pytest.mark.parametrize("k", [0, 62, 63, 64, 65, 127, 128])
+def test_a_point_that_a_single_row_keeps(k):
+    # Row k alone was drawn, so that it alone can lie where anything is counted.
+    b = np.zeros((2, 129), dtype=np.uint8)
+    b[:, k] = 3
+    X, y = np.ones((129, 2)), np.zeros(129, dtype=int)
+    release = drawn([stump(0.5), stump(0.5, 1)], ["a", "b"], X, y, 2, b)
+    schema = Schema.from_columns(["a", "b"])
+    check_drawable(Drawn(release, schema, b, X, y, False))
+    geometry = Geometry.of(release, schema)
+    kept = enumerate_drawable(geometry, KnownDraws(geometry, b).row_sets())
+    assert kept.points.tolist() == [3]
+    assert kept.alive.tolist() == [[True, False]]
+
+
+def test_different_rows_in_different_trees_keep_no_point():
+    # Leaf a=1 of tree 0 has room for row 0 only, leaf b=1 of tree 1 for row 1 only.
+    b = np.array([[1, 3], [3, 1]], dtype=np.uint8)
+    X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros(2, dtype=int)
+    release = drawn([stump(0.5), stump(0.5, 1)], ["a", "b"], X, y, 1, b)
+    schema = Schema.from_columns(["a", "b"])
+    geometry = Geometry.of(release, schema)
+    kept = enumerate_drawable(geometry, KnownDraws(geometry, b).row_sets())
+    rows = np.concatenate(
+        [expand(geometry, kept.points[i : i + 1]) for i in range(len(kept.points))]
+    )
+    assert [1.0, 1.0] not in rows.tolist()
+    check_drawable(Drawn(release, schema, b, X, y, False))
+
+
+def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
+    case, shares = some_drawn(3), []
+    geometry = Geometry.of(case.release, case.schema)
+    enumerate_drawable(geometry, KnownDraws(geometry, case.b).row_sets(), shares.append)
+    assert shares == [1.0]

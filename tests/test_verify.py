@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from helpers import all_points, counted, cuts_for, leaves_of, random_tree, schemas, some_rows
+from helpers import (
+    all_points,
+    counted,
+    cuts_for,
+    drawn,
+    leaves_of,
+    random_tree,
+    schemas,
+    some_drawn,
+    some_rows,
+    summed,
+)
 from treeleak.clock import Clock
 from treeleak.release import to_release
+from treeleak.release.draws import known_draws
 from treeleak.verify import check_rows
 
 
@@ -80,6 +93,87 @@ def test_rows_take_the_leaves_that_scikit_learn_sends_them_to(make):
         np.add.at(true, (tree.apply(X), y), 1)
         misfit += np.abs(found - true).sum()
     assert check_rows(release, Z, label).misfit == misfit
+
+
+def misses_of(case, X, y, distinct):
+    """What rows miss in each leaf, by following each of them alone."""
+    leaves = leaves_of(case.release, X)
+    off = []
+    for t, tree in enumerate(case.release.trees):
+        by_class = case.b[t][:, None] * np.eye(len(case.release.classes))[y]
+        off.append(np.abs(summed(tree, leaves[:, t], by_class) - tree.counts)[tree.leaves].ravel())
+        if distinct:
+            found = summed(tree, leaves[:, t], (case.b[t] > 0).astype(float))
+            off.append(np.abs(found - tree.distinct)[tree.leaves])
+    return np.concatenate(off)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.booleans())
+def test_rows_that_were_drawn_are_counted_as_often(seed, distinct):
+    case = some_drawn(seed)
+    check = check_rows(case.release, case.X, case.y, case.b, distinct)
+    assert case.tampered or check.ok
+    rng = np.random.default_rng(seed)
+    points = all_points(case.schema, case.release.feature_names)
+    for _ in range(3):
+        X, y = case.X.copy(), case.y.copy()
+        k = rng.integers(len(X), size=2)
+        X[k] = points[rng.integers(len(points), size=2)]
+        y[k] = rng.integers(len(case.release.classes), size=2)
+        off = misses_of(case, X, y, distinct)
+        check = check_rows(case.release, X, y, case.b, distinct)
+        assert check.misfit == off.sum()
+        assert check.misses == (off > 0).sum()
+        assert check.ok == (not off.any())
+        assert (check.first is None) == check.ok
+
+
+def of_stump():
+    """Rows 0, 1, 1 on a single test, drawn 2, 1, 1 times."""
+    rng = np.random.default_rng(0)
+    while (tree := random_tree(rng, [[0.5]], 1)).n_nodes < 3:
+        pass
+    X, y, b = np.array([[0.0], [1.0], [1.0]]), np.array([0, 1, 1]), np.array([[2, 1, 1]])
+    return drawn([tree], ["a"], X, y, 2, b), X, y, b
+
+
+def test_the_order_of_rows_matters_where_draws_differ():
+    release, X, y, b = of_stump()
+    assert check_rows(release, X, y, b).ok
+    assert check_rows(release, X[[0, 2, 1]], y[[0, 2, 1]], b).ok
+    check = check_rows(release, X[[1, 0, 2]], y[[1, 0, 2]], b)
+    assert not check.ok
+    # One draw too few and one too many; the distinct rows are right.
+    assert check.misfit == 2
+    assert (check.first.tree, check.first.label, check.first.unit) == (0, 0, "draws")
+    assert str(check.first) == (
+        f"tree 0, leaf {check.first.node}: the model counts 2 draws of class 0, these rows give 1"
+    )
+
+
+def test_distinct_rows_are_compared_if_asked_for():
+    release, _, _, b = of_stump()
+    # Rows 1 and 2 together are drawn as often as row 0.
+    X, y = np.array([[1.0], [0.0], [0.0]]), np.array([1, 0, 0])
+    assert check_rows(release, X, y, b, use_distinct=False).ok
+    check = check_rows(release, X, y, b)
+    assert check.misfit == 2
+    assert check.first.unit == "distinct rows"
+    assert "1 distinct rows, these rows give 2" in str(check.first)
+    bare = replace(release, trees=tuple(replace(t, distinct=None) for t in release.trees))
+    assert check_rows(bare, X, y, b).ok
+
+
+def test_rows_of_a_scikit_learn_bootstrap_pass_with_the_draws_of_its_seeds():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 4)), rng.integers(3, size=50)
+    model = RandomForestClassifier(8, max_samples=0.6, random_state=0).fit(X, y)
+    release = to_release(model)
+    b = known_draws(release).counts
+    assert check_rows(release, X, y, b).ok
+    assert not check_rows(release, X, y).ok
+    assert not check_rows(release, X[::-1], y[::-1], b).ok
 
 
 def test_an_interrupt_stops_the_clock_and_the_handler_comes_back():
