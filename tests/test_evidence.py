@@ -17,10 +17,18 @@ from helpers import (
     random_tree,
     released_counts,
     schemas,
+    some_drawn,
     some_rows,
 )
 from treeleak.errors import NotCovered
-from treeleak.evidence import Contradiction, ExactCounts, ExactTotals, evidence_for
+from treeleak.evidence import (
+    Contradiction,
+    ExactCounts,
+    ExactTotals,
+    KnownDraws,
+    draws_needed,
+    evidence_for,
+)
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release.tree import AllRows, Bootstrap, Release, UnknownSampling
 from treeleak.schema import Binary, Schema
@@ -183,3 +191,115 @@ def test_more_rows_than_memory_holds_are_refused_before_anything_is_made(counts_
     ]
     with pytest.raises(NotCovered, match=r"tree 0 counts .*000,0.* rows; at most 2,000,000"):
         evidence_for(replace(release, trees=tuple(huge)))
+
+
+# Known draws -------------------------------------------------------------------------------
+
+
+def known(case, **options) -> KnownDraws:
+    return KnownDraws(Geometry.of(case.release, case.schema), case.b, **options)
+
+
+def members(sets: np.ndarray, n_rows: int) -> np.ndarray:
+    """Bits of 64-bit words as booleans."""
+    k = np.arange(sets.shape[1] * 64)
+    out = (sets[:, k // 64] >> (k % 64).astype(np.uint64)) & np.uint64(1) == 1
+    assert not out[:, n_rows:].any()
+    return out[:, :n_rows]
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 63, 64, 65, 128, 129])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leaf_is_open_to_the_rows_whose_draws_it_counts(n_rows, seed):
+    case = some_drawn(seed, n_rows=n_rows)
+    evidence = known(case)
+    n, start = released_counts(case.release)
+    assert np.array_equal(evidence.n, n)
+    assert evidence.n_rows == n_rows
+    assert evidence.drawn.tolist() == case.b.any(axis=0).tolist()
+    rows = evidence.row_sets()
+    open_to = members(rows.sets, n_rows)[rows.set_of]
+    for t, b in enumerate(case.b):
+        own = slice(start[t], start[t + 1])
+        expected = (b <= n[own][:, :, None]) & case.seen
+        assert np.array_equal(open_to[own], expected)
+
+
+def test_draws_beyond_a_byte_are_compared_as_they_are():
+    case = some_drawn(1, n_rows=3, n_trees=2, tamper=False)
+    b = case.b.astype(np.uint16) * 300
+    release = replace(
+        case.release,
+        trees=tuple(replace(t, counts=t.counts * 300) for t in case.release.trees),
+    )
+    evidence = known(replace(case, b=b, release=release))
+    assert evidence.contradiction() is None
+    rows = evidence.row_sets()
+    small = known(case).row_sets()
+    assert np.array_equal(members(rows.sets, 3)[rows.set_of], members(small.sets, 3)[small.set_of])
+
+
+@given(st.integers(0, 2**32), st.booleans())
+def test_known_draws_that_add_up_are_no_contradiction(seed, distinct):
+    assert known(some_drawn(seed), use_distinct=distinct).contradiction() is None
+
+
+@pytest.mark.parametrize("t", [0, 2])
+def test_a_tree_whose_leaves_hold_other_numbers_than_it_drew_contradicts(t):
+    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
+    tree = case.release.trees[t]
+    for change, distinct, what in [
+        (
+            {"counts": tree.counts + (np.arange(tree.n_nodes) == tree.leaves[-1])[:, None]},
+            0,
+            "draws",
+        ),
+        ({"distinct": tree.distinct - (np.arange(tree.n_nodes) == tree.leaves[0])}, 1, "distinct"),
+    ]:
+        trees = list(case.release.trees)
+        trees[t] = replace(tree, **change)
+        wrong = replace(case, release=replace(case.release, trees=tuple(trees)))
+        clash = known(wrong).contradiction()
+        assert (clash.tree, clash.node) == (t, 0)
+        assert what in clash.why
+        without = known(wrong, use_distinct=False).contradiction()
+        assert (without is None) == bool(distinct)
+
+
+def test_distinct_rows_are_used_if_every_tree_gives_them():
+    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
+    expected = np.concatenate([t.distinct[t.leaves] for t in case.release.trees])
+    assert known(case).d.tolist() == expected.tolist()
+    assert known(case, use_distinct=False).d is None
+    trees = (replace(case.release.trees[0], distinct=None), *case.release.trees[1:])
+    some = replace(case, release=replace(case.release, trees=trees))
+    assert known(some).d is None
+
+
+@pytest.mark.parametrize("bootstrap", ["auto", "known"])
+def test_known_draws_become_evidence(bootstrap):
+    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
+    geometry = Geometry.of(case.release, case.schema)
+    for distinct in (False, True):
+        evidence = evidence_for(case.release, bootstrap, case.b, distinct)(geometry)
+        assert isinstance(evidence, KnownDraws)
+        assert evidence.draws is case.b
+        assert (evidence.d is not None) == distinct
+
+
+def test_draws_are_left_aside_where_every_row_is_said_to_be_used_once():
+    case = some_drawn(2, n_rows=6, n_trees=3, tamper=False)
+    assert evidence_for(case.release, "none", case.b) is ExactCounts
+    assert not draws_needed(case.release, "none")
+    assert not draws_needed(case.release, "hidden")
+    assert draws_needed(case.release)
+    assert not draws_needed(replace(case.release, sampling=AllRows()))
+    assert draws_needed(replace(case.release, sampling=AllRows()), "known")
+    with pytest.raises(NotCovered, match="drew their rows at random"):
+        evidence_for(case.release, "hidden", case.b)
+    with pytest.raises(NotCovered, match="as 'rows', not as draws"):
+        evidence_for(replace(case.release, counts_are="rows"), "known", case.b)
+    bare = replace(case.release.trees[1], counts=None)
+    trees = (case.release.trees[0], bare, case.release.trees[2])
+    with pytest.raises(NotCovered, match="tree 1 gives no counts"):
+        evidence_for(replace(case.release, trees=trees), "auto", case.b)
