@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import re
 import signal
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers import (
@@ -42,11 +46,21 @@ from treeleak import (
     Schema,
     reconstruct,
 )
+from treeleak.attacks import attack_for
 from treeleak.attacks.integer import IntegerProblem
-from treeleak.datasets import draft_sample, load_adult, load_compas, load_german_credit
+from treeleak.clock import Clock
+from treeleak.datasets import (
+    draft_sample,
+    load_adult,
+    load_compas,
+    load_draft,
+    load_german_credit,
+)
+from treeleak.evidence import KnownDraws
 from treeleak.metrics import exact_row_share
-from treeleak.partition import GridTooLarge
+from treeleak.partition import Geometry, GridTooLarge
 from treeleak.release import to_release
+from treeleak.release.draws import known_draws
 from treeleak.release.tree import Release, Tree, UnknownSampling
 from treeleak.verify import check_rows
 
@@ -464,10 +478,14 @@ def test_unknown_sampling_is_refused_until_the_user_says_how():
     assert result.status in ("unique", "feasible")
 
 
-def test_a_bootstrap_forest_is_refused_with_the_reason():
+def test_a_bootstrap_forest_whose_draws_cannot_be_had_is_refused_with_the_reason():
     X, y = small(6, 3)
+    schema = Schema.from_columns(X.columns)
+    forest = RandomForestClassifier(3).fit(X, y)
     with pytest.raises(NotCovered, match="bootstrap"):
-        reconstruct(RandomForestClassifier(3).fit(X, y), Schema.from_columns(X.columns))
+        reconstruct(forest, schema, bootstrap="hidden")
+    with pytest.raises(NotCovered, match=r"draws are not known: .*no forest seeds were tried"):
+        reconstruct(stripped(to_release(forest)), schema, seed_search=0)
 
 
 @pytest.mark.parametrize(
@@ -591,3 +609,242 @@ def test_deep_forests_on_real_tables_give_their_rows_back(load):
     left = Counter(map(tuple, X.to_numpy()))
     left.subtract(map(tuple, sure.to_numpy()))
     assert min(left.values()) >= 0
+
+
+# Known draws -------------------------------------------------------------------------------
+
+
+def stripped(release: Release) -> Release:
+    """The release without seeds."""
+    return replace(release, sampling=replace(release.sampling, tree_seeds=(), forest_seed=None))
+
+
+def check_drawn(result: Reconstruction, release: Release, X, y, distinct: bool = True) -> None:
+    """What holds of rows in their order, the true ones being known."""
+    assert result.status in ("unique", "feasible", "unknown")
+    assert result.ordered
+    assert result.contradiction is None
+    assert result.evidence == KnownDraws.kind
+    assert len(result.X) == len(X)
+    assert list(result.X.columns) == list(release.feature_names)
+    label = np.array([release.classes.index(c) for c in result.y])
+    table = result.X.to_numpy(dtype=float)
+    assert result.schema.valid(table, release.feature_names).all()
+    b = known_draws(release).counts
+    assert check_rows(release, table, label, b, distinct).misfit == result.misfit
+    assert (result.misfit == 0) == (result.status != "unknown")
+    # What is certain is true, and all of it is where there is no other dataset.
+    sure = result.confidence.to_numpy() == 1
+    assert (table == np.asarray(X, dtype=float))[sure].all()
+    assert (np.asarray(result.y) == np.asarray(y))[result.label_confidence == 1].all()
+    assert (result.status == "unique") <= bool(sure.all() and result.proved.all())
+    assert json.loads(result.to_json())["ordered"]
+
+
+BOOTSTRAPPED = [
+    RandomForestClassifier(60, random_state=0),
+    RandomForestClassifier(60, max_samples=0.5, random_state=0),
+    RandomForestClassifier(60, class_weight="balanced_subsample", random_state=0),
+    RandomForestClassifier(60, class_weight="balanced", random_state=0),
+    ExtraTreesClassifier(60, bootstrap=True, random_state=0),
+    BaggingClassifier(DecisionTreeClassifier(), n_estimators=60, random_state=0),
+    BaggingClassifier(
+        DecisionTreeClassifier(), n_estimators=100, max_features=0.5, bootstrap_features=True,
+        random_state=0,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("model", BOOTSTRAPPED, ids=str)
+def test_drawn_rows_come_back_in_their_order(model, distinct):
+    X, _ = small(50, 5)
+    y = np.random.default_rng(1).choice(["no", "often", "yes"], 50)
+    schema = Schema.from_columns(X.columns)
+    release = to_release(clone(model).fit(X, y))
+    result = reconstruct(release, schema, use_distinct=distinct)
+    check_drawn(result, release, X, y, distinct)
+    assert result.status == "unique"
+    assert np.array_equal(result.X, X)
+    assert result.y.tolist() == y.tolist()
+    assert result.to_dict()["draws"] == "the trees' seeds in the file"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_shallow_drawn_forests_claim_nothing_that_is_not_so(seed, depth):
+    X, y = small(25, 4, seed)
+    schema = Schema.from_columns(X.columns)
+    model = RandomForestClassifier(12, max_depth=depth, random_state=seed).fit(X, y)
+    result = reconstruct(model, schema, time_limit=3)
+    check_drawn(result, to_release(model), X, y)
+
+
+def test_a_missing_value_is_drawn_as_any_other():
+    X, y = small(20, 3)
+    X = X.astype(float).mask(np.random.default_rng(0).random(X.shape) < 0.2)
+    schema = Schema([Binary(c, missing=True) for c in X.columns])
+    model = RandomForestClassifier(80, random_state=0).fit(X, y)
+    result = reconstruct(model, schema)
+    assert result.status in ("unique", "feasible")
+    right = (result.X == X) | (result.X.isna() & X.isna())
+    assert right.to_numpy()[result.confidence == 1].all()
+    assert result.share_proved_rows > 0.8
+
+
+def test_a_seed_that_was_taken_out_is_found_and_reported():
+    X, y = small(30, 5)
+    schema = Schema.from_columns(X.columns)
+    release = stripped(to_release(RandomForestClassifier(60, random_state=321).fit(X, y)))
+    result = reconstruct(release, schema, seed_search=1000)
+    assert result.status == "unique"
+    assert np.array_equal(result.X, X)
+    origin = "forest seed 321, found by search among the first 1,000"
+    assert json.loads(result.to_json())["draws"] == origin
+    with pytest.raises(NotCovered, match="none of the first 300 forest seeds"):
+        reconstruct(release, schema, seed_search=300)
+
+
+def test_a_search_that_is_stopped_says_so():
+    X, y = small(30, 5)
+    release = stripped(to_release(RandomForestClassifier(60, random_state=2**31).fit(X, y)))
+    with pytest.raises(NotCovered, match="search for the forest's seed was stopped"):
+        reconstruct(release, Schema.from_columns(X.columns), seed_search=2**32, time_limit=0.01)
+
+
+def test_one_forest_and_three_ways_to_read_it():
+    X, y = small(30, 5)
+    schema = Schema.from_columns(X.columns)
+    model = RandomForestClassifier(40, random_state=0).fit(X, y)
+    for bootstrap in ("auto", "known"):
+        assert reconstruct(model, schema, bootstrap).ordered
+    # Said to use every row once, its trees disagree.
+    assert reconstruct(model, schema, "none").status == "infeasible"
+    plain = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+    with pytest.raises(NotCovered, match="did not draw their rows by a bootstrap"):
+        reconstruct(plain, schema, "known")
+    assert reconstruct(plain, schema).draws is None
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_same_seed_gives_the_same_drawn_rows(seed):
+    X, y = small(20, 5)
+    schema = Schema.from_columns(X.columns)
+    model = RandomForestClassifier(6, max_depth=3, random_state=0).fit(X, y)
+    one, other = (reconstruct(model, schema, seed=seed) for _ in range(2))
+    assert one.status == "feasible"
+    assert same(one, other)
+
+
+@pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.1])
+@pytest.mark.parametrize("depth", [1, 3, None])
+def test_hardly_any_time_for_drawn_rows(limit, depth):
+    X, y = small(60, 8)
+    model = RandomForestClassifier(20, max_depth=depth, random_state=0).fit(X, y)
+    result = reconstruct(model, Schema.from_columns(X.columns), time_limit=limit)
+    check_drawn(result, to_release(model), X, y)
+
+
+def test_an_interrupt_keeps_the_drawn_rows_found_so_far():
+    X, y = small(200, 8, seed=3)
+    model = RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y)
+    sent = []
+
+    def interrupt(progress):
+        if "fitting" in progress.stage and not sent:
+            sent.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    schema = Schema.from_columns(X.columns)
+    result = reconstruct(model, schema, time_limit=600, progress=interrupt)
+    assert sent
+    assert result.interrupted
+    check_drawn(result, to_release(model), X, y)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_counts_that_no_drawn_rows_meet_are_a_contradiction():
+    X, y = small(10, 3)
+    model = RandomForestClassifier(5, random_state=0).fit(X, y)
+    result = reconstruct(model, Schema.from_columns(X.columns, [["x0", "x1", "x2"]]))
+    assert result.status == "infeasible"
+    assert result.X is None
+    assert re.match(r"tree \d+, node \d+: ", result.contradiction)
+
+
+# Files of several versions, all trained on the same rows.
+MODELS = Path(__file__).parent / "models"
+MAKER = Path(__file__).parents[1] / "tools" / "make_fixture_models.py"
+
+
+def recorded(version: str) -> list[Release]:
+    """The bootstrapped models that one version of scikit-learn wrote and that count draws."""
+    names = json.loads((MODELS / version / "draws.json").read_text())
+    files = [p for p in sorted((MODELS / version).glob("*")) if p.stem in names]
+    releases = [to_release(p, trust_pickle=True) for p in files if p.suffix != ".json"]
+    return [r for r in releases if r.counts_are == "draws"]
+
+
+@pytest.fixture(scope="module")
+def trained_on():
+    spec = importlib.util.spec_from_file_location("make_fixture_models", MAKER)
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    X, y, _ = maker.data()
+    return X, y
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", ["1.3.2", "1.5.2", "1.7.2", "1.8.0", "1.9.1"])
+def test_what_the_files_of_a_version_prove_is_what_they_were_trained_on(version, trained_on):
+    X, y = trained_on
+    schema = Schema([Ordinal(f"x{i}", 0, 4) for i in range(4)])
+    releases = recorded(version)
+    assert len(releases) >= 6
+    for release in releases:
+        result = reconstruct(release, schema)
+        assert result.status == "feasible"
+        check_drawn(result, release, X, y)
+    # Each alone says little, all together a good deal.
+    trees = tuple(tree for release in releases for tree in release.trees)
+    b = np.concatenate([known_draws(release).counts for release in releases])
+    together = replace(releases[0], trees=trees)
+    evidence = KnownDraws(Geometry.of(together, schema), b)
+    answer = attack_for(evidence)(evidence, evidence.geometry, Clock(60.0), 0)
+    assert answer.status == "feasible"
+    (rows,) = answer.rows
+    table = answer.values.rows(rows.values[:, :-1], 4)
+    label = np.array(together.classes)[rows.values[:, -1] - answer.values.start[-2]]
+    assert rows.proved.sum() >= 15
+    assert (table == X)[rows.confidence[:, :-1] == 1].all()
+    assert (label == y)[rows.confidence[:, -1] == 1].all()
+    assert (label == y)[rows.proved].all()
+    leaves, true = leaves_of(together, table), leaves_of(together, X)
+    assert (leaves == true)[rows.proved].all()
+
+
+SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "n_rows", "distinct"),
+    [
+        *((name, 100, d) for name in ("compas", "adult", "default_credit") for d in (True, False)),
+        ("adult", 400, True),
+    ],
+)
+def test_default_forests_on_the_published_tables_give_their_rows_back_in_order(
+    name, n_rows, distinct
+):
+    if not (SHARED / f"draft_{name}.csv").exists():
+        pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
+    data = load_draft(name, SHARED)
+    X, y = draft_sample(data, n_rows, 0)
+    forest = RandomForestClassifier(random_state=0).fit(X, y)
+    result = reconstruct(forest, data.schema, use_distinct=distinct)
+    check_drawn(result, to_release(forest), X, y, distinct)
+    assert result.status == "unique"
+    assert np.array_equal(result.X, X)
+    assert result.y.tolist() == y.tolist()
