@@ -186,7 +186,7 @@ def test_known_draws_the_verdict_is_that_of_treeleak():
             ):
                 np.testing.assert_array_equal(found, theirs)
         verdicts.append(own.status)
-    assert verdicts.count("unique") >= 20
+    assert verdicts.count("unique") >= 15
     assert verdicts.count("infeasible") >= 30
 
 
