@@ -318,6 +318,32 @@ def test_distinct_rows_are_bounds_of_their_own():
     assert left[2] > left[3]
 
 
+def moved(case: Drawn, rng: np.random.Generator) -> Drawn:
+    """The case with a distinct row of one tree moved to another leaf."""
+    trees = list(case.release.trees)
+    t = int(rng.integers(len(trees)))
+    distinct, leaves = trees[t].distinct.copy(), trees[t].leaves
+    distinct[rng.choice(leaves[distinct[leaves] > 0])] -= 1
+    distinct[rng.choice(leaves)] += 1
+    trees[t] = replace(trees[t], distinct=distinct)
+    return replace(case, release=replace(case.release, trees=tuple(trees)), tampered=True)
+
+
+def test_bounds_on_distinct_rows_that_contradict_the_draws():
+    met = []
+    for seed in range(300):
+        case = moved(some_drawn(seed, tamper=False), np.random.default_rng(seed))
+        problem, places = listed(case)
+        narrow = or_none(lambda: problem.narrowed(clock()))  # noqa: B023
+        expected = bounded_by_hand(case, by_hand(case), True)
+        assert (narrow is None) == (expected is None)
+        if narrow is not None:
+            assert held(narrow, places) == expected
+        met.append(narrow is not None)
+    assert met.count(True) > 30
+    assert met.count(False) > 30
+
+
 def test_the_equation_that_cannot_be_met_is_named():
     named: list[int] = []
     for seed in range(200):
@@ -616,6 +642,16 @@ def test_without_time_the_solver_proves_nothing():
         )
         assert same.all()
         assert not proved
+
+
+def test_a_search_that_the_solver_gives_up_proves_nothing(monkeypatch):
+    _, problem, _, _ = next(open_cases(1, narrowed=True))
+    monkeypatch.setattr(RowSolver, "_run", lambda *_: (None, False, 0.1))
+    choice = random_choice(problem, np.random.default_rng(0))
+    same, proved = RowSolver(problem).always(choice, clock(), 10.0, 0)
+    assert same.all()
+    assert not proved
+    assert RowSolver(problem).solve(clock(), 10.0, 0) is None
 
 
 def test_a_problem_without_open_rows_is_solved_by_nothing():
