@@ -35,7 +35,7 @@ IntArray = NDArray[np.int64]
 _MEMORY = 15
 _TOLERANCE = 1e-4
 # The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
-_PATIENCE, _PROGRESS = 40, 0.03
+_PATIENCE, _PROGRESS = 40, 0.08
 _BITS, _LARGEST = 2.0**20, 2.0**16
 # A count is a whole number: it says no more than this variance allows.
 _LEAST_VARIANCE = 0.5

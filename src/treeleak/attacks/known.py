@@ -35,10 +35,11 @@ BoolArray = NDArray[np.bool_]
 
 _QUICK_GRID = 2**22
 """Points of a grid that is enumerated to the end even when the time is up."""
-_FIRST, _SECOND = 60, 800
+_FIRST, _SECOND = 100, 800
 """Evaluations with all candidates, and with the likely ones."""
-_UNLIKELY = 1e-5
-"""A candidate this much less likely than the row's best is set aside."""
+_UNLIKELY = (1e-6, 1e-9)
+"""A candidate this much less likely than the row's best is set aside: at first, and if that fails.
+"""
 _STEPS, _EVALUATIONS = 24, 40
 """Steps in which the reaction is turned on, and evaluations in each."""
 _DOUBT = 0.01
@@ -51,7 +52,7 @@ _BELIEVABLE = (1e-2, 1e-3, 1e-4)
 """Shares of the likelihood of a row's best candidate down to which others are tried together."""
 _TURNS = 30
 """Rounds of pricing candidates into a proof."""
-_TRY, _PROOF = 2.0, 5.0
+_TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
 
 Tell = Callable[[float, int], None]
@@ -151,19 +152,13 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
 
     first = fit(problem, clock, evaluations=_FIRST, tell=tell)
     best = _Found(problem.complete(first.choice), first.misfit, settled, (problem, first.u))
-    kept = _likely(problem, first.u)
-    prove = partial(_proved, problem, likely=kept, clock=clock, seed=seed)
+    prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
     if first.misfit == 0:
         return prove(best, multipliers=first.multipliers)
-    try:
-        likely = problem.only(kept).narrowed(clock)
-    except Unmet:
-        # Something true was set aside.
-        likely = problem
-    if not likely.n_open:
+    likely, last = _fit_likely(problem, first, clock, tell)
+    if last is None:
         best = _Found(likely.settled, 0, settled, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
-    last = fit(likely, clock, evaluations=_SECOND, tell=tell)
     if last.misfit <= best.misfit:
         best = _Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
     solver = RowSolver(problem)
@@ -172,19 +167,43 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
         choice = solver.solve(clock, _TRY, seed)
         if choice is not None:
             best = replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
+    few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
+    likely, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
     while best.misfit and not clock.stopped:
-        best = _sharpened(likely, last, best, attempt + 1, clock, tell)
+        best = _sharpened(likely, u, last.multipliers, best, attempt + 1, clock, tell)
         best = _repaired(problem, best, clock, seed + attempt)
         best = _combined(likely, best, clock, seed + attempt)
         attempt += 1
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
 
-def _likely(problem: RowProblem, u: FloatArray) -> BoolArray:
+def _likely(problem: RowProblem, u: FloatArray, share: float = _UNLIKELY[0]) -> BoolArray:
     """The candidates that are not far less likely than their row's best."""
     most = np.maximum.reduceat(u, problem.start[:-1])[problem.owner]
-    return np.asarray(u >= _UNLIKELY * most)
+    return np.asarray(u >= share * most)
+
+
+def _fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem, FloatArray]:
+    part = problem.only(_likely(problem, u, share))
+    return part, part.carried(problem, u)
+
+
+def _fit_likely(
+    problem: RowProblem, first: Fit, clock: Clock, tell: Callable[[Fit], None]
+) -> tuple[RowProblem, Fit | None]:
+    """Go on with the likely candidates; with more of them if something true was set aside.
+
+    No fit comes back where narrowing alone leaves every row one candidate.
+    """
+    for share in _UNLIKELY:
+        try:
+            likely = problem.only(_likely(problem, first.u, share)).narrowed(clock)
+            fitted = fit(likely, clock, evaluations=_SECOND, tell=tell) if likely.n_open else None
+        except Unmet:
+            continue
+        return likely, fitted
+    return problem, fit(problem, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
 
 
 def _proved(
@@ -236,7 +255,8 @@ def _is_only(
 
 def _sharpened(
     likely: RowProblem,
-    last: Fit,
+    u: FloatArray,
+    multipliers: FloatArray,
     best: _Found,
     effort: int,
     clock: Clock,
@@ -247,7 +267,6 @@ def _sharpened(
     The prior of a candidate is how many rows are there by now, as the rows of a table resemble
     each other.
     """
-    u, multipliers = last.u, last.multipliers
     belief, weight = np.zeros(len(u)), 0.0
     for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
         if clock.stopped:
@@ -303,14 +322,13 @@ def _combined(likely: RowProblem, best: _Found, clock: Clock, seed: int) -> _Fou
     if not best.misfit or belief is not likely:
         return best
     clock.tell("solving for whole rows", 0.9, best.misfit)
-    most = np.maximum.reduceat(u, likely.start[:-1])[likely.owner]
     for share in _BELIEVABLE:
         try:
-            part = likely.only(u >= share * most).narrowed(clock)
+            part = _fewer(likely, u, share)[0].narrowed(clock)
             solver = RowSolver(part)
             if solver.n_terms > _MODEL_TERMS:
                 break
-            choice = solver.solve(clock, _PROOF, seed)
+            choice = solver.solve(clock, _PROOF, seed) if part.n_open else part.rows
         except Unmet:
             continue
         if choice is not None:
