@@ -167,7 +167,7 @@ def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage):
     if stage == "dual":
         monkeypatch.setattr(known, "_FIRST", 1)
         monkeypatch.setattr(known, "_SECOND", 2)
-        monkeypatch.setattr(known, "_UNLIKELY", 0.9)
+        monkeypatch.setattr(known, "_UNLIKELY", (0.9, 0.5))
     else:
         monkeypatch.setattr(known, "_MODEL_TERMS", 0)
     if stage == "nothing":
@@ -206,7 +206,7 @@ def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
 def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
     # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
     monkeypatch.setattr(known, "_FIRST", 5)
-    monkeypatch.setattr(known, "_UNLIKELY", 0.2)
+    monkeypatch.setattr(known, "_UNLIKELY", (0.2, 0.1))
     case = binary(*size)
     answer = attacked(case, clock=Clock(1.0))
     assert answer.status in ("feasible", "unknown")
