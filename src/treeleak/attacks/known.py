@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.dual import Fit, fit, reaction, rivals
-from treeleak.attacks.placed import placed_rows
+from treeleak.attacks.placed import placed_rows, typicality
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
-from treeleak.attacks.space import values_of
+from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, enumerate_drawable
@@ -54,8 +54,6 @@ _TURNS = 30
 """Rounds of pricing candidates into a proof."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
-
-Tell = Callable[[float, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +119,8 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
             "rows_never_drawn": int((~evidence.drawn).sum()),
         }
         found = _search(problem, clock, seed)
+        if not found.misfit and not found.proved.all():
+            found = _typical(problem, found, pairs, geometry, values, clock)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except Unmet as unmet:
@@ -176,6 +176,29 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
         best = _combined(likely, best, clock, seed + attempt)
         attempt += 1
     return best if best.misfit else prove(best, multipliers=last.multipliers)
+
+
+def _typical(
+    problem: RowProblem,
+    found: _Found,
+    pairs: Pairs,
+    geometry: Geometry,
+    values: Values,
+    clock: Clock,
+) -> _Found:
+    """Where several assignments meet every count: prefer rows that resemble the others."""
+    clock.tell("weighing what the counts leave open", 0.97, 0)
+    keep = (problem.column == problem.columns_of(found.pair)[problem.owner]) | ~found.proved[
+        problem.rows[problem.owner]
+    ]
+    rest = problem.only(keep)
+    if not rest.n_open or clock.stopped:
+        return found
+    log_prior = typicality(found.pair, rest.pair, pairs, geometry, values)
+    f = fit(
+        rest, clock, reference=log_prior[rest.column], evaluations=_FIRST, beyond=_FIRST
+    )  # fmt: skip
+    return found if f.misfit else replace(found, pair=rest.complete(f.choice), belief=(rest, f.u))
 
 
 def _likely(problem: RowProblem, u: FloatArray, share: float = _UNLIKELY[0]) -> BoolArray:

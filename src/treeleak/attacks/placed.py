@@ -12,7 +12,7 @@ from treeleak.attacks.space import Values
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 
-__all__ = ["placed_rows"]
+__all__ = ["placed_rows", "typicality"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -77,6 +77,34 @@ def placed_rows(
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
     confidence = np.where(certain, 1.0, np.clip(sure * prior[chosen], _LEAST, _MOST))
     return Rows(chosen, confidence, proved, bool(proved.all()), 0)
+
+
+def typicality(
+    pair: IntArray, wanted: IntArray, pairs: Pairs, geometry: Geometry, values: Values
+) -> FloatArray:
+    """How typical some pairs are of rows: log of the product of their values' shares among these.
+
+    Parameters
+    ----------
+    pair : int array, shape (n_rows,)
+        Pair of each row; -1 where it is not known.
+    wanted : int array, shape (n_wanted,)
+        Pairs, ascending.
+
+    Returns
+    -------
+    float array, shape (n_wanted,)
+        For a cell of several points, the sum over them.
+    """
+    rows, times = np.unique(pair[pair >= 0], return_counts=True)
+    points = _Points.of(rows, pairs, geometry, values)
+    inside = points.within(values.atom_sizes)
+    heard = np.asarray(inside.T @ times.astype(float)).ravel()
+    own = _Points.of(wanted, pairs, geometry, values)
+    log_w = np.log(heard + values.atom_sizes / values.n_atoms)[own.atoms].sum(axis=1)
+    out = np.full(len(wanted), -np.inf)
+    np.logaddexp.at(out, own.owner, log_w)
+    return out
 
 
 def _shares(

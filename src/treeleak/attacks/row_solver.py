@@ -126,7 +126,7 @@ class RowSolver:
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None, False, max(work, 1e-3)
         p = self.problem
-        taken = np.array([solver.boolean_value(literal) for literal in self._model[1]])
+        taken = np.array([solver.boolean_value(literal) for literal in self._model[1]], dtype=bool)
         return p.column[taken].astype(np.int64), False, work
 
 

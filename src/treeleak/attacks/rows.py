@@ -107,7 +107,7 @@ class RowProblem:
             start=np.append(start[rows], start[-1]),
             column=column,
             pair=np.arange(len(leaf)),
-            equation=np.ascontiguousarray((leaf * n_classes + pairs.label_of[:, None]).T),
+            equation=_equations(leaf, pairs.label_of, n_classes),
             draws=evidence.draws[:, rows],
             n=evidence.n.ravel(),
             d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
@@ -257,6 +257,12 @@ class RowProblem:
         found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
         kernels.argmax_rows(choice, self.equation, draws, found, found_d, self.n_classes)
         return found, found_d
+
+
+def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDArray[np.int32]:
+    if (int(leaf.max(initial=0)) + 1) * n_classes >= 2**31:
+        raise NotCovered("the leaves times the classes are over 2^31")
+    return np.ascontiguousarray((leaf * n_classes + label[:, None].astype(np.int32)).T)
 
 
 def _too_many(what: str) -> NotCovered:
