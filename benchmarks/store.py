@@ -16,7 +16,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -34,6 +33,9 @@ __all__ = ["DATASETS", "FOLDER", "Record", "Store", "draft", "flat", "seed_range
 
 DATASETS = ("compas", "adult", "default_credit")
 FOLDER = Path(".benchmarks")
+
+# A process that was killed gives no answer.
+_LONGEST = 3600.0
 
 Record = dict[str, Any]
 Case = TypeVar("Case")
@@ -84,8 +86,10 @@ class Store:
             if apart(case):
                 # Spawned, not forked: the memory of this process is not in the child's peak.
                 context = multiprocessing.get_context("spawn")
-                with ProcessPoolExecutor(1, mp_context=context) as pool:
-                    record = pool.submit(_recorded, run, case, warm(case)).result()
+                # Python 3.11's ProcessPoolExecutor may wait for ever when it is closed at once.
+                with context.Pool(1) as pool:
+                    done = pool.apply_async(_recorded, (run, case, warm(case)))
+                    record = done.get(timeout=_LONGEST)
             else:
                 record = _recorded(run, case)
             self._records[_key(record["case"])] = record
