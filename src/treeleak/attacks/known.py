@@ -161,12 +161,7 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
         return prove(best, multipliers=first.multipliers)
     if last.misfit <= best.misfit:
         best = _Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
-    solver = RowSolver(problem)
-    if best.misfit and solver.n_terms <= _MODEL_TERMS:
-        clock.tell("solving for whole rows", 0.9, best.misfit)
-        choice = solver.solve(clock, _TRY, seed)
-        if choice is not None:
-            best = replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
+    best = _solved(problem, best, _TRY, clock, seed)
     few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
     likely, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
@@ -175,6 +170,7 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
         best = _repaired(problem, best, clock, seed + attempt)
         best = _combined(likely, best, clock, seed + attempt)
         attempt += 1
+        best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
     return best if best.misfit else prove(best, multipliers=last.multipliers)
 
 
@@ -337,6 +333,18 @@ def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Fo
             clock.record(misfit)
             shares = iter(_SUSPECT)
     return best
+
+
+def _solved(problem: RowProblem, best: _Found, work: float, clock: Clock, seed: int) -> _Found:
+    """Ask the integer solver for rows that meet every count, where it can hold the problem."""
+    solver = RowSolver(problem)
+    if not best.misfit or solver.n_terms > _MODEL_TERMS or clock.stopped:
+        return best
+    clock.tell("solving for whole rows", 0.9, best.misfit)
+    choice = solver.solve(clock, work, seed, hint=problem.columns_of(best.pair))
+    if choice is None:
+        return best
+    return replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
 
 
 def _combined(likely: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
