@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers import Drawn, all_points, drawn, equations_of, released_counts, some_drawn
 from treeleak.attacks import dual, rows
-from treeleak.attacks.dual import fit, is_only, reaction, rivals
+from treeleak.attacks.dual import certain_rows, fit, reaction
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.clock import Clock
@@ -549,9 +549,13 @@ def test_what_is_called_the_only_one_is(seed, distinct, narrowed, scale):
     for world in [tuple(map(tuple, truth)), *list(worlds or ())[:10]]:
         choice = columns_of(problem, places, world)
         for x in tried:
-            if is_only(problem, choice, x):
+            certain, _ = certain_rows(problem, choice, x)
+            if certain.all():
                 assert worlds is not None
                 assert len(worlds) == 1
+            for other in list(worlds or ())[:200] if certain.any() else ():
+                there = columns_of(problem, places, other)
+                assert there[certain].tolist() == choice[certain].tolist()
 
 
 def test_rivals_score_no_less_than_their_rows_own_column():
@@ -566,7 +570,7 @@ def test_rivals_score_no_less_than_their_rows_own_column():
                 choice, split(problem, problem.column), scores_by_hand(problem, x), strict=True
             )
         ]
-        assert rivals(problem, choice, x).tolist() == np.concatenate(expected).tolist()
+        assert certain_rows(problem, choice, x)[1].tolist() == np.concatenate(expected).tolist()
 
 
 UNIQUE = [(6, 287), (6, 391), (12, 40), (12, 90), (12, 111), (12, 175), (20, 76), (20, 90)]
@@ -585,7 +589,7 @@ def test_fits_prove_most_of_what_is_unique():
         f = fit(problem, clock())
         assert f.misfit == 0
         assert f.choice.tolist() == columns_of(problem, places, world).tolist()
-        proved += is_only(problem, f.choice, f.multipliers)
+        proved += certain_rows(problem, f.choice, f.multipliers)[0].all()
     assert proved >= 6
 
 
@@ -594,7 +598,8 @@ def test_a_tie_proves_nothing():
         worlds = worlds_of(case, distinct)
         size = len(problem.n) + len(problem.d)
         for world in list(worlds or ())[:3]:
-            assert not is_only(problem, columns_of(problem, places, world), np.zeros(size))
+            certain, _ = certain_rows(problem, columns_of(problem, places, world), np.zeros(size))
+            assert not certain.any()
 
 
 # ----------------------------------------------------------------------------- whole numbers

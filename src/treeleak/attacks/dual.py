@@ -7,7 +7,8 @@ sum of the log-normalisers minus lambda n minus nu d, is convex and smooth.
 
 Any lambda, nu give every assignment of candidates that meets the counts the same total score,
 lambda n + nu d. So if an assignment meets the counts and gives every row its best score, strictly,
-it is the only one; and if even the best scores of all rows add up to less, there is none.
+it is the only one; a row that another assignment could move only at a loss that all others cannot
+make up for stays in place; and if even the best scores of all rows add up to less, there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from treeleak.attacks import _row_kernels as kernels
 from treeleak.attacks.rows import THREADS, RowProblem, Unmet
 from treeleak.clock import Clock
 
-__all__ = ["Fit", "fit", "is_only", "reaction", "rivals"]
+__all__ = ["Fit", "certain_rows", "fit", "reaction"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -36,7 +37,7 @@ _MEMORY = 15
 _TOLERANCE = 1e-4
 # The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
 _PATIENCE, _PROGRESS = 40, 0.08
-_BITS, _LARGEST = 2.0**20, 2.0**16
+_BITS, _LARGEST, _MOST = 2.0**20, 2.0**16, 2**62
 # A count is a whole number: it says no more than this variance allows.
 _LEAST_VARIANCE = 0.5
 _MOST_REACTION = 3.0
@@ -155,8 +156,13 @@ def _levelled(before: float, now: float) -> bool:
     return before - now < _PROGRESS * abs(before)
 
 
-def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> bool:
-    """Prove, in whole numbers, that no other candidates meet the counts that ``choice`` meets.
+def certain_rows(
+    problem: RowProblem, choice: IntArray, multipliers: FloatArray
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Prove, in whole numbers, which rows no assignment that meets the counts can move.
+
+    Against ``choice``, any other assignment that meets the counts loses in some rows what it gains
+    in others. So a row that would lose more than all others together could gain stays where it is.
 
     Parameters
     ----------
@@ -167,21 +173,15 @@ def is_only(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> b
 
     Returns
     -------
-    bool
-        False if these multipliers prove nothing.
+    certain : bool array, shape (n_open,)
+    against : bool array, shape (n_candidates,)
+        Candidates that score no less than their row's own column.
     """
-    return not rivals(problem, choice, multipliers).any()
-
-
-def rivals(problem: RowProblem, choice: IntArray, multipliers: FloatArray) -> NDArray[np.bool_]:
-    """Candidates that these multipliers score no less than their row's column in ``choice``.
-
-    Returns
-    -------
-    bool array, shape (n_candidates,)
-        Without any, ``choice`` is proved to be the only one.
-    """
-    return _exact_scores(problem, choice, _whole(multipliers))[2]
+    mine, other, against = _exact_scores(problem, choice, _whole(multipliers))
+    loss = mine - other
+    # Python's integers do not overflow.
+    gain = -sum(np.minimum(loss, 0).tolist())
+    return loss > min(gain, _MOST), against
 
 
 def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:

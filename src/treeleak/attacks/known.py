@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.dual import Fit, fit, reaction, rivals
+from treeleak.attacks.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.placed import placed_rows, typicality
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
@@ -50,8 +50,8 @@ _MODEL_TERMS = 400_000
 """Terms up to which the integer model is built."""
 _BELIEVABLE = (1e-2, 1e-3, 1e-4)
 """Shares of the likelihood of a row's best candidate down to which others are tried together."""
-_TURNS = 30
-"""Rounds of pricing candidates into a proof."""
+_TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
+"""Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
 
@@ -240,36 +240,33 @@ def _proved(
     clock.tell("proving the rows", 0.95, 0)
     choice = problem.columns_of(found.pair)
     likely = likely | (problem.column == choice[problem.owner])
-    if _is_only(problem, choice, likely, multipliers, clock):
-        return replace(found, proved=found.pair >= 0)
-    proved = problem.settled >= 0
+    certain = _certain(problem, choice, likely, multipliers, clock)
     solver = RowSolver(problem)
-    if solver.n_terms <= _MODEL_TERMS:
+    if not certain.all() and solver.n_terms <= _MODEL_TERMS:
         same, done = solver.always(choice, clock, _PROOF, seed)
         if done:
-            proved[problem.rows[same]] = True
+            certain |= same
+    proved = problem.settled >= 0
+    proved[problem.rows[certain]] = True
     return replace(found, proved=proved)
 
 
-def _is_only(
+def _certain(
     problem: RowProblem, choice: IntArray, alive: BoolArray, multipliers: FloatArray, clock: Clock
-) -> bool:
-    """Look for multipliers that prove it, pricing in the candidates that stand against it."""
+) -> BoolArray:
+    """Look for multipliers that prove rows, pricing in the candidates that stand against it."""
+    certain = np.zeros(problem.n_open, dtype=bool)
     for turn in range(_TURNS):
-        against = rivals(problem, choice, multipliers)
-        if not against.any():
-            return True
-        if clock.stopped:
+        more, against = certain_rows(problem, choice, multipliers)
+        certain |= more
+        if certain.all() or clock.stopped or (turn >= _LEAST_TURNS and not more.any()):
             break
         alive = alive | against
         part = problem.only(alive)
-        f = fit(part, clock, start=multipliers, evaluations=_SECOND, beyond=2 * turn)
-        if f.misfit or not np.array_equal(
-            part.complete(f.choice)[problem.rows], problem.pair[choice]
-        ):
-            break
-        multipliers = f.multipliers
-    return False
+        multipliers = fit(
+            part, clock, start=multipliers, evaluations=_SECOND, beyond=_BEYOND * turn
+        ).multipliers
+    return certain
 
 
 def _sharpened(
