@@ -251,7 +251,7 @@ def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
         return
     problem, _ = found
     first = random_choice(problem, np.random.default_rng(seed))
-    last = problem.descended(first)
+    last = problem.descended(first, clock())
     least = problem.misfit(last)
     assert least <= problem.misfit(first)
     for i, own in enumerate(split(problem, problem.column)):
@@ -260,7 +260,9 @@ def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
             moved = last.copy()
             moved[i] = j
             assert problem.misfit(moved) >= least
-    np.testing.assert_array_equal(problem.descended(first, sweeps=0), first)
+    stopped = clock()
+    stopped.stop()
+    np.testing.assert_array_equal(problem.descended(first, stopped), first)
 
 
 @settings(max_examples=30)

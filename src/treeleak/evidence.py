@@ -380,6 +380,8 @@ def evidence_for(
         )
     make = _TYPES.get((sampling, counts_are))
     if draws is not None and needed:
+        if draws.shape[1] > MAX_ROWS:
+            raise NotCovered(f"{draws.shape[1]:,} rows; at most {MAX_ROWS:,} are rebuilt")
         make = partial(KnownDraws, draws=draws, use_distinct=use_distinct)
     if make is None:
         raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")

@@ -110,8 +110,8 @@ def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
         return known_draws(release, seed_search=seed_search, tick=tick)
     except OutOfTime:
         raise NotCovered(
-            "the search for the forest's seed was stopped before it found one; give it more time, "
-            "or a smaller range"
+            "the search for the draws was stopped before it found them; give it more time, or "
+            "fewer seeds"
         ) from None
 
 
@@ -143,10 +143,9 @@ def _written(
         if not answer.ordered:
             order = np.lexsort((*table.T[::-1], label))
         table, label, sure = table[order], label[order], sure[order]
-        check = check_rows(release, table, label)
-        if isinstance(evidence, KnownDraws):
-            check = check_rows(release, table, label, evidence.draws, evidence.d is not None)
-        misfit = check.misfit
+        drawn = isinstance(evidence, KnownDraws)
+        draw = (evidence.draws, evidence.d is not None) if drawn else ()
+        misfit = check_rows(release, table, label, *draw).misfit
         if answer.status in ("unique", "feasible") and misfit:
             raise RuntimeError(
                 f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "

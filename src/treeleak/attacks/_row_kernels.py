@@ -418,61 +418,59 @@ def descend(
     off_d: Any,
     choice: Any,
     n_classes: int,
-    sweeps: int,
-) -> None:
-    """Move one row at a time to the candidate with which most counts are met, while that helps.
+) -> Any:
+    """Move each row in turn to the candidate with which most counts are met.
 
-    ``off`` and ``off_d`` hold released minus present counts, and are kept up to date.
+    ``off`` and ``off_d`` hold released minus present counts, and are kept up to date. Returns
+    whether any row moved; each move meets more counts than before.
     """
     most = 0
     for k in range(len(start) - 1):
         most = max(most, start[k + 1] - start[k])
     change = np.empty(most, dtype=np.int64)
     use_d = len(off_d) > 0
-    for _ in range(sweeps):
-        moved = False
-        for k in range(len(start) - 1):
-            s, size = start[k], start[k + 1] - start[k]
-            own = column[s : s + size]
-            now = choice[k]
-            missed = False
+    moved = False
+    for k in range(len(start) - 1):
+        s, size = start[k], start[k + 1] - start[k]
+        own = column[s : s + size]
+        now = choice[k]
+        missed = False
+        for t in range(len(draws)):
+            b = draws[t, k]
+            if b:
+                e = equation[t, now]
+                missed = missed or off[e] != 0 or (use_d and off_d[e // n_classes] != 0)
+                off[e] += b
+                if use_d:
+                    off_d[e // n_classes] += 1
+        best = now
+        if missed:
+            change[:size] = 0
             for t in range(len(draws)):
-                b = draws[t, k]
+                b = np.int64(draws[t, k])
                 if b:
-                    e = equation[t, now]
-                    missed = missed or off[e] != 0 or (use_d and off_d[e // n_classes] != 0)
-                    off[e] += b
-                    if use_d:
-                        off_d[e // n_classes] += 1
-            best = now
-            if missed:
-                change[:size] = 0
-                for t in range(len(draws)):
-                    b = np.int64(draws[t, k])
-                    if b:
-                        place = equation[t]
-                        for i in range(size):
-                            e = place[own[i]]
-                            change[i] += abs(off[e] - b) - abs(off[e])
-                            if use_d:
-                                v = e // n_classes
-                                change[i] += abs(off_d[v] - 1) - abs(off_d[v])
-                least = np.int64(2**62)
-                for i in range(size):
-                    if own[i] == now:
-                        least = change[i]
-                for i in range(size):
-                    if change[i] < least:
-                        least = change[i]
-                        best = own[i]
-                        moved = True
-            choice[k] = best
-            for t in range(len(draws)):
-                b = draws[t, k]
-                if b:
-                    e = equation[t, best]
-                    off[e] -= b
-                    if use_d:
-                        off_d[e // n_classes] -= 1
-        if not moved:
-            break
+                    place = equation[t]
+                    for i in range(size):
+                        e = place[own[i]]
+                        change[i] += abs(off[e] - b) - abs(off[e])
+                        if use_d:
+                            v = e // n_classes
+                            change[i] += abs(off_d[v] - 1) - abs(off_d[v])
+            least = np.int64(2**62)
+            for i in range(size):
+                if own[i] == now:
+                    least = change[i]
+            for i in range(size):
+                if change[i] < least:
+                    least = change[i]
+                    best = own[i]
+                    moved = True
+        choice[k] = best
+        for t in range(len(draws)):
+            b = draws[t, k]
+            if b:
+                e = equation[t, best]
+                off[e] -= b
+                if use_d:
+                    off_d[e // n_classes] -= 1
+    return moved

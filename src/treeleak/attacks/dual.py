@@ -37,7 +37,7 @@ _MEMORY = 15
 _TOLERANCE = 1e-4
 # The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
 _PATIENCE, _PROGRESS = 40, 0.08
-_BITS, _LARGEST, _MOST = 2.0**20, 2.0**16, 2**62
+_BITS, _LARGEST, _MOST = 2.0**20, 2**36, 2**62
 # A count is a whole number: it says no more than this variance allows.
 _LEAST_VARIANCE = 0.5
 _MOST_REACTION = 3.0
@@ -177,15 +177,16 @@ def certain_rows(
     against : bool array, shape (n_candidates,)
         Candidates that score no less than their row's own column.
     """
-    mine, other, against = _exact_scores(problem, choice, _whole(multipliers))
+    mine, other, against = _exact_scores(problem, choice, _whole(problem, multipliers))
     loss = mine - other
     # Python's integers do not overflow.
     gain = -sum(np.minimum(loss, 0).tolist())
-    return loss > min(gain, _MOST), against
+    certain = loss > gain if gain < _MOST else np.zeros(len(loss), dtype=bool)
+    return certain, against
 
 
 def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:
-    whole = _whole(multipliers)
+    whole = _whole(problem, multipliers)
     some = problem.column[problem.start[:-1]].astype(np.int64)
     mine, other, _ = _exact_scores(problem, some, whole)
     target = np.concatenate([problem.n, problem.d])
@@ -194,15 +195,18 @@ def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:
     return int(np.maximum(mine, other).astype(object).sum()) < needed
 
 
-def _whole(multipliers: FloatArray) -> IntArray:
-    return np.rint(np.clip(multipliers, -_LARGEST, _LARGEST) * _BITS).astype(np.int64)
+def _whole(problem: RowProblem, multipliers: FloatArray) -> IntArray:
+    """Multipliers as whole numbers, small enough that no row's score overflows."""
+    terms = int(problem.draws.sum(axis=0, dtype=np.int64).max(initial=0)) + len(problem.draws)
+    most = min(_LARGEST, 2**60 // max(terms, 1))
+    return np.clip(np.rint(multipliers * _BITS), -most, most).astype(np.int64)
 
 
 def _exact_scores(
     problem: RowProblem, choice: IntArray, whole: IntArray
 ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """Score of each row's column ``choice``, the best of its other candidates, and its rivals."""
-    score = np.rint(_scores(problem, whole.astype(float))).astype(np.int64)
+    score = _scores(problem, whole)
     mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
     rival = np.zeros(len(problem.column), dtype=bool)
     kernels.best_scores(
@@ -262,11 +266,11 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     return out
 
 
-def _scores(problem: RowProblem, x: FloatArray) -> FloatArray:
+def _scores(problem: RowProblem, x: NDArray[Any]) -> NDArray[Any]:
     """What b draws of a row in an equation add to its score: b lambda_e + nu_v."""
     n_equations = len(problem.n)
-    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)
-    score = b[:, None] * x[None, :n_equations]
+    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=x.dtype)
+    score: NDArray[Any] = b[:, None] * x[None, :n_equations]
     if len(problem.d):
         score += np.repeat(x[n_equations:], problem.n_classes)[None, :]
     return score

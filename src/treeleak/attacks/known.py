@@ -91,7 +91,7 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
     Answer
         With one :class:`Rows`, whose row k is row k of the training set: "unique" where proved,
         "feasible" where every count is met, "infeasible" with the place of the contradiction,
-        "unknown" with the best rows so far when the time was up.
+        "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
@@ -107,13 +107,11 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
         tick(0.0)
         partition = enumerate_drawable(geometry, evidence.row_sets(), tick)
         pairs = Pairs.of(partition)
-        numbers |= {"live_points": len(pairs.points), "cells": len(pairs.cell)}
+        numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
         clock.tell("narrowing the candidates of each row", 0.0)
-        listed = RowProblem.of(evidence, partition, pairs)
-        problem = listed.narrowed(clock)
+        problem = RowProblem.of(evidence, partition, pairs).narrowed(clock)
         numbers |= {
             "equations": int((evidence.n > 0).sum()),
-            "candidates": len(listed.column),
             "open_candidates": len(problem.column),
             "open_rows": problem.n_open,
             "rows_never_drawn": int((~evidence.drawn).sum()),
@@ -242,7 +240,7 @@ def _proved(
     likely = likely | (problem.column == choice[problem.owner])
     certain = _certain(problem, choice, likely, multipliers, clock)
     solver = RowSolver(problem)
-    if not certain.all() and solver.n_terms <= _MODEL_TERMS:
+    if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
         same, done = solver.always(choice, clock, _PROOF, seed)
         if done:
             certain |= same
@@ -297,11 +295,11 @@ def _sharpened(
         u, multipliers = f.u, f.multipliers
         # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
         # over several steps, shares come true.
-        if alpha >= 0.5 or not weight:
-            belief, weight = belief * (alpha >= 0.5) + u, weight * (alpha >= 0.5) + 1.0
+        if alpha >= 0.5:
+            belief, weight = belief + u, weight + 1.0
         if f.misfit < best.misfit:
             best = _Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
-        best = replace(best, belief=(likely, belief / weight))
+        best = replace(best, belief=(likely, belief / weight if weight else u))
         if f.misfit == 0:
             break
     return best
@@ -312,7 +310,7 @@ def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Fo
     stage = "repairing the rows at which counts are missed"
     shares = iter(_SUSPECT)
     while best.misfit and not clock.stopped:
-        choice = problem.descended(problem.columns_of(best.pair))
+        choice = problem.descended(problem.columns_of(best.pair), clock)
         if (misfit := problem.misfit(choice)) < best.misfit:
             best = replace(best, pair=problem.complete(choice), misfit=misfit)
             clock.record(misfit)
@@ -391,6 +389,8 @@ def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contrad
     tree, node = geometry.leaf_of_row(row)
     names = geometry.release.classes
     what = f"draws of class {names[label]!r}" if names else "draws"
+    if evidence.d is not None:
+        what += f" and {evidence.d[row]} distinct rows"
     return Contradiction(
         tree,
         node,

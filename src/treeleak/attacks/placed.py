@@ -23,6 +23,8 @@ _POINTS = 4096
 """Points of a cell that are looked at; of larger cells, evenly spaced ones."""
 _LEAST, _MOST = 1e-3, 0.9999
 """Bounds on what is not proved."""
+_OWN = 0.01
+"""Weight of the answer's own pair beside what is believed of a row."""
 
 
 def placed_rows(
@@ -50,7 +52,8 @@ def placed_rows(
     u : float array, shape (n_candidates,)
         ... and their probabilities, for the rows that are not proved.
     """
-    share = _shares(pair, proved, belief, u, len(pairs.cell))
+    share, row = _shares(pair, proved, belief, u, len(pairs.cell))
+    times = np.bincount(row).astype(float)
     used = np.flatnonzero(np.asarray(share.sum(axis=0)).ravel())
     share = share[:, used]
     points = _Points.of(used, pairs, geometry, values)
@@ -58,7 +61,7 @@ def placed_rows(
     for _ in range(_ROUNDS):
         inside = points.within(marginal + values.atom_sizes / len(pair))
         table = (share @ inside).tocsr()
-        marginal = np.asarray(table.sum(axis=0)).ravel()
+        marginal = np.asarray(table.T @ times).ravel()
     prior = values.prior(marginal)
 
     typical = points.typical(inside)
@@ -70,7 +73,7 @@ def placed_rows(
     at = np.searchsorted(used, pair)
     atoms = typical[at]
     sure = np.column_stack([
-        np.asarray(table[np.arange(len(pair)), atoms[:, a]]).ravel() for a in range(atoms.shape[1])
+        np.asarray(table[row, atoms[:, a]]).ravel() for a in range(atoms.shape[1])
     ])  # fmt: skip
     best = _likeliest(values, prior)
     chosen = best[atoms]
@@ -109,30 +112,33 @@ def typicality(
 
 def _shares(
     pair: IntArray, proved: BoolArray, belief: RowProblem, u: FloatArray, n_pairs: int
-) -> sparse.csr_array:
-    """Probability of each pair for each row, shape (n_rows, n_pairs)."""
-    n_rows = len(pair)
-    drawn = pair >= 0
-    open_ = np.zeros(n_rows, dtype=bool)
+) -> tuple[sparse.csr_array, IntArray]:
+    """Probability of each pair for each row that some tree drew, and once for all the others.
+
+    Returns
+    -------
+    share : sparse array, shape (n_different, n_pairs)
+    row : int array, shape (n_rows,)
+        Where in ``share`` each row stands.
+    """
+    drawn = np.flatnonzero(pair >= 0)
+    row = np.full(len(pair), len(drawn), dtype=np.int64)
+    row[drawn] = np.arange(len(drawn))
+    open_ = np.zeros(len(pair), dtype=bool)
     open_[belief.rows] = True
-    single = np.flatnonzero(drawn & (proved | ~open_))
+    single = drawn[proved[drawn] | ~open_[drawn]]
     chosen = np.where(proved, pair, belief.settled)[single]
     several = np.flatnonzero(~proved[belief.rows][belief.owner])
-    row = np.concatenate([single, belief.rows[belief.owner[several]], np.flatnonzero(drawn)])
+    at = np.concatenate([row[single], row[belief.rows[belief.owner[several]]], row[drawn]])
     column = np.concatenate([chosen, belief.pair[belief.column[several]], pair[drawn]])
     # The answer's own pair is never ruled out.
-    weight = np.concatenate([np.ones(len(single)), u[several], np.full(drawn.sum(), 1e-6)])
-    out = sparse.csr_array((weight, (row, column)), shape=(n_rows, n_pairs))
-    if not drawn.all():
-        common = np.asarray(out.sum(axis=0)).ravel() / max(drawn.sum(), 1)
-        some = np.flatnonzero(common)
-        rest = np.flatnonzero(~drawn)
-        cells = (np.repeat(rest, len(some)), np.tile(some, len(rest)))
-        out = out + sparse.csr_array(
-            (np.tile(common[some], len(rest)), cells), shape=(n_rows, n_pairs)
-        )
+    weight = np.concatenate([np.ones(len(single)), u[several], np.full(len(drawn), _OWN)])
+    out = sparse.csr_array((weight, (at, column)), shape=(len(drawn), n_pairs))
+    if len(drawn) < len(pair):
+        common = sparse.csr_array(np.asarray(out.sum(axis=0)).reshape(1, -1))
+        out = sparse.vstack([out, common], format="csr")
     total = np.asarray(out.sum(axis=1)).ravel()
-    return sparse.csr_array(sparse.diags_array(1.0 / total) @ out)
+    return sparse.csr_array(sparse.diags_array(1.0 / total) @ out), row
 
 
 class _Points:

@@ -29,7 +29,7 @@ class RowSolver:
     def n_terms(self) -> int:
         """Terms of the model, about."""
         drawn = (self.problem.draws > 0).sum(axis=0)
-        return int(drawn @ np.diff(self.problem.start))
+        return int(drawn @ np.diff(self.problem.start)) * (2 if len(self.problem.d) else 1)
 
     @cached_property
     def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
@@ -138,7 +138,10 @@ def _add_sums(
     equation: IntArray,
     target: IntArray,
 ) -> None:
-    """State sum of weight * x = target for every equation in which some literal stands."""
+    """State sum of weight * x = target for every equation in which some literal stands.
+
+    Narrowing has made sure that nothing is left over where none stands.
+    """
     order = np.argsort(equation, kind="stable")
     cuts = np.flatnonzero(np.diff(equation[order])) + 1
     for own in np.split(order, cuts) if len(order) else []:

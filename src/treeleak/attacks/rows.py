@@ -27,7 +27,9 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_CANDIDATES = 50_000_000
-"""Most (row, candidate) pairs that are held: about 1 GB."""
+"""Most (row, candidate) pairs that are held: 2 to 3 GB."""
+MAX_TABLE = 2**27
+"""Most entries of the table of scores, one for each number of draws and equation: 1 GiB."""
 THREADS = 2
 
 
@@ -86,6 +88,8 @@ class RowProblem:
         NotCovered
             If there are too many.
         """
+        if (int(evidence.draws.max(initial=0)) + 1) * evidence.n.size > MAX_TABLE:
+            raise NotCovered(f"a tree drew one row {int(evidence.draws.max()):,} times")
         sets = evidence.row_sets()
         leaf = partition.signature[pairs.cell]
         n_rows, n_classes = evidence.n_rows, evidence.n.shape[1]
@@ -212,14 +216,15 @@ class RowProblem:
         share: NDArray[np.float64] = kernels.off_share(choice, self.equation, self.draws, missed)
         return share
 
-    def descended(self, choice: NDArray[np.integer[Any]], sweeps: int = 20) -> IntArray:
+    def descended(self, choice: NDArray[np.integer[Any]], clock: Clock) -> IntArray:
         """Move single rows to where more counts are met, until no such move is left."""
         off, off_d = self._left(choice)
         out = choice.astype(np.int64)
-        kernels.descend(
-            self.start, self.column, self.equation, self.draws, off, off_d, out, self.n_classes,
-            sweeps,
-        )  # fmt: skip
+        moved = True
+        while moved and not clock.stopped:
+            moved = kernels.descend(
+                self.start, self.column, self.equation, self.draws, off, off_d, out, self.n_classes
+            )
         return out
 
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
