@@ -44,7 +44,7 @@ def test_the_file_without_seeds_gives_them_back_too(made):
     sampling = to_release(made.folder / "without-seeds.skops").sampling
     assert sampling.forest_seed is None
     assert set(sampling.tree_seeds) <= {None}
-    assert f"forest seed {demo.FOREST_SEED}, found by search" in made.searched.draws
+    assert f"forest seed {demo.FOREST_SEED}, found by search" in str(made.searched.draws)
     pd.testing.assert_frame_equal(made.searched.X, made.rebuilt)
 
 

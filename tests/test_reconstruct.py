@@ -708,7 +708,7 @@ def test_a_seed_that_was_taken_out_is_found_and_reported():
 def test_a_search_that_is_stopped_says_so():
     X, y = small(30, 5)
     release = stripped(to_release(RandomForestClassifier(60, random_state=2**31).fit(X, y)))
-    with pytest.raises(NotCovered, match="search for the forest's seed was stopped"):
+    with pytest.raises(NotCovered, match="search for the draws was stopped"):
         reconstruct(release, Schema.from_columns(X.columns), seed_search=2**32, time_limit=0.01)
 
 
