@@ -293,13 +293,13 @@ def _sharpened(
             evaluations=_EVALUATIONS * effort, tell=tell,
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
+        if f.misfit < best.misfit:
+            best = _Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
         # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
         # over several steps, shares come true.
         if alpha >= 0.5:
             belief, weight = belief + u, weight + 1.0
-        if f.misfit < best.misfit:
-            best = _Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
-        best = replace(best, belief=(likely, belief / weight if weight else u))
+            best = replace(best, belief=(likely, belief / weight))
         if f.misfit == 0:
             break
     return best
