@@ -90,8 +90,8 @@ def narrow(
 
     In equation e, sum over rows k of b_k [k in e] = n_e: rows that can only be in e give a lower
     bound, rows that may be an upper one. A row that would exceed n_e is out of e; one without
-    which n_e is not reached is in e. The same with [b_k > 0] and d. Returns the number struck
-    out and an equation that cannot be met, or -1. Threads may share ``alive``: it only shrinks,
+    which n_e is not reached is in e. The same with [b_k > 0] and d. Returns an equation that
+    cannot be met, or -1. Threads may share ``alive``: it only shrinks,
     and bounds from an earlier state hold later.
     """
     n_rows = len(start) - 1
@@ -105,7 +105,6 @@ def narrow(
     high_d = np.zeros(widest, dtype=np.int64)
     seen_d = np.full(widest, -1, dtype=np.int64)
     use_d = len(d) > 0
-    struck = 0
     for t in trees:
         base = first[t]
         width = first[t + 1] - base
@@ -141,11 +140,11 @@ def narrow(
                 low_d[last // n_classes] += 1
         for e in range(width):
             if low[e] > n[base + e] or high[e] < n[base + e]:
-                return struck, base + e
+                return base + e
             v = e // n_classes
             at = base // n_classes + v
             if use_d and (low_d[v] > d[at] or high_d[v] < d[at]):
-                return struck, base + e
+                return base + e
         for k in range(n_rows):
             b = np.int64(draws[t, k])
             if b == 0:
@@ -180,8 +179,7 @@ def narrow(
                     out = out or full or (must_d >= 0 and v != must_d)
                 if out:
                     alive[q] = False
-                    struck += 1
-    return struck, -1
+    return -1
 
 
 @nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.space import Values
 from treeleak.evidence import Contradiction
 
-__all__ = ["Answer", "Rows"]
+__all__ = ["Answer", "Rows", "status_of"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -43,6 +44,17 @@ class Rows:
     misfit: int
 
 
+Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+
+
+def status_of(rows: Sequence[Rows]) -> Status:
+    """What the rows of all systems amount to, together."""
+    if any(r.misfit for r in rows):
+        return "unknown"
+    proved = all(r.unique and (r.confidence == 1).all() for r in rows)
+    return "unique" if proved else "feasible"
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The rows of all systems together, or a contradiction.
@@ -59,7 +71,7 @@ class Answer:
         Whether row k is row k of the training set.
     """
 
-    status: Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+    status: Status
     values: Values
     rows: tuple[Rows, ...] = ()
     contradiction: Contradiction | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.worlds import WorldSearch
@@ -92,13 +92,7 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
-    if any(r.misfit for r in rows):
-        status = "unknown"
-    elif all(r.unique and (r.confidence == 1).all() for r in rows):
-        status = "unique"
-    else:
-        status = "feasible"
-    return Answer(status, values, tuple(rows), numbers=numbers)  # type: ignore[arg-type]
+    return Answer(status_of(rows), values, tuple(rows), numbers=numbers)
 
 
 def _time_share(problems: list[IntegerProblem]) -> float:

@@ -16,7 +16,7 @@ from treeleak.attacks._kernels import propagate
 from treeleak.clock import Clock
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible"]
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible", "limited"]
 
 IntArray = NDArray[np.int64]
 
@@ -126,14 +126,7 @@ class IntegerProblem:
         # The limit counts the solver's work, not the clock, so that answers can be repeated.
         if clock.stopped:
             return _Outcome("unknown")
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        # The clock hears Ctrl-C; the solver's own handler would end the process.
-        solver.parameters.catch_sigint_signal = False
-        solver.parameters.random_seed = seed % 2**31
-        solver.parameters.max_deterministic_time = limit
-        solver.parameters.max_time_in_seconds = clock.left
-        status = interruptible(solver, model, clock)
+        solver, status = limited(model, clock, limit, seed)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             full = self.bounds.lower.copy()
             full[self.free] = [solver.value(x) for x in m]
@@ -204,6 +197,20 @@ class IntegerProblem:
             found.append(outcome.m)
             common = np.minimum(common, outcome.m)
         return common, False, found
+
+
+def limited(
+    model: cp_model.CpModel, clock: Clock, limit: float, seed: int
+) -> tuple[cp_model.CpSolver, Any]:
+    """Solve with at most ``limit`` units of deterministic work; give the solver and its status."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    # The clock hears Ctrl-C; the solver's own handler would end the process.
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.max_deterministic_time = limit
+    solver.parameters.max_time_in_seconds = clock.left
+    return solver, interruptible(solver, model, clock)
 
 
 def interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.answer import Answer
+from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.placed import placed_rows, typicality
 from treeleak.attacks.row_solver import RowSolver
@@ -126,13 +126,7 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values)
     rows = replace(rows, misfit=found.misfit)
-    if found.misfit:
-        status = "unknown"
-    elif rows.unique and (rows.confidence == 1).all():
-        status = "unique"
-    else:
-        status = "feasible"
-    return Answer(status, values, (rows,), numbers=numbers, ordered=True)  # type: ignore[arg-type]
+    return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
 
 
 def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.integer import interruptible
+from treeleak.attacks.integer import limited
 from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.clock import Clock
 
@@ -113,14 +113,8 @@ class RowSolver:
     def _run(
         self, model: cp_model.CpModel, clock: Clock, limit: float, seed: int
     ) -> tuple[IntArray | None, bool, float]:
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.catch_sigint_signal = False
-        solver.parameters.random_seed = seed % 2**31
-        solver.parameters.max_deterministic_time = limit
-        solver.parameters.max_time_in_seconds = clock.left
-        status = interruptible(solver, model, clock)
-        work = solver.response_proto.deterministic_time
+        solver, status = limited(model, clock, limit, seed)
+        work = solver.deterministic_time
         if status == cp_model.INFEASIBLE:
             return None, True, work
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

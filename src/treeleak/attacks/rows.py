@@ -193,7 +193,7 @@ class RowProblem:
                     for i in range(THREADS)
                 ]  # fmt: skip
                 done = [job.result() for job in jobs]
-                if broken := [e for _, e in done if e >= 0]:
+                if broken := [e for e in done if e >= 0]:
                     raise Unmet(min(broken))
                 if alive.all():
                     break
