@@ -27,6 +27,7 @@ __all__ = [
     "Evidence",
     "ExactCounts",
     "ExactTotals",
+    "HiddenDraws",
     "KnownDraws",
     "Pairs",
     "draws_needed",
@@ -259,11 +260,7 @@ class KnownDraws:
     @cached_property
     def d(self) -> IntArray | None:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
-        trees = self.geometry.release.trees
-        distinct = [t.distinct[t.leaves] for t in trees if t.distinct is not None]
-        if not self.use_distinct or len(distinct) < len(trees):
-            return None
-        return np.concatenate(distinct).astype(np.int64)
+        return _leaf_distinct(self.geometry) if self.use_distinct else None
 
     @property
     def n_rows(self) -> int:
@@ -301,6 +298,41 @@ class KnownDraws:
                 t = int((held != drew).argmax())
                 return Contradiction(t, 0, f"its leaves hold {held[t]} {what}, it drew {drew[t]}")
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenDraws:
+    """Bootstrap with draws that are not known: each tree drew n_t times among N rows.
+
+    Given the histogram m over cells and classes, the draws of tree t are multinomial,
+    P(n_t | m) = N_t! / prod n_tvc! x prod ((A m)_tvc / N)^n_tvc, and together with the numbers of
+    distinct rows, P(n_t, d_t | m) is the sum, over the ways to split each d_tv among the classes of
+    the leaf, of N_t! / prod n_tvc! x N^-N_t x prod C((A m)_tvc, d_tvc) x surj(n_tvc, d_tvc), where
+    surj(n, d) counts the maps of n draws onto d rows.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_rows : int
+        N.
+    use_distinct : bool
+        Also use the distinct rows of each leaf, where the release gives them.
+    """
+
+    geometry: Geometry
+    n_rows: int
+    use_distinct: bool = True
+    kind: ClassVar[str] = "hidden bootstrap draws"
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
+        return _leaf_counts(self.geometry)
+
+    @cached_property
+    def d(self) -> IntArray | None:
+        """Distinct rows in each leaf, shape (n_leaves,), or None."""
+        return _leaf_distinct(self.geometry) if self.use_distinct else None
 
 
 EvidenceType = Callable[[Geometry], Any]
@@ -398,6 +430,13 @@ def evidence_for(
 def _leaf_counts(geometry: Geometry) -> IntArray:
     counts = [t.counts[t.leaves] for t in geometry.release.trees if t.counts is not None]
     return np.rint(np.concatenate(counts)).astype(np.int64)
+
+
+def _leaf_distinct(geometry: Geometry) -> IntArray | None:
+    """Distinct rows in each leaf, or None if a tree does not say."""
+    trees = geometry.release.trees
+    distinct = [t.distinct[t.leaves] for t in trees if t.distinct is not None]
+    return np.concatenate(distinct).astype(np.int64) if len(distinct) == len(trees) else None
 
 
 def _as_bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -13,6 +13,7 @@ from treeleak.attacks import Answer, attack_for
 from treeleak.clock import Clock, OutOfTime, Progress
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import KnownDraws, draws_needed, evidence_for
+from treeleak.given import NOTHING
 from treeleak.infer import check_schema, infer_schema
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
@@ -97,7 +98,7 @@ def reconstruct(
             notes = tuple(check_schema(schema, release))
         geometry = Geometry.of(release, schema)
         evidence = make(geometry)
-        answer = attack_for(evidence, method)(evidence, geometry, clock, int(seed))
+        answer = attack_for(evidence, method)(evidence, geometry, clock, int(seed), NOTHING)
     return _written(answer, release, schema, evidence, draws, clock, int(seed), (*notes, *doubts))
 
 

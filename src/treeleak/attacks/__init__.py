@@ -11,13 +11,15 @@ from treeleak.attacks.known import known_draws
 from treeleak.attacks.reference import reference_cp
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
-from treeleak.evidence import Evidence, ExactCounts, ExactTotals, KnownDraws
+from treeleak.evidence import Evidence, ExactCounts, ExactTotals, HiddenDraws, KnownDraws
+from treeleak.given import Given
 from treeleak.partition import Geometry
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 
-Attack = Callable[[Any, Geometry, Clock, int], Answer]
-"""A function of evidence (of the kind that it is registered for), geometry, clock and seed."""
+Attack = Callable[[Any, Geometry, Clock, int, Given], Answer]
+"""A function of evidence (of the kind that it is registered for), geometry, clock, seed, and of
+what is known beside the model."""
 
 _ATTACKS: dict[tuple[str, str], Attack] = {}
 
@@ -27,7 +29,7 @@ def attack(kind: str, function: Attack, method: str = "auto") -> None:
     _ATTACKS[kind, method] = function
 
 
-def attack_for(evidence: Evidence | KnownDraws, method: str = "auto") -> Attack:
+def attack_for(evidence: Evidence | KnownDraws | HiddenDraws, method: str = "auto") -> Attack:
     """Find the attack on this evidence.
 
     Raises

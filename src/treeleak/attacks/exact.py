@@ -17,6 +17,7 @@ from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.worlds import WorldSearch
 from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, Evidence
+from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, enumerate_cells
 
 __all__ = ["exact"]
@@ -33,7 +34,9 @@ _FIRST_TRY, _PROOF = 1.0, 1.5
 """Work for the integer solver (about seconds): before annealing, and for proofs after it."""
 
 
-def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> Answer:
+def exact(
+    evidence: Evidence, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+) -> Answer:
     """Rebuild the rows behind exact counts.
 
     Parameters
@@ -43,6 +46,7 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
     geometry : Geometry
     clock : Clock
     seed : int
+    given : Given
 
     Returns
     -------
@@ -50,6 +54,7 @@ def exact(evidence: Evidence, geometry: Geometry, clock: Clock, seed: int) -> An
         "unique" or "feasible" where every count is met, "infeasible" with the place of the
         contradiction, "unknown" with the best rows so far when time ran out.
     """
+    given.refuse("the exact attack")
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)

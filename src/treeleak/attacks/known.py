@@ -25,6 +25,7 @@ from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
+from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, enumerate_drawable
 
 __all__ = ["known_draws"]
@@ -76,7 +77,9 @@ class _Found:
     belief: tuple[RowProblem, FloatArray]
 
 
-def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: int) -> Answer:
+def known_draws(
+    evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+) -> Answer:
     """Rebuild the rows behind counts whose draws are known, in their order.
 
     Parameters
@@ -85,6 +88,7 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
     geometry : Geometry
     clock : Clock
     seed : int
+    given : Given
 
     Returns
     -------
@@ -93,6 +97,7 @@ def known_draws(evidence: KnownDraws, geometry: Geometry, clock: Clock, seed: in
         "feasible" where every count is met, "infeasible" with the place of the contradiction,
         "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
+    given.refuse("the attack on known draws")
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)

@@ -34,6 +34,7 @@ from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
 from treeleak.errors import NotCovered
 from treeleak.evidence import Contradiction, ExactCounts, KnownDraws
+from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
 from treeleak.release.tree import Tree
 
@@ -46,7 +47,11 @@ MAX_TERMS = 4_000_000
 
 
 def reference_cp(
-    evidence: ExactCounts | KnownDraws, geometry: Geometry, clock: Clock, seed: int
+    evidence: ExactCounts | KnownDraws,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
 ) -> Answer:
     """Rebuild the rows with the published constraint program.
 
@@ -57,6 +62,7 @@ def reference_cp(
     clock : Clock
     seed : int
         Equal seeds give equal rows, unless time runs out.
+    given : Given
 
     Returns
     -------
@@ -71,8 +77,9 @@ def reference_cp(
     Raises
     ------
     NotCovered
-        If the schema has rules, or the program would be too large.
+        If the schema has rules, if rows or columns are known, or if the program would be too large.
     """
+    given.refuse("the published constraint program")
     if geometry.schema.rules:
         raise NotCovered("the published constraint program knows no rules between columns")
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))

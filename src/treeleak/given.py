@@ -1,0 +1,54 @@
+"""What an adversary knows beside the model: parts of the rows, and the population they come from.
+
+Both arrive as tables in the model's columns and are turned, once, into statements about the atoms
+of a geometry. Attacks see only those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import NotCovered
+
+__all__ = ["NOTHING", "Given", "KnownParts"]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownParts:
+    """What is known of each row of the answer.
+
+    Attributes
+    ----------
+    group : int array, shape (n_rows,)
+        Which known part each row of the answer has; rows of a group are exchangeable.
+    allowed : bool array, shape (n_groups, n_atoms)
+        Atoms that a row of the group may take, numbered over all attributes as in
+        :attr:`Values.atom_start`; the last attribute is the class.
+    """
+
+    group: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """All that is known beside the model.
+
+    Attributes
+    ----------
+    parts : KnownParts or None
+        None: no value of any row.
+    """
+
+    parts: KnownParts | None = None
+
+    def refuse(self, attack: str) -> None:
+        """Raise NotCovered if anything is given: for attacks that use none of it."""
+        if self.parts is not None:
+            raise NotCovered(f"{attack} does not use known rows or columns")
+
+
+NOTHING = Given()
