@@ -7,11 +7,15 @@ of a geometry. Attacks see only those.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
+
+if TYPE_CHECKING:
+    from treeleak.population import Population
 
 __all__ = ["NOTHING", "Given", "KnownParts"]
 
@@ -41,9 +45,12 @@ class Given:
     ----------
     parts : KnownParts or None
         None: no value of any row.
+    population : Population or None
+        Where the rows come from, as a prior.
     """
 
     parts: KnownParts | None = None
+    population: Population | None = None
 
     def refuse(self, attack: str) -> None:
         """Raise NotCovered if anything is given: for attacks that use none of it."""

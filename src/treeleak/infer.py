@@ -17,7 +17,7 @@ from treeleak.errors import BadInput, BadSchema
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["check_schema", "infer_schema", "suggest_schema"]
+__all__ = ["check_schema", "infer_schema", "read_columns", "suggest_schema"]
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     BadInput
         If ``X`` lacks a column of the model, or holds something other than numbers in it.
     """
-    return _assemble(*_judge(release, None if X is None else _values(release, X)))
+    return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
 
 
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
@@ -84,7 +84,7 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     remarks : list of str
         One for each group that was proposed: what it rests on.
     """
-    values = None if X is None else _values(release, X)
+    values = None if X is None else read_columns(release, X)
     columns, groups = _judge(release, values)
     grouped = {c for group in groups for c in group.columns}
     remarks: list[str] = []
@@ -145,20 +145,27 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
     ]
 
 
-def _values(release: Release, X: pd.DataFrame) -> dict[str, Floats]:
+def read_columns(release: Release, X: pd.DataFrame, what: str = "the rows") -> dict[str, Floats]:
+    """Read the model's columns of a table as numbers; others are ignored.
+
+    Raises
+    ------
+    BadInput
+        Naming the column; ``what`` is what the message calls the table.
+    """
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     values = {}
     for column in release.feature_names:
         if column not in table:
-            raise BadInput(f"the rows lack column {column!r} of the model")
+            raise BadInput(f"{what} lack column {column!r} of the model")
         series = table[column]
         if not isinstance(series, pd.Series):
-            raise BadInput(f"column {column!r} stands twice in the rows")
+            raise BadInput(f"column {column!r} stands twice in {what}")
         if not pd.api.types.is_numeric_dtype(series):
-            raise BadInput(f"column {column!r} of the rows holds something other than numbers")
+            raise BadInput(f"column {column!r} of {what} holds something other than numbers")
         values[column] = series.to_numpy(dtype=float, na_value=np.nan)
         if np.isinf(values[column]).any():
-            raise BadInput(f"column {column!r} of the rows holds an infinite number")
+            raise BadInput(f"column {column!r} of {what} holds an infinite number")
     return values
 
 

@@ -130,25 +130,13 @@ def _labels(release: Release, y: Any, n_rows: int) -> NDArray[np.int64]:
     values = list(pd.Series(np.ravel(np.asarray(y, dtype=object))))
     if len(values) != n_rows:
         raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
-    number = {_canonical(c): i for i, c in enumerate(release.classes)}
-    found = [number.get(_canonical(v), -1) for v in values]
-    if -1 in found:
+    found = release.class_numbers(values)
+    if (found < 0).any():
         raise Mismatch(
-            f"row {found.index(-1)} of the training rows has a label that the model does not know; "
+            f"row {found.argmin()} of the training rows has a label that the model does not know; "
             f"its classes are {', '.join(map(repr, release.classes[:10]))}"
         )
-    return np.array(found, dtype=np.int64)
-
-
-def _canonical(label: Any) -> str:
-    """1, 1.0, True and "1" are one label: files change the type on the way."""
-    plain = label.item() if isinstance(label, np.generic) else label
-    if isinstance(plain, bool):
-        return str(int(plain))
-    try:
-        return f"{float(plain):.17g}"
-    except (TypeError, ValueError):
-        return {"true": "1", "false": "0"}.get(str(plain).lower(), str(plain))
+    return found
 
 
 def _suspects(release: Release, values: NDArray[np.float64]) -> str:

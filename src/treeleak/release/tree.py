@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -279,6 +279,11 @@ class Release:
         """Number of columns."""
         return len(self.feature_names)
 
+    def class_numbers(self, labels: Iterable[Any]) -> IntArray:
+        """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
+        number = {_canonical(c): i for i, c in enumerate(self.classes)}
+        return np.array([number.get(_canonical(v), -1) for v in labels], dtype=np.int64)
+
     @cached_property
     def thresholds(self) -> tuple[FloatArray, ...]:
         """The distinct thresholds of each column, ascending; empty for an unused column."""
@@ -307,3 +312,14 @@ def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
 
 def _first(mask: NDArray[np.bool_]) -> int:
     return int(np.flatnonzero(mask)[0])
+
+
+def _canonical(label: Any) -> str:
+    """1, 1.0, True and "1" are one label: files change the type on the way."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, bool):
+        return str(int(plain))
+    try:
+        return f"{float(plain):.17g}"
+    except (TypeError, ValueError):
+        return {"true": "1", "false": "0"}.get(str(plain).lower(), str(plain))

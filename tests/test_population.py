@@ -1,0 +1,271 @@
+"""The population as a prior: its density against brute force, and what it does to the attacks."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import all_points, counted, cuts_for, random_tree, schemas, shuffled, some_rows
+from treeleak.errors import BadInput
+from treeleak.partition import Geometry
+from treeleak.population import Population
+from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+SEEDS = st.integers(0, 2**32)
+
+
+def geometry_for(schema, names, seed=0, n_classes=2, n_trees=2):
+    """The geometry of a few random trees."""
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(n_trees)]
+    X = np.zeros((0, len(names)))
+    return Geometry.of(counted(trees, names, X, np.zeros(0, int), n_classes), schema)
+
+
+def points_of(geometry, table):
+    """Grid point of each row, found by looking through the listed values of every atom."""
+    out = []
+    for row in table:
+        point = 0
+        for part in geometry.parts:
+            own = row[part.columns]
+            (atom,) = [
+                k
+                for k, atom in enumerate(part.atoms)
+                if any(np.array_equal(own, v, equal_nan=True) for v in atom.values)
+            ]
+            point = point * len(part) + atom
+        out.append(point)
+    return np.array(out, dtype=np.int64)
+
+
+def everywhere(geometry, density, n_classes=2):
+    """Probability of every grid point (down) with every class (across)."""
+    points = np.arange(geometry.n_points)
+    return np.exp(np.stack([density.log_prior(points, c) for c in range(n_classes)], axis=1))
+
+
+@settings(max_examples=60)
+@given(schemas(), SEEDS, st.integers(1, 60), st.booleans())
+def test_the_density_adds_up_to_one_and_rules_nothing_out(schema, seed, n_rows, labelled):
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    geometry = geometry_for(schema, names, seed)
+    table = pd.DataFrame(some_rows(schema, names, n_rows, rng), columns=names)
+    if labelled:
+        table["label"] = rng.integers(2, size=n_rows)
+    density = Population.of(table, schema, geometry.release).fitted(geometry)
+    p = everywhere(geometry, density)
+    assert p.sum() == pytest.approx(1.0)
+    assert (p > 0).all()
+    if not labelled:
+        np.testing.assert_allclose(p[:, 0], p[:, 1])
+
+
+@settings(max_examples=40)
+@given(schemas(), SEEDS)
+def test_the_values_of_each_atom_share_it_among_them(schema, seed):
+    rng = np.random.default_rng(seed)
+    geometry = geometry_for(schema, schema.columns, seed, n_trees=1)
+    rows = pd.DataFrame(some_rows(schema, schema.columns, 20, rng), columns=schema.columns)
+    density = Population.of(rows, schema, geometry.release).fitted(geometry)
+    values = density.values
+    atoms = geometry.atoms(np.arange(geometry.n_points)) + values.atom_start[:-2]
+    atoms = np.column_stack([atoms, np.full(len(atoms), values.atom_start[-2])])
+    within = density.within(atoms)
+    for a in range(atoms.shape[1]):
+        own = slice(values.start[a], values.start[a + 1])
+        inside = values.atom_of[own][None, :] == atoms[:, a, None]
+        np.testing.assert_allclose((within[:, own] * inside).sum(axis=1), 1.0)
+
+
+@st.composite
+def marginals(draw, schema):
+    """Shares for every attribute, as a user writes them, and as a share for each own value."""
+    written, by_value = {}, []
+    for attribute in schema.attributes:
+        single = Schema([attribute])
+        values = all_points(single, single.columns)
+        rng = np.random.default_rng(draw(SEEDS))
+        share = rng.dirichlet(np.ones(len(values)))
+        by_value.append((values, share))
+        if isinstance(attribute, OneHot):
+            written |= dict(zip(attribute.columns, share @ values, strict=True))
+        elif isinstance(attribute, Binary) and not attribute.missing and draw(st.booleans()):
+            written[attribute.name] = float(share[1])
+        else:
+            written[attribute.name] = dict(zip(values[:, 0], share, strict=True))
+    return written, by_value
+
+
+@settings(max_examples=60)
+@given(st.data(), schemas(), SEEDS)
+def test_marginals_come_back_as_their_product_over_the_values_of_each_atom(data, schema, seed):
+    written, by_value = data.draw(marginals(schema))
+    geometry = geometry_for(schema, schema.columns, seed)
+    written["label"] = {0: 0.3, 1: 0.7}
+    density = Population.of(written, schema, geometry.release).fitted(geometry)
+    wanted = np.zeros((geometry.n_points, 2))
+    for chosen in itertools.product(*(range(len(v)) for v, _ in by_value)):
+        row = np.concatenate([v[i] for (v, _), i in zip(by_value, chosen, strict=True)])
+        share = np.prod([s[i] for (_, s), i in zip(by_value, chosen, strict=True)])
+        wanted[points_of(geometry, row[None, :])] += share * np.array([0.3, 0.7])
+    np.testing.assert_allclose(everywhere(geometry, density), wanted, atol=1e-5)
+
+
+def test_columns_without_shares_are_spread_evenly():
+    schema = Schema([Binary("a"), Ordinal("o", 0, 3)])
+    geometry = geometry_for(schema, schema.columns, 1, n_trees=4)
+    density = Population.of({"a": 0.9}, schema, geometry.release).fitted(geometry)
+    values = all_points(schema, schema.columns)
+    sizes = np.bincount(points_of(geometry, values), values[:, 0] * 0.8 + 0.1)
+    np.testing.assert_allclose(everywhere(geometry, density).sum(axis=1), sizes / 4, atol=1e-5)
+
+
+def test_many_rows_give_their_own_frequencies():
+    schema = Schema([Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 5)])
+    names = schema.columns
+    rng = np.random.default_rng(0)
+    geometry = geometry_for(schema, names, 3, n_trees=4)
+    # Any joint law at all: no two attributes are independent.
+    pool = all_points(schema, names)
+    at = rng.choice(len(pool), size=20_000, p=rng.dirichlet(np.full(len(pool), 0.3)))
+    label = rng.integers(2, size=len(at)) | (at % 3 == 0)
+    table = pd.DataFrame(pool[at], columns=names).assign(label=label)
+    density = Population.of(table, schema, geometry.release).fitted(geometry)
+    code = points_of(geometry, pool)[at] * 2 + label
+    found = np.bincount(code, minlength=2 * geometry.n_points) / len(at)
+    np.testing.assert_allclose(everywhere(geometry, density).ravel(), found, atol=3e-3)
+
+
+def test_rows_that_were_not_seen_are_foretold_from_what_goes_together():
+    # Half of the rows have mostly ones, half mostly zeros: the marginals know nothing of it.
+    schema = Schema([Binary(f"b{i}") for i in range(12)])
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        return (rng.random((n, 12)) < rng.choice([0.1, 0.9], size=n)[:, None]).astype(float)
+
+    geometry = geometry_for(schema, schema.columns, 1, n_trees=40)
+    table = pd.DataFrame(rows(150), columns=schema.columns)
+    others = points_of(geometry, rows(1000))
+    from_rows, from_shares = (
+        Population.of(known, schema, geometry.release).fitted(geometry).log_prior(others, 0).mean()
+        for known in (table, table.mean().to_dict())
+    )
+    assert from_rows > from_shares + 1.0
+
+
+def test_a_table_of_repeated_rows_is_believed_and_one_of_different_rows_is_not():
+    schema = Schema([Binary(f"b{i}") for i in range(10)])
+    rng = np.random.default_rng(0)
+    geometry = geometry_for(schema, schema.columns, 1, n_trees=40)
+
+    def trust(table):
+        table = pd.DataFrame(table, columns=schema.columns)
+        return Population.of(table, schema, geometry.release).fitted(geometry).trust
+
+    few = rng.integers(2, size=(40, 10))
+    assert trust(few[rng.integers(40, size=200)]) > 0.3
+    assert trust(all_points(schema, schema.columns)[:500:5]) < 0.01
+
+
+def test_numbers_and_missing_values_are_counted_between_the_thresholds():
+    schema = Schema([Numeric("x", -1.0, 3.0, missing=True), Ordinal("o", 0, 9999)])
+    rng = np.random.default_rng(0)
+    trees = [random_tree(rng, [[-0.5, 0.25, 1.0], [99.5, 5000.0]], 4) for _ in range(5)]
+    geometry = Geometry.of(counted(trees, schema.columns, np.zeros((0, 2)), [], 1), schema)
+    x = np.where(rng.random(4000) < 0.2, np.nan, rng.normal(0.5, 0.7, 4000).clip(-1, 3))
+    o = rng.integers(0, 6000, size=4000)
+    x[:50], o[:50], o[50:100] = 0.25, 5000, 5001
+    table = pd.DataFrame({"x": x, "o": o})
+    density = Population.of(table, schema, geometry.release).fitted(geometry)
+    p = everywhere(geometry, density, 1).reshape(len(geometry.parts[0]), -1)
+    bins = np.where(np.isnan(x), 4, np.searchsorted([-0.5, 0.25, 1.0], x))
+    np.testing.assert_allclose(p.sum(axis=1), np.bincount(bins) / 4000, atol=1e-3)
+    cuts = np.searchsorted([99.5, 5000.0], o)
+    np.testing.assert_allclose(p.sum(axis=0), np.bincount(cuts) / 4000, atol=1e-3)
+
+
+def test_a_column_that_no_tree_tests_follows_from_the_rest_of_the_row():
+    schema = Schema([Binary("tested"), Binary("silent")])
+    geometry = geometry_for(Schema([Binary("tested")]), ["tested"], 0, n_trees=9)
+    release = replace(geometry.release, feature_names=schema.columns)
+    geometry = Geometry.of(release, schema)
+    same = np.repeat([[0, 0], [1, 1]], 500, axis=0)
+    table = pd.DataFrame(same, columns=schema.columns)
+    density = Population.of(table, schema, release).fitted(geometry)
+    values = density.values
+    atoms = np.array([[0, 2, 3], [1, 2, 3]])
+    silent = density.within(atoms)[:, values.start[1] : values.start[2]]
+    assert silent[0, 0] > 0.9
+    assert silent[1, 1] > 0.9
+
+
+def test_the_same_seed_gives_the_same_density():
+    schema = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"])])
+    geometry = geometry_for(schema, schema.columns)
+    rows = some_rows(schema, schema.columns, 200, np.random.default_rng(0))
+    population = Population.of(pd.DataFrame(rows, columns=schema.columns), schema, geometry.release)
+    p, q, other = (everywhere(geometry, population.fitted(geometry, s)) for s in (1, 1, 2))
+    assert (p == q).all()
+    assert (p != other).any()
+
+
+GIVEN = Schema(
+    [Binary("b"), OneHot("g", ["g0", "g1"]), Categorical("k", [1, 5]), Binary("r")],
+    [AtMost(("b", "r"))],
+)
+GOOD = pd.DataFrame(
+    {"b": [0, 1], "g0": [1, 0], "g1": [0, 1], "k": [1, 5], "r": [1, 0], "y": ["no", "yes"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (GOOD.assign(b=[0, 2]), "column 'b' has the value 2"),
+        (GOOD.assign(g1=[1, 1]), "column 'g0', 'g1' has the value 1, 1"),
+        (GOOD.assign(k=[1.0, np.nan]), "column 'k' has the value nan"),
+        (GOOD.assign(r=[1, 1]), "row 1 breaks the schema's rule .* 'b', 'r'"),
+        (GOOD.assign(b=["x", "y"]), "column 'b' .* something other than numbers"),
+        (GOOD.drop(columns="k"), "lack column 'k'"),
+        (GOOD.assign(z=1), "columns that the model lacks: 'y', 'z'"),
+        (GOOD.assign(y=["no", "maybe"]), "column 'y', taken for the label, has the value 'maybe'"),
+        (GOOD[:0], "there are none"),
+        ({}, "there are none"),
+        ([1], "must be a table of rows, or a mapping"),
+        ({"b": 1.5}, "column 'b' has the share 1.5"),
+        ({"b": True}, "column 'b' has the share True"),
+        ({"b": {0: 0.5, 1: 0.1}}, "those of column 'b' add up to 0.6"),
+        ({"b": {0: 0.5, 2: 0.5}}, "column 'b' has the value 2"),
+        ({"k": 0.5}, "column 'k' needs a share for each value"),
+        ({"k": {"five": 1.0}}, "column 'k' holds numbers, not 'five'"),
+        ({"k": {2: 1.0}}, "column 'k' has the value 2"),
+        ({"g0": 0.5}, "lack column 'g1' of the one-hot group 'g'"),
+        ({"g0": 0.5, "g1": 0.2}, "those of column 'g .one-hot.' add up to 0.7"),
+        ({"y": {"no": 0.5, "maybe": 0.5}}, "taken for the label, has the value 'maybe'"),
+        ({"y": 0.5, "z": 0.5}, "columns that the model lacks: 'y', 'z'"),
+    ],
+)
+def test_what_cannot_be_used_is_named(known, message):
+    release = replace(geometry_for(GIVEN, GIVEN.columns).release, classes=("no", "yes"))
+    with pytest.raises(BadInput, match=message):
+        Population.of(known, GIVEN, release)
+
+
+def test_labels_and_shares_are_read_as_they_are_written():
+    release = replace(geometry_for(GIVEN, GIVEN.columns).release, classes=("no", "yes"))
+    assert Population.of(GOOD, GIVEN, release).label.tolist() == [0, 1]
+    geometry = Geometry.of(release, GIVEN)
+    rounded = {"g0": 0.33, "g1": 0.66, "y": 0.25}
+    density = Population.of(rounded, GIVEN, release).fitted(geometry)
+    assert everywhere(geometry, density).sum(axis=0) == pytest.approx([0.75, 0.25], abs=1e-5)
+    group = np.exp(density.log_share[0, density.values.start[1] : density.values.start[2]])
+    assert group == pytest.approx([1 / 3, 2 / 3], abs=1e-5)
