@@ -34,11 +34,11 @@ from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import singled_out
 from treeleak.audit.percent import percent
 from treeleak.audit.rules import Context
-from treeleak.audit.training import match_training
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, find, overall
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release
 from treeleak.release.stored import Opaque
+from treeleak.training import match_training
 
 
 @pytest.fixture(scope="module")
@@ -583,7 +583,7 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
 
 def test_places_count_where_rows_have_an_order(drawn, data):
     from treeleak.audit.measurement import measure
-    from treeleak.audit.training import TrainingRows
+    from treeleak.training import TrainingRows
 
     X, y, _ = data
     model = to_release(RandomForestClassifier(100, random_state=3).fit(X, y))

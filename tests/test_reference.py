@@ -27,7 +27,7 @@ from helpers import (
     tampered,
 )
 from treeleak.attacks import attack_for
-from treeleak.attacks.reference import cp
+from treeleak.attacks.reference import program
 from treeleak.clock import Clock
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
@@ -356,7 +356,7 @@ def test_a_stopped_clock_leaves_the_answer_open(when):
 def test_a_model_that_is_too_large_is_refused(monkeypatch):
     evidence, _, _ = drawn_deep()
     size = attacked(evidence).numbers["terms"]
-    monkeypatch.setattr(cp, "MAX_TERMS", size - 1)
+    monkeypatch.setattr(program, "MAX_TERMS", size - 1)
     with pytest.raises(NotCovered, match="8 rows and 12 trees"):
         attacked(evidence)
     once = ExactCounts(once_deep())
@@ -373,7 +373,9 @@ def test_rules_are_refused():
 
 
 def test_methods_that_do_not_exist_are_refused_with_those_that_do():
-    with pytest.raises(BadInput, match=r"exact counts.*'auto', 'reference-cp'.*not 'milp'"):
+    with pytest.raises(
+        BadInput, match=r"exact counts.*'reference-cp', 'reference-milp'.*not 'milp'"
+    ):
         attack_for(ExactCounts(once_deep()), "milp")
     with pytest.raises(BadInput, match=r"exact totals.*\('auto',\).*not 'reference-cp'"):
         attack_for(ExactTotals(once_deep(counts_are="none")), "reference-cp")

@@ -8,7 +8,7 @@ from typing import Any
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
 from treeleak.attacks.known import known_draws
-from treeleak.attacks.reference import reference_cp
+from treeleak.attacks.reference import reference_cp, reference_milp
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
 from treeleak.evidence import Evidence, ExactCounts, ExactTotals, HiddenDraws, KnownDraws
@@ -49,3 +49,5 @@ attack(ExactTotals.kind, exact)
 attack(KnownDraws.kind, known_draws)
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
+attack(HiddenDraws.kind, reference_cp, "reference-cp")
+attack(ExactCounts.kind, reference_milp, "reference-milp")

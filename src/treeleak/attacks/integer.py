@@ -213,10 +213,15 @@ def limited(
     return solver, interruptible(solver, model, clock)
 
 
-def interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock) -> Any:
-    """Solve in a thread, so that a clock that is stopped reaches the solver at once."""
+def interruptible(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock, noted: Any = None
+) -> Any:
+    """Solve in a thread, so that a clock that is stopped reaches the solver at once.
+
+    ``noted`` is a solution callback of the solver.
+    """
     result: list[Any] = []
-    thread = threading.Thread(target=lambda: result.append(solver.solve(model)), daemon=True)
+    thread = threading.Thread(target=lambda: result.append(solver.solve(model, noted)), daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(0.05)

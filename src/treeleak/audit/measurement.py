@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.audit.training import TrainingRows
 from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.tree import Release
+from treeleak.training import TrainingRows
 
 __all__ = ["Measurement", "measure", "singled_out"]
 

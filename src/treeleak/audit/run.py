@@ -14,7 +14,6 @@ from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import Measurement, measure, singled_out
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
-from treeleak.audit.training import TrainingRows, match_training
 from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
@@ -23,6 +22,7 @@ from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
 from treeleak.schema import Schema
+from treeleak.training import TrainingRows, match_training
 
 __all__ = ["audit"]
 

@@ -3,6 +3,8 @@
 They are chosen by name and are never the default.
 """
 
-from treeleak.attacks.reference.cp import MAX_TERMS, reference_cp
+from treeleak.attacks.reference.cp import reference_cp
+from treeleak.attacks.reference.milp import reference_milp
+from treeleak.attacks.reference.program import MAX_TERMS
 
-__all__ = ["MAX_TERMS", "reference_cp"]
+__all__ = ["MAX_TERMS", "reference_cp", "reference_milp"]

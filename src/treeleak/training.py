@@ -13,7 +13,7 @@ from treeleak.errors import Mismatch
 from treeleak.release.tree import Release
 from treeleak.verify import check_rows
 
-__all__ = ["TrainingRows", "match_training"]
+__all__ = ["TrainingRows", "in_model_columns", "match_training"]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -67,20 +67,51 @@ def match_training(
     Mismatch
         Naming the column, the label, or the tree and leaf whose count differs.
     """
-    table, notes = _columns(release, X)
+    labelled = y is not None and bool(release.classes)
+    table, label, notes = in_model_columns(release, X, y if labelled else None)
     n_rows = release.n_rows if draws is None else draws.shape[1]
     if n_rows is not None and len(table) != n_rows:
         raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}")
-    values = np.column_stack([_numbers(table[c], c) for c in release.feature_names])
-    label = None if y is None or not release.classes else _labels(release, y, len(table))
-    check = check_rows(release, values, label, draws)
+    values = table.to_numpy()
+    check = check_rows(release, values, label if labelled else None, draws)
     if check.first is not None:
         hint = _suspects(release, values) + ("" if draws is None else DRAWN_HINT)
         raise Mismatch(f"{check.first}. {check.misses} counts differ in all. {hint}")
-    by_class = label is not None and release.counts_are in ("rows", "draws")
+    by_class = labelled and release.counts_are in ("rows", "draws")
     unit = "rows" if draws is None else "draws"
     checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
-    return TrainingRows(pd.DataFrame(values, columns=list(table.columns)), checked, notes)
+    return TrainingRows(table, checked, notes)
+
+
+def in_model_columns(
+    release: Release, X: Any, y: Any = None
+) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, ...]]:
+    """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names.
+    y : sequence, optional
+        Labels; without them, every row has number 0.
+
+    Returns
+    -------
+    X : DataFrame
+    y : int array, shape (n_rows,)
+    notes : tuple of str
+
+    Raises
+    ------
+    Mismatch
+        Naming the column or the label that does not fit.
+    """
+    table, notes = _columns(release, X)
+    values = np.column_stack([_numbers(table[c], c) for c in release.feature_names])
+    n = len(table)
+    label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
+    return pd.DataFrame(values, columns=list(table.columns)), label, notes
 
 
 def _columns(release: Release, X: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:

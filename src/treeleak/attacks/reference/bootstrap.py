@@ -1,0 +1,135 @@
+"""The paper's constraint program for a forest whose draws are hidden (section 6, appendix C).
+
+How often tree t drew row k is left to the solver. For every tree t, leaf v, class c, row k:
+
+- y_tvkc, how often row k counts in leaf v as class c: sum_k y_tvkc = n_tvc, and 0 where z_kc is;
+- w_tvk, whether it counts there at all, from which follows what the leaf's path demands;
+- eta_tk = sum_vc y_tvkc, how often the tree drew it, and q_tkb, whether that is b times.
+
+The objective is the log-likelihood of these numbers one by one, sum log(p_b) q_tkb with p_b the
+probability of b draws of one row: the dependence between rows is left out, as in the paper. b runs
+from 0 to 7, or further where the counts leave no choice.
+
+The published program knows drawn counts only. Where the evidence has distinct counts, they are
+linear in w, sum_k w_tvk = d_tv, and are demanded as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+from scipy.stats import binom
+
+from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
+from treeleak.attacks.space import Values
+from treeleak.clock import Clock
+from treeleak.evidence import HiddenDraws
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry
+
+__all__ = ["MOST_DRAWS", "bootstrap_program", "draw_weights", "most_draws"]
+
+MOST_DRAWS = 7
+"""Most draws of a row by a tree that the paper considers: more has a chance below 0.0001."""
+
+SCALE = 10_000
+"""Log-probabilities are rounded to whole multiples of 1 / SCALE."""
+
+
+def most_draws(evidence: HiddenDraws) -> int:
+    """How often a tree may have drawn a row: the paper's 7, or more where the counts force it."""
+    per_tree = np.add.reduceat(evidence.n.sum(axis=1), evidence.geometry.leaf_start[:-1])
+    forced = [-(-per_tree // max(evidence.n_rows, 1))]
+    if evidence.d is not None:
+        forced.append(-(-evidence.n.sum(axis=1) // np.maximum(evidence.d, 1)))
+    return int(max(MOST_DRAWS, *(f.max() for f in forced)))
+
+
+def draw_weights(n_draws: int, n_rows: int, most: int) -> list[int]:
+    """Give the scaled log p_b for b = 0, ..., ``most``: a row of N in ``n_draws`` draws."""
+    log_p = binom.logpmf(np.arange(most + 1), n_draws, 1.0 / n_rows)
+    # Impossible numbers of draws contradict the counts; the objective need not forbid them.
+    whole: list[int] = np.rint(SCALE * np.maximum(log_p, -1e4)).astype(np.int64).tolist()
+    return whole
+
+
+def bootstrap_program(
+    evidence: HiddenDraws,
+    geometry: Geometry,
+    values: Values,
+    parts: KnownParts | None,
+    most: int,
+    clock: Clock,
+) -> Program:
+    """Build the model, with at most ``most`` draws of a row by a tree.
+
+    Raises
+    ------
+    NotCovered
+        If it would be too large.
+    OutOfTime
+    """
+    start, n, n_rows = geometry.leaf_start, evidence.n.tolist(), evidence.n_rows
+    n_trees = len(start) - 1
+    paths = paths_of(geometry, values)
+    room = [
+        min(most, int(evidence.n[start[t] : start[t + 1]].max(initial=0))) for t in range(n_trees)
+    ]
+    n_draws = np.add.reduceat(evidence.n.sum(axis=1), start[:-1]).tolist()
+    # Each w stands in its path's demands and below three links; each y in five.
+    per_row = sum(
+        len(path) + 3 + 5 * np.count_nonzero(counts)
+        for path, counts in zip(paths, n, strict=True)
+        if path is not None and any(counts)
+    )
+    n_terms = n_rows * (int(per_row) + sum(2 * r + 3 for r in room) + int(geometry.radix.sum()))
+    check_size("constraint program with bootstrap", n_terms, n_rows, n_trees)
+    weight = [draw_weights(n_draws[t], max(n_rows, 1), room[t]) for t in range(n_trees)]
+    model = cp_model.CpModel()
+    summands: list[list[list[Any]]] = [[[] for _ in own] for own in n]
+    here: list[list[Any]] = [[] for _ in n]
+    rows: list[RowVariables] = []
+    likelihood: list[Any] = []
+    for k in range(n_rows):
+        clock.check()
+        clock.tell("building the published constraint program", k / n_rows)
+        allowed = None if parts is None else parts.allowed[parts.group[k]]
+        row = RowVariables.of(model, values, None, allowed)
+        rows.append(row)
+        of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
+        for t in range(n_trees):
+            of_tree: list[Any] = []
+            for v in range(start[t], start[t + 1]):
+                fits = [c for c in row.open_classes if n[v][c]]
+                path = paths[v]
+                if path is None or not fits:
+                    continue
+                w = model.new_bool_var("")
+                here[v].append(w)
+                if path:
+                    model.add_bool_and(row.demanded(path)).only_enforce_if(w)
+                y = [model.new_int_var(0, min(room[t], n[v][c]), "") for c in fits]
+                model.add(cp_model.LinearExpr.sum(y) >= 1).only_enforce_if(w)
+                for c, times in zip(fits, y, strict=True):
+                    model.add(times == 0).only_enforce_if(~w)
+                    of_class[c].append(times)
+                    summands[v][c].append(times)
+                of_tree += y
+            eta = model.new_int_var(0, room[t], "")
+            model.add(eta == cp_model.LinearExpr.sum(of_tree))
+            q = [model.new_bool_var("") for _ in weight[t]]
+            model.add_map_domain(eta, q)
+            likelihood.append(cp_model.LinearExpr.weighted_sum(q, weight[t]))
+        if row.classes:
+            for c, times in of_class.items():
+                none = cp_model.LinearExpr.sum(times) == 0
+                model.add(none).only_enforce_if(~row.classes[c])
+    for v, counts in enumerate(n):
+        for c, count in enumerate(counts):
+            model.add(cp_model.LinearExpr.sum(summands[v][c]) == count)
+        if evidence.d is not None:
+            model.add(cp_model.LinearExpr.sum(here[v]) == int(evidence.d[v]))
+    model.maximize(cp_model.LinearExpr.sum(likelihood))
+    return Program(model, rows, n_terms)

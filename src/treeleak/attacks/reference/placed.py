@@ -1,0 +1,129 @@
+"""The constraint program for rows of which it is known how often each tree drew them.
+
+For every tree t, leaf v and class c, y_tvkc says whether row k stands there. What a leaf's path
+demands follows from standing in it, and the released counts are sums over rows.
+
+- *Every row used once per tree* (the paper's model without bagging): the classes of the rows are
+  fixed in advance, by the number of rows of each class, and sum_k y_tvkc = n_tvc. Where parts of
+  the rows are known, the classes are left to the solver.
+- *Known draws*: the numbers b_tk are constants, sum_k b_tk y_tvkc = n_tvc, and a row that a tree
+  did not draw has no variable there.
+
+Variables that a single count makes zero, because the leaf holds fewer rows of the class than the
+row alone would bring, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
+from treeleak.attacks.space import Values
+from treeleak.clock import Clock
+from treeleak.evidence import ExactCounts, KnownDraws
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry
+
+__all__ = ["placed_program"]
+
+IntArray = NDArray[np.int64]
+
+
+def placed_program(
+    evidence: ExactCounts | KnownDraws,
+    geometry: Geometry,
+    values: Values,
+    parts: KnownParts | None,
+    clock: Clock,
+) -> Program:
+    """Build the model.
+
+    Raises
+    ------
+    NotCovered
+        If it would be too large.
+    OutOfTime
+    """
+    start, n_classes = geometry.leaf_start, evidence.n.shape[1]
+    paths = paths_of(geometry, values)
+    draws, label = _rows_of(evidence, parts)
+    n_terms = _size(evidence, geometry, paths, draws, label)
+    check_size("constraint program", n_terms, draws.shape[1], draws.shape[0])
+    model = cp_model.CpModel()
+    n = evidence.n.tolist()
+    summands: list[list[list[Any]]] = [[[] for _ in range(n_classes)] for _ in n]
+    weights: list[list[list[int]]] = [[[] for _ in range(n_classes)] for _ in n]
+    rows: list[RowVariables] = []
+    for k in range(draws.shape[1]):
+        clock.check()
+        clock.tell("building the published constraint program", k / draws.shape[1])
+        allowed = None if parts is None else parts.allowed[parts.group[k]]
+        row = RowVariables.of(model, values, None if label is None else int(label[k]), allowed)
+        rows.append(row)
+        for t, b in enumerate(draws[:, k].tolist()):
+            if not b:
+                continue
+            here = []
+            for v in range(start[t], start[t + 1]):
+                fits = [c for c in row.open_classes if n[v][c] >= b]
+                path = paths[v]
+                if path is None or not fits:
+                    continue
+                w = model.new_bool_var("")
+                here.append(w)
+                if path:
+                    model.add_bool_and(row.demanded(path)).only_enforce_if(w)
+                y = [w] if len(fits) == 1 else [model.new_bool_var("") for _ in fits]
+                if len(y) > 1:
+                    model.add_bool_or(y).only_enforce_if(w)
+                for c, stands in zip(fits, y, strict=True):
+                    if len(y) > 1:
+                        model.add_implication(stands, w)
+                    if row.classes:
+                        model.add_implication(stands, row.classes[c])
+                    summands[v][c].append(stands)
+                    weights[v][c].append(b)
+            model.add_exactly_one(here)
+    for v, counts in enumerate(n):
+        for c, count in enumerate(counts):
+            total = cp_model.LinearExpr.weighted_sum(summands[v][c], weights[v][c])
+            model.add(total == count)
+    return Program(model, rows, n_terms)
+
+
+def _rows_of(
+    evidence: ExactCounts | KnownDraws, parts: KnownParts | None
+) -> tuple[NDArray[np.unsignedinteger[Any]], IntArray | None]:
+    """Give the draws, shape (n_trees, n_rows), and the rows' classes where they may be fixed."""
+    if isinstance(evidence, KnownDraws):
+        return evidence.draws, None
+    start = evidence.geometry.leaf_start
+    per_class = evidence.n[: start[1]].sum(axis=0)
+    label = np.repeat(np.arange(len(per_class)), per_class)
+    once = np.broadcast_to(np.uint8(1), (len(start) - 1, len(label)))
+    return once, label if parts is None else None
+
+
+def _size(
+    evidence: ExactCounts | KnownDraws,
+    geometry: Geometry,
+    paths: Sequence[list[int] | None],
+    draws: NDArray[np.unsignedinteger[Any]],
+    label: IntArray | None,
+) -> int:
+    """Bound the terms of the model from above."""
+    # Each variable of a leaf stands in its path's demands, in a count and among its tree's leaves.
+    cost = np.array([0 if p is None else len(p) + 3 for p in paths])
+    per_leaf = (evidence.n > 0) * cost[:, None]
+    per_tree = np.add.reduceat(per_leaf, geometry.leaf_start[:-1], axis=0)
+    if label is None:
+        n_rows = np.count_nonzero(draws, axis=1)[:, None]
+    else:
+        n_rows = np.bincount(label, minlength=per_tree.shape[1])[None, :]
+    total = int((per_tree * n_rows).sum())
+    return total + int(draws.shape[1] * geometry.radix.sum())

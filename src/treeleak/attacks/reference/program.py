@@ -1,0 +1,194 @@
+"""What the published formulations share: the variables of a row, the tests and paths of trees.
+
+The papers know binary columns, some of them in one-hot groups. Here a row has one variable per
+atom of each attribute, exactly one of them true: the same for these columns, and its natural
+extension to ordinal, categorical and numeric ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.space import Values
+from treeleak.errors import NotCovered
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry
+from treeleak.release.tree import Tree
+
+__all__ = [
+    "MAX_TERMS",
+    "Program",
+    "RowVariables",
+    "check_size",
+    "node_tests",
+    "paths_of",
+    "unproved_rows",
+    "values_at",
+]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+MAX_TERMS = 4_000_000
+"""Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
+
+
+def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
+    """Refuse a formulation that would be too large to build.
+
+    Raises
+    ------
+    NotCovered
+    """
+    if n_terms > MAX_TERMS:
+        raise NotCovered(
+            f"the published {formulation} has about {n_terms:.2g} terms for {n_rows:,} rows and "
+            f"{n_trees} trees; at most {MAX_TERMS:,} are built"
+        )
+
+
+def node_tests(tree: Tree, geometry: Geometry) -> Iterator[tuple[int, int, BoolArray]]:
+    """Give each inner node, parents first, its attribute, and which of its atoms go left."""
+    owner = {int(f): (a, i) for a, p in enumerate(geometry.parts) for i, f in enumerate(p.columns)}
+    for v in np.flatnonzero(~tree.is_leaf).tolist():
+        a, i = owner[int(tree.feature[v])]
+        x = geometry.parts[a].representatives[:, i].astype(geometry.release.float_type)
+        yield v, a, np.where(np.isnan(x), tree.missing_left[v], x <= tree.threshold[v])
+
+
+def paths_of(geometry: Geometry, values: Values) -> list[list[int] | None]:
+    """What the path to each leaf demands of a row; None where no row of the schema can go.
+
+    A demand is the number of an atom that must be true, or the number of one that must not be,
+    plus the number of all atoms of all attributes.
+    """
+    n_atoms = int(values.atom_start[-2])
+    out: list[list[int] | None] = []
+    for tree in geometry.release.trees:
+        left_open: list[dict[int, BoolArray]] = [{} for _ in range(tree.n_nodes)]
+        for v, a, left in node_tests(tree, geometry):
+            before = left_open[v].get(a, np.ones(len(left), dtype=bool))
+            left_open[tree.left[v]] = left_open[v] | {a: before & left}
+            left_open[tree.right[v]] = left_open[v] | {a: before & ~left}
+        for v in tree.leaves:
+            demands: list[int] = []
+            for a, allowed in left_open[v].items():
+                number = values.atom_start[a] + np.arange(len(allowed))
+                if allowed.sum() > 1:
+                    demands += (n_atoms + number[~allowed]).tolist()
+                elif len(allowed) > 1:
+                    demands += number[allowed].tolist()
+            dead = any(not allowed.any() for allowed in left_open[v].values())
+            out.append(None if dead else demands)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class RowVariables:
+    """The variables of one row in a constraint program.
+
+    Attributes
+    ----------
+    atoms : list
+        x: for each attribute, one literal per atom; empty where there is one atom only.
+    classes : list
+        z: one literal per class; empty where the class is fixed.
+    open_classes : list of int
+        Classes that the row may have.
+    """
+
+    atoms: list[list[Any]]
+    classes: list[Any]
+    open_classes: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        model: cp_model.CpModel,
+        values: Values,
+        label: int | None = None,
+        allowed: BoolArray | None = None,
+    ) -> RowVariables:
+        """Make the variables, for a row of class ``label``, or of the atoms in ``allowed``."""
+        n_classes = int(values.atom_start[-1] - values.atom_start[-2])
+        x = [_one_of(model, len(part)) for part in values.parts]
+        z = _one_of(model, n_classes) if label is None else []
+        open_classes = list(range(n_classes)) if label is None else [label]
+        if allowed is not None:
+            for first, own in zip(values.atom_start[:-1], (*x, z), strict=True):
+                model.add_bool_and([~lit for i, lit in enumerate(own) if not allowed[first + i]])
+            open_classes = [c for c in open_classes if allowed[values.atom_start[-2] + c]]
+        return cls(x, z, open_classes)
+
+    def demanded(self, path: Sequence[int]) -> list[Any]:
+        """The literals of what a path demands."""
+        literals = [lit for own in self.atoms for lit in own or [None]]
+        n = len(literals)
+        return [literals[i] if i < n else ~literals[i - n] for i in path]
+
+    def chosen(self, solver: cp_model.CpSolver) -> list[int]:
+        """Atom of each attribute in a solution, and the class."""
+
+        def first(literals: Sequence[Any]) -> int:
+            return next((i for i, lit in enumerate(literals) if solver.boolean_value(lit)), 0)
+
+        label = first(self.classes) if self.classes else self.open_classes[0]
+        return [*map(first, self.atoms), label]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A constraint program, and those of its variables that make the rows."""
+
+    model: cp_model.CpModel
+    rows: list[RowVariables]
+    n_terms: int
+
+    def solution(self, solver: cp_model.CpSolver, values: Values) -> IntArray:
+        """Read the rows of a solution, in values."""
+        atoms = np.array([row.chosen(solver) for row in self.rows], dtype=np.int64)
+        return values_at(atoms.reshape(len(self.rows), len(values.parts) + 1), values)
+
+
+def values_at(atoms: IntArray, values: Values) -> IntArray:
+    """Write rows of atoms, counted within each attribute, as the first listed value of each."""
+    first: IntArray = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
+    return np.asarray(first[atoms + values.atom_start[:-1]])
+
+
+def unproved_rows(
+    values: Values, found: IntArray, misfit: int, parts: KnownParts | None = None
+) -> Rows:
+    """Make rows of a formulation that says nothing of its certainty.
+
+    Each value has the probability that it has without the counts: one for what is known, and else
+    as many as the schema leaves open are equally likely.
+    """
+    n_open = np.maximum(np.diff(values.start), 2)[None, :]
+    if parts is not None:
+        allowed = parts.allowed[:, values.atom_of]
+        n_open = np.add.reduceat(allowed, values.start[:-1], axis=1, dtype=np.int64)[parts.group]
+    return Rows(
+        values=found,
+        confidence=np.broadcast_to(1.0 / n_open, found.shape).copy(),
+        proved=np.zeros(len(found), dtype=bool),
+        unique=False,
+        misfit=misfit,
+    )
+
+
+def _one_of(model: cp_model.CpModel, n: int) -> list[Any]:
+    """Make n literals of which exactly one is true; none for n = 1, where nothing is open."""
+    if n <= 2:
+        one = [model.new_bool_var("")] if n == 2 else []
+        return [lit for x in one for lit in (~x, x)]
+    literals = [model.new_bool_var("") for _ in range(n)]
+    model.add_exactly_one(literals)
+    return literals
