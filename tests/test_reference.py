@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from helpers import (
     all_points,
@@ -28,12 +30,17 @@ from helpers import (
 )
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference import program
+from treeleak.attacks.reference.bootstrap import MOST_DRAWS, SCALE, draw_weights, most_draws
+from treeleak.attacks.space import values_of
 from treeleak.clock import Clock
 from treeleak.errors import BadInput, NotCovered
-from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
+from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws
+from treeleak.given import Given, KnownParts
+from treeleak.metrics import likeliest_draws
 from treeleak.partition import Geometry
 from treeleak.release.tree import Release
 from treeleak.schema import AtMost, Binary, Numeric, OneHot, Ordinal, Schema
+from treeleak.verify import check_rows
 
 THREE = Schema([Binary("a"), Binary("b"), Binary("c")])
 SMALL = [
@@ -379,3 +386,373 @@ def test_methods_that_do_not_exist_are_refused_with_those_that_do():
         attack_for(ExactCounts(once_deep()), "milp")
     with pytest.raises(BadInput, match=r"exact totals.*\('auto',\).*not 'reference-cp'"):
         attack_for(ExactTotals(once_deep(counts_are="none")), "reference-cp")
+
+
+# ----------------------------------------------------------------------------- hidden draws
+
+
+def log_likelihood(b, n_draws, n_rows):
+    return binom.logpmf(b, n_draws, 1 / n_rows).sum()
+
+
+def best_draws(release, X, y, distinct):
+    """Greatest likelihood of draws with which these rows give the counts; -inf if there are none.
+
+    Over all draws of all rows, tree by tree, since trees draw apart.
+    """
+    total = 0.0
+    leaves = leaves_of(release, X)
+    for t, tree in enumerate(release.trees):
+        n_draws = int(tree.counts[0].sum())
+        best = -np.inf
+        for b in itertools.product(range(n_draws + 1), repeat=len(X)):
+            if sum(b) != n_draws:
+                continue
+            b = np.array(b)
+            counts = summed(tree, leaves[:, t], b[:, None] * np.eye(len(release.classes))[y])
+            same = (counts == tree.counts).all()
+            if same and distinct:
+                same = (summed(tree, leaves[:, t], (b > 0) * 1) == tree.distinct).all()
+            if same:
+                best = max(best, log_likelihood(b, n_draws, len(X)))
+        total += best
+    return total
+
+
+def hidden(seed, *, distinct, tamper):
+    """Evidence of hidden draws, and the greatest likelihood over all datasets and draws."""
+    rng, schema, names, trees, X, y = forest(seed, n_rows=3, n_trees=2)
+    release = drawn(trees, names, X, y, 2, bootstrap_draws(len(trees), len(X), rng))
+    if tamper:
+        release = tampered(release, rng)
+    points = all_points(schema, names)
+    _, first = np.unique(leaves_of(release, points), axis=0, return_index=True)
+    places = list(itertools.product(first, range(2)))
+    best = max(
+        best_draws(release, points[[p for p, _ in rows]], np.array([c for _, c in rows]), distinct)
+        for rows in itertools.combinations_with_replacement(places, len(X))
+    )
+    evidence = HiddenDraws(Geometry.of(release, schema), len(X), use_distinct=distinct)
+    return evidence, schema, best
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_hidden_draws_the_rows_are_the_likeliest_of_all(distinct):
+    verdicts = []
+    for seed in range(60):
+        evidence, schema, best = hidden(seed, distinct=distinct, tamper=seed % 3 == 2)
+        answer = attacked(evidence, seed=seed)
+        feasible = best > -np.inf
+        assert answer.status == ("likely" if feasible else "infeasible")
+        assert (answer.contradiction is None) == feasible
+        if feasible:
+            assert answer.numbers["optimal"]
+            assert not answer.ordered
+            assert_modest(answer)
+            X, y = table_of(answer, evidence.geometry.release)
+            assert schema.valid(X, evidence.geometry.release.feature_names).all()
+            found = best_draws(evidence.geometry.release, X, y, distinct)
+            # Logarithms are rounded to 1e-4 for the solver.
+            assert found == pytest.approx(best, abs=1e-3)
+        verdicts.append(feasible)
+    assert verdicts.count(True) >= 35
+    assert verdicts.count(False) >= 3
+
+
+def test_distinct_counts_change_the_answer_only_where_the_evidence_has_them():
+    # Two draws in each leaf of a stump: likeliest is that no row was drawn twice.
+    schema = Schema([Binary("a")])
+    X = [0, 1, 1, 1, 1]
+    release, _ = of_stump(X, [2, 1, 1, 0, 0])
+    counts = {}
+    for distinct in (False, True):
+        evidence = HiddenDraws(Geometry.of(release, schema), 5, use_distinct=distinct)
+        rows, y = table_of(attacked(evidence), release)
+        counts[distinct] = best_draws(release, rows, y, distinct=True) > -np.inf
+        assert best_draws(release, rows, y, distinct=False) > -np.inf
+        assert 2 <= rows[:, 0].sum() <= (3 if not distinct else 4)
+    assert counts[True]
+
+
+def test_rows_are_drawn_more_than_seven_times_where_the_counts_force_it():
+    schema = Schema([Binary("a")])
+    for X, b in (([0], [9]), ([0, 1], [9, 1])):
+        release, _ = of_stump(X, b)
+        for distinct in (False, True):
+            evidence = HiddenDraws(Geometry.of(release, schema), len(X), use_distinct=distinct)
+            answer = attacked(evidence)
+            assert answer.status == "likely"
+            rows, y = table_of(answer, release)
+            assert sorted(rows[:, 0]) == sorted(X)
+            assert best_draws(release, rows, y, distinct) > -np.inf
+    assert most_draws(evidence) == 9
+    # Ten draws over two rows: only the second attempt allows nine of one row.
+    once = HiddenDraws(evidence.geometry, 2, use_distinct=False)
+    assert most_draws(once) == MOST_DRAWS
+    # Three leaves of three rows apart cannot come from two rows, however often they are drawn.
+    two = Schema([Binary("a"), Binary("b")])
+    rng = np.random.default_rng(0)
+    while len((tree := random_tree(rng, [[0.5], [0.5]], 2)).leaves) < 3:
+        pass
+    X = all_points(two, ["a", "b"])
+    X = X[np.unique(tree.apply(X), return_index=True)[1]]
+    release = drawn([tree], ["a", "b"], X, np.zeros(len(X), int), 1, np.ones((1, len(X)), int))
+    short = HiddenDraws(Geometry.of(release, two), 2)
+    assert attacked(short).status == "infeasible"
+
+
+def test_the_weights_are_logarithms_of_binomial_probabilities():
+    p = [math.comb(6, b) * 0.25**b * 0.75 ** (6 - b) for b in range(5)]
+    weights = draw_weights(6, 4, 4)
+    np.testing.assert_allclose(np.array(weights) / SCALE, np.log(p), atol=0.5 / SCALE)
+
+
+def test_hidden_draws_report_the_first_rows_and_stop_with_the_clock():
+    evidence, _, _ = hidden(0, distinct=False, tamper=False)
+    clock, stages = Clock(60.0), []
+    clock.report = stages.append
+    attack = attack_for(evidence, "reference-cp")
+    assert attack(evidence, evidence.geometry, clock, 0).status == "likely"
+    assert [i.misfit for i in clock.trace] == [0]
+    # Rows are there before the search for the likeliest ends.
+    assert any(s.misfit == 0 and s.done < 1 for s in stages)
+    stopped = Clock(60.0)
+    stopped.stop()
+    answer = attack(evidence, evidence.geometry, stopped, 0)
+    assert answer.status == "unknown"
+    assert answer.rows == ()
+
+
+def test_rows_found_before_the_clock_stops_are_kept():
+    trees, X, y, b = deep(n_rows=30)
+    release = drawn(trees, "abc", X, y, 2, b)
+    evidence = HiddenDraws(Geometry.of(release, THREE), 30, use_distinct=False)
+    clock = Clock(120.0)
+    clock.report = lambda p: clock.stop() if p.misfit == 0 and p.done < 1 else None
+    answer = attack_for(evidence, "reference-cp")(evidence, evidence.geometry, clock, 0)
+    assert answer.status == "likely"
+    rows, label = table_of(answer, release)
+    assert likeliest_draws(release, rows, label).sum() == b.sum()
+
+
+def test_equal_seeds_give_equal_rows_with_hidden_draws():
+    evidence, _, _ = hidden(4, distinct=False, tamper=False)
+    first, again = (attacked(evidence, seed=7).rows[0].values.tolist() for _ in range(2))
+    assert first == again
+
+
+# ----------------------------------------------------------------------------- known parts
+
+
+def parts_of(geometry, X, y, columns, label):
+    """The values of some attributes, and of the class, of every row: one group each."""
+    values = values_of(geometry.parts, 2)
+    allowed = np.ones((len(X), values.n_atoms), dtype=bool)
+    for a, part in enumerate(geometry.parts):
+        if a in columns:
+            for i, atom in enumerate(part.atoms):
+                same = np.equal(X[:, None, part.columns], atom.values[None])
+                same |= np.isnan(X[:, None, part.columns]) & np.isnan(atom.values[None])
+                allowed[:, values.atom_start[a] + i] = same.all(axis=2).any(axis=1)
+    if label:
+        allowed[:, values.atom_start[-2] :] = np.eye(2, dtype=bool)[y]
+    return KnownParts(np.arange(len(X)), allowed)
+
+
+def evidence_of(kind, geometry, b, n_rows):
+    if kind == "exact":
+        return ExactCounts(geometry)
+    if kind == "known":
+        return KnownDraws(geometry, b, use_distinct=False)
+    return HiddenDraws(geometry, n_rows, use_distinct=False)
+
+
+@pytest.mark.parametrize("kind", ["exact", "known", "hidden"])
+def test_known_parts_are_kept_and_the_verdict_is_that_of_brute_force(kind):
+    verdicts = []
+    for seed in range(60):
+        rng, schema, names, trees, X, y = forest(seed, n_rows=3, n_trees=2)
+        b = bootstrap_draws(len(trees), len(X), rng)
+        exact = kind == "exact"
+        release = counted(trees, names, X, y, 2) if exact else drawn(trees, names, X, y, 2, b)
+        geometry = Geometry.of(release, schema)
+        # What is known may be wrong: then mostly no rows have both the parts and the counts.
+        believed, labels = X.copy(), y.copy()
+        if seed % 2:
+            labels[rng.integers(len(y))] ^= 1
+            believed[rng.integers(len(X))] = some_rows(schema, names, 1, rng)[0]
+        columns = rng.permutation(len(schema.attributes))[: int(rng.integers(0, 3))]
+        knows_label = bool(rng.integers(2))
+        parts = parts_of(geometry, believed, labels, columns, knows_label)
+        values = values_of(geometry.parts, 2)
+        points = all_points(schema, names)
+        places = list(itertools.product(range(len(points)), range(2)))
+        open_to = [
+            [
+                (p, c)
+                for p, c in places
+                if (not knows_label or c == labels[k])
+                and all(same_atom(geometry.parts[a], points[p], believed[k]) for a in columns)
+            ]
+            for k in range(len(X))
+        ]
+        met = False
+        for rows in itertools.product(*open_to):
+            table, label = points[[p for p, _ in rows]], np.array([c for _, c in rows])
+            if kind == "hidden":
+                met = best_draws(release, table, label, distinct=False) > -np.inf
+            else:
+                met = check_rows(release, table, label, None if exact else b, False).ok
+            if met:
+                break
+        evidence = evidence_of(kind, geometry, b, len(X))
+        answer = attack_for(evidence, "reference-cp")(
+            evidence, geometry, Clock(60.0), seed, Given(parts)
+        )
+        good = "likely" if kind == "hidden" else "feasible"
+        assert answer.status == (good if met else "infeasible")
+        verdicts.append(met)
+        if not met:
+            continue
+        assert answer.ordered
+        (found,) = answer.rows
+        atoms = values.atom_of[found.values]
+        # Rows stand in the order of what is known of them.
+        assert parts.allowed[parts.group[:, None], atoms].all()
+        table, label = table_of(answer, release)
+        if kind != "hidden":
+            assert check_rows(release, table, label, None if exact else b, False).ok
+        if knows_label:
+            assert (found.confidence[:, -1] == 1).all()
+        else:
+            assert (found.confidence[:, -1] == 0.5).all()
+    assert verdicts.count(True) >= 30
+    assert verdicts.count(False) >= 5
+
+
+def same_atom(part, point, row):
+    """Whether a row has, in one attribute, the atom of a point."""
+    of = [
+        [np.array_equal(v, x[part.columns], equal_nan=True) for v in atom.values]
+        for x in (point, row)
+        for atom in part.atoms
+    ]
+    n = len(part.atoms)
+    return [any(o) for o in of[:n]] == [any(o) for o in of[n:]]
+
+
+@pytest.mark.parametrize("kind", ["exact", "known", "hidden"])
+def test_parts_of_another_number_of_rows_are_refused(kind):
+    trees, X, y, b = deep()
+    exact = kind == "exact"
+    release = counted(trees, "abc", X, y, 2) if exact else drawn(trees, "abc", X, y, 2, b)
+    geometry = Geometry.of(release, THREE)
+    evidence = evidence_of(kind, geometry, b, len(X))
+    parts = parts_of(geometry, X[:-1], y[:-1], [0], False)
+    with pytest.raises(BadInput, match="7 rows, the model was trained on 8"):
+        attack_for(evidence, "reference-cp")(evidence, geometry, Clock(9.0), 0, Given(parts))
+
+
+# ----------------------------------------------------------------------------- integer program
+
+
+def test_the_integer_program_gives_the_verdict_of_the_constraint_program():
+    verdicts = []
+    for seed in range(150):
+        rng, schema, names, trees, X, y = forest(seed)
+        release = counted(trees, names, X, y, 2)
+        if seed % 2:
+            release = tampered(release, rng)
+        evidence = ExactCounts(Geometry.of(release, schema))
+        answer, other = attacked(evidence, "reference-milp"), attacked(evidence)
+        assert answer.status == other.status
+        feasible = answer.status == "feasible"
+        assert_verdict(answer, feasible)
+        if feasible:
+            rows, label = table_of(answer, release)
+            assert schema.valid(rows, names).all()
+            assert check_rows(release, rows, label).ok
+            assert_modest(answer)
+            assert_sorted(answer)
+        verdicts.append(feasible)
+    assert verdicts.count(True) >= 75
+    assert verdicts.count(False) >= 20
+
+
+def assert_sorted(answer):
+    """Rows of a class ascend: the paper's way to break the symmetry, last variables first."""
+    (rows,) = answer.rows
+    keys = []
+    for row in answer.values.atom_of[rows.values]:
+        digits = []
+        for a, part in enumerate(answer.values.parts):
+            atom = int(row[a] - answer.values.atom_start[a])
+            n = len(part)
+            digits += [atom] if n == 2 else [int(i == atom) for i in range(n) if n > 2]
+        keys.append((int(row[-1]), digits[::-1]))
+    assert keys == sorted(keys)
+
+
+@settings(max_examples=30)
+@given(schemas(), st.integers(0, 2**32))
+def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, seed):
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    X = some_rows(schema, names, int(rng.integers(0, 7)), rng)
+    y = rng.integers(3, size=len(X))
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(3)]
+    release = counted(trees, names, X, y, 3)
+    answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
+    assert answer.status == "feasible"
+    assert_meets_counts(answer, release, schema)
+
+
+def test_wide_rows_are_ordered_without_numbers_beyond_the_solvers_tolerance():
+    schema = Schema([Binary(f"c{i}") for i in range(40)])
+    rng = np.random.default_rng(2)
+    X, y = rng.integers(2, size=(6, 40)).astype(float), rng.integers(2, size=6)
+    trees = [random_tree(rng, [[0.5]] * 40, 4) for _ in range(8)]
+    release = counted(trees, list(schema.columns), X, y, 2)
+    answer = attacked(ExactCounts(Geometry.of(release, schema)), "reference-milp")
+    assert answer.status == "feasible"
+    assert_meets_counts(answer, release, schema)
+
+
+def test_the_integer_program_refuses_what_it_does_not_know(monkeypatch):
+    geometry = once_deep()
+    evidence = ExactCounts(geometry)
+    _, X, y, _ = deep()
+    parts = Given(parts_of(geometry, X, y, [0], True))
+    with pytest.raises(NotCovered, match="integer program does not use known"):
+        attack_for(evidence, "reference-milp")(evidence, geometry, Clock(9.0), 0, parts)
+    ruled = Schema(THREE.attributes, rules=[AtMost(("a", "b"), 2)])
+    with pytest.raises(NotCovered, match="integer program knows no rules"):
+        attacked(ExactCounts(once_deep(ruled)), "reference-milp")
+    size = attacked(evidence, "reference-milp").numbers["terms"]
+    monkeypatch.setattr(program, "MAX_TERMS", size - 1)
+    with pytest.raises(NotCovered, match=r"integer program has about .* 8 rows and 12 trees"):
+        attacked(evidence, "reference-milp")
+
+
+@pytest.mark.parametrize("when", ["before", "before solving"])
+def test_the_integer_program_stops_with_the_clock(when):
+    evidence = ExactCounts(once_deep())
+    clock = Clock(60.0)
+    clock.report = lambda _: clock.stop()
+    if when == "before":
+        clock.stop()
+    answer = attack_for(evidence, "reference-milp")(evidence, evidence.geometry, clock, 0)
+    assert answer.status == "unknown"
+    assert answer.rows == ()
+
+
+def test_the_integer_program_names_unequal_trees():
+    geometry = once_deep()
+    tree = geometry.release.trees[2]
+    counts = tree.counts.copy()
+    counts[tree.leaves[0], 0] += 1
+    trees = (*geometry.release.trees[:2], replace(tree, counts=counts))
+    wrong = ExactCounts(Geometry.of(replace(geometry.release, trees=trees), THREE))
+    answer = attacked(wrong, "reference-milp")
+    assert answer.status == "infeasible"
+    assert answer.contradiction.tree == 2

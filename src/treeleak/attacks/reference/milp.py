@@ -95,7 +95,7 @@ def reference_milp(
         return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
     if result is None or result.x is None:
         return Answer("unknown", values, numbers=numbers)
-    x = np.asarray(result.x).reshape(len(label), block.width)
+    x = np.asarray(result.x)[: len(label) * block.width].reshape(len(label), block.width)
     atoms = np.column_stack([*(block.chosen(x, a) for a in range(len(geometry.parts))), label])
     clock.record(0)
     clock.tell(_STAGE, 1.0, 0)
@@ -235,7 +235,8 @@ def _problem(block: _Block, label: IntArray) -> dict[str, Any]:
     """Write the program of all rows for scipy: every row its block, and what ties them."""
     n_rows = len(label)
     if not n_rows:
-        return {"c": np.zeros(0)}
+        # Nothing to choose; scipy wants a variable all the same.
+        return {"c": np.zeros(1)}
     shape = (len(block.nodes), block.width)
     pick = sparse.csr_array((np.ones(len(block.nodes)), (range(shape[0]), block.nodes)), shape)
     of_class = sparse.csr_array(np.equal.outer(np.arange(block.n.shape[1]), label).astype(float))
