@@ -379,6 +379,14 @@ def test_rules_are_refused():
         attacked(ExactCounts(once_deep(ruled)))
 
 
+@pytest.mark.parametrize("method", ["reference-cp", "reference-milp"])
+def test_a_population_is_refused(method):
+    evidence = ExactCounts(once_deep())
+    given = Given(population=object())
+    with pytest.raises(NotCovered, match="no use of a population"):
+        attack_for(evidence, method)(evidence, evidence.geometry, Clock(9.0), 0, given)
+
+
 def test_methods_that_do_not_exist_are_refused_with_those_that_do():
     with pytest.raises(
         BadInput, match=r"exact counts.*'reference-cp', 'reference-milp'.*not 'milp'"
@@ -472,6 +480,17 @@ def test_distinct_counts_change_the_answer_only_where_the_evidence_has_them():
         assert best_draws(release, rows, y, distinct=False) > -np.inf
         assert 2 <= rows[:, 0].sum() <= (3 if not distinct else 4)
     assert counts[True]
+
+
+def test_more_distinct_rows_than_draws_contradict():
+    schema = Schema([Binary("a")])
+    release, _ = of_stump([0, 0, 1, 1], [1, 1, 1, 1])
+    (tree,) = release.trees
+    counts = tree.counts - [[1.0], [1.0], [0.0]]
+    wrong = replace(release, trees=(replace(tree, counts=counts),))
+    for distinct in (False, True):
+        evidence = HiddenDraws(Geometry.of(wrong, schema), 4, use_distinct=distinct)
+        assert attacked(evidence).status == ("infeasible" if distinct else "likely")
 
 
 def test_rows_are_drawn_more_than_seven_times_where_the_counts_force_it():
@@ -707,7 +726,7 @@ def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, se
     assert_meets_counts(answer, release, schema)
 
 
-def test_wide_rows_are_ordered_without_numbers_beyond_the_solvers_tolerance():
+def test_rows_of_more_columns_than_have_digits_meet_their_counts():
     schema = Schema([Binary(f"c{i}") for i in range(40)])
     rng = np.random.default_rng(2)
     X, y = rng.integers(2, size=(6, 40)).astype(float), rng.integers(2, size=6)

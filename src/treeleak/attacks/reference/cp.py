@@ -18,10 +18,10 @@ from treeleak.attacks.answer import Answer
 from treeleak.attacks.integer import interruptible
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
-from treeleak.attacks.reference.program import Program, unproved_rows
+from treeleak.attacks.reference.program import Program, refuse, unproved_rows
 from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
-from treeleak.errors import BadInput, NotCovered
+from treeleak.errors import BadInput
 from treeleak.evidence import Contradiction, ExactCounts, HiddenDraws, KnownDraws
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
@@ -72,10 +72,9 @@ def reference_cp(
     BadInput
         If parts are known of another number of rows than the counts hold.
     NotCovered
-        If the schema has rules, or if the program would be too large.
+        If the schema has rules, if a population is given, or if the program would be too large.
     """
-    if geometry.schema.rules:
-        raise NotCovered("the published constraint program knows no rules between columns")
+    refuse("constraint program", geometry, given)
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)

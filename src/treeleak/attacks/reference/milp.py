@@ -24,10 +24,15 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.reference.program import check_size, node_tests, unproved_rows, values_at
+from treeleak.attacks.reference.program import (
+    check_size,
+    node_tests,
+    refuse,
+    unproved_rows,
+    values_at,
+)
 from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock
-from treeleak.errors import NotCovered
 from treeleak.evidence import Contradiction, ExactCounts
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
@@ -73,11 +78,11 @@ def reference_milp(
     Raises
     ------
     NotCovered
-        If the schema has rules, if rows or columns are known, or if the program would be too large.
+        If the schema has rules, if rows, columns or a population are given, or if the program would
+        be too large.
     """
     given.refuse("the published integer program")
-    if geometry.schema.rules:
-        raise NotCovered("the published integer program knows no rules between columns")
+    refuse("integer program", geometry, given)
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)

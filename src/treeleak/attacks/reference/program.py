@@ -18,7 +18,7 @@ from ortools.sat.python import cp_model
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.space import Values
 from treeleak.errors import NotCovered
-from treeleak.given import KnownParts
+from treeleak.given import Given, KnownParts
 from treeleak.partition import Geometry
 from treeleak.release.tree import Tree
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_size",
     "node_tests",
     "paths_of",
+    "refuse",
     "unproved_rows",
     "values_at",
 ]
@@ -38,6 +39,14 @@ BoolArray = NDArray[np.bool_]
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
+
+
+def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
+    """Raise NotCovered for what no published formulation takes into account."""
+    if geometry.schema.rules:
+        raise NotCovered(f"the published {formulation} knows no rules between columns")
+    if given.population is not None:
+        raise NotCovered(f"the published {formulation} makes no use of a population")
 
 
 def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
