@@ -543,9 +543,9 @@ def test_hidden_draws_report_the_first_rows_and_stop_with_the_clock():
 
 
 def test_rows_found_before_the_clock_stops_are_kept():
-    trees, X, y, b = deep(n_rows=30)
+    trees, X, y, b = deep(n_rows=12)
     release = drawn(trees, "abc", X, y, 2, b)
-    evidence = HiddenDraws(Geometry.of(release, THREE), 30, use_distinct=False)
+    evidence = HiddenDraws(Geometry.of(release, THREE), 12, use_distinct=False)
     clock = Clock(120.0)
     clock.report = lambda p: clock.stop() if p.misfit == 0 and p.done < 1 else None
     answer = attack_for(evidence, "reference-cp")(evidence, evidence.geometry, clock, 0)
