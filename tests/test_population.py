@@ -10,12 +10,31 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
-from helpers import all_points, counted, cuts_for, random_tree, schemas, shuffled, some_rows
+from helpers import (
+    all_points,
+    as_multiset,
+    bootstrap_draws,
+    counted,
+    cuts_for,
+    drawn,
+    random_tree,
+    schemas,
+    shuffled,
+    some_drawn,
+    some_rows,
+)
+from treeleak.attacks.exact import exact
+from treeleak.attacks.known import known_draws
+from treeleak.clock import Clock
 from treeleak.errors import BadInput
+from treeleak.evidence import KnownDraws, evidence_for
+from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
 from treeleak.population import Population
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.verify import check_rows
 
 SEEDS = st.integers(0, 2**32)
 
@@ -269,3 +288,102 @@ def test_labels_and_shares_are_read_as_they_are_written():
     assert everywhere(geometry, density).sum(axis=0) == pytest.approx([0.75, 0.25], abs=1e-5)
     group = np.exp(density.log_share[0, density.values.start[1] : density.values.start[2]])
     assert group == pytest.approx([1 / 3, 2 / 3], abs=1e-5)
+
+
+def some_population(geometry, rng):
+    """Any population at all: rows that have nothing to do with the training rows."""
+    names = geometry.release.feature_names
+    n_rows = int(rng.integers(1, 40))
+    rows = pd.DataFrame(some_rows(geometry.schema, names, n_rows, rng), columns=names)
+    if geometry.release.classes and rng.random() < 0.7:
+        rows["label"] = rng.choice(geometry.release.classes, size=n_rows)
+    return Given(population=Population.of(rows, geometry.schema, geometry.release))
+
+
+def answered(attack, evidence, geometry, known=NOTHING, seed=0):
+    """The answer, and its rows as a table that ends in the class."""
+    answer = attack(evidence, geometry, Clock(60.0), seed, known)
+    if not answer.rows:
+        return answer, None
+    values = np.concatenate([r.values for r in answer.rows])
+    table = answer.values.rows(values[:, :-1], geometry.release.n_features)
+    return answer, np.column_stack([table, values[:, -1] - answer.values.start[-2]])
+
+
+def hamming(table, true):
+    cost = (table[:, None, :-1] != true[None, :, :-1]).mean(axis=2)
+    return cost[linear_sum_assignment(cost)].mean()
+
+
+@settings(max_examples=40)
+@given(schemas(), SEEDS, st.sampled_from(["rows", "none"]))
+def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
+    rng = np.random.default_rng(seed)
+    X = some_rows(schema, schema.columns, int(rng.integers(1, 7)), rng)
+    y = rng.integers(2, size=len(X))
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(3)]
+    geometry = Geometry.of(counted(trees, schema.columns, X, y, 2, counts_are=unit), schema)
+    evidence = evidence_for(geometry.release)(geometry)
+    without, rows = answered(exact, evidence, geometry)
+    with_, other = answered(exact, evidence, geometry, some_population(geometry, rng))
+    assert with_.status == without.status
+    assert sum(r.proved.sum() for r in with_.rows) == sum(r.proved.sum() for r in without.rows)
+    label = other[:, -1].astype(int) if unit == "rows" else None
+    assert check_rows(geometry.release, other[:, :-1], label).ok
+    if without.status == "unique":
+        assert as_multiset(rows) == as_multiset(other)
+
+
+@settings(max_examples=40)
+@given(SEEDS)
+def test_no_population_changes_what_known_draws_prove(seed):
+    case = some_drawn(seed, n_trees=6)
+    rng = np.random.default_rng(seed)
+    geometry = Geometry.of(case.release, case.schema)
+    evidence = KnownDraws(geometry, case.b)
+    without, _ = answered(known_draws, evidence, geometry)
+    with_, other = answered(known_draws, evidence, geometry, some_population(geometry, rng))
+    assert with_.status == without.status
+    for one, two in zip(without.rows, with_.rows, strict=True):
+        np.testing.assert_array_equal(one.proved, two.proved)
+        sure = one.confidence == 1.0
+        np.testing.assert_array_equal(sure, two.confidence == 1.0)
+        np.testing.assert_array_equal(one.values[sure], two.values[sure])
+        if without.status == "feasible":
+            assert check_rows(case.release, other[:, :-1], other[:, -1].astype(int), case.b).ok
+
+
+def lopsided(n_rows, n_trees, bootstrap):
+    """Rows that are nearly all zeros or all ones, behind a few stumps on few of the columns."""
+    rng = np.random.default_rng(3)
+    schema = Schema([Binary(f"b{i}") for i in range(8)])
+    X = np.repeat(rng.integers(2, size=(n_rows, 1)), 8, axis=1).astype(float)
+    X[rng.random(X.shape) < 0.05] = 0.5
+    X = np.where(X == 0.5, rng.integers(2, size=X.shape), X)
+    y = X[:, 0].astype(int)
+    trees = [random_tree(rng, [[0.5]] * 6 + [[], []], 2) for _ in range(n_trees)]
+    if bootstrap:
+        b = bootstrap_draws(n_trees, n_rows, rng)
+        release = drawn(trees, schema.columns, X, y, 2, b)
+    else:
+        release = counted(trees, schema.columns, X, y, 2)
+    geometry = Geometry.of(release, schema)
+    evidence = KnownDraws(geometry, b) if bootstrap else evidence_for(release)(geometry)
+    true = np.column_stack([X, y])
+    table = pd.DataFrame(X, columns=schema.columns).assign(label=y)
+    population = Population.of(table, schema, release)
+    return geometry, evidence, true, Given(population=population)
+
+
+def test_exact_counts_say_more_with_a_population_like_the_truth():
+    geometry, evidence, true, known = lopsided(40, 4, bootstrap=False)
+    without = hamming(answered(exact, evidence, geometry)[1], true)
+    with_ = hamming(answered(exact, evidence, geometry, known)[1], true)
+    assert with_ < 0.6 * without
+
+
+def test_known_draws_say_more_with_a_population_like_the_truth():
+    geometry, evidence, true, known = lopsided(25, 4, bootstrap=True)
+    without = (answered(known_draws, evidence, geometry)[1] != true).mean()
+    with_ = (answered(known_draws, evidence, geometry, known)[1] != true).mean()
+    assert with_ < 0.6 * without

@@ -56,6 +56,8 @@ class Given:
         """Raise NotCovered if anything is given: for attacks that use none of it."""
         if self.parts is not None:
             raise NotCovered(f"{attack} does not use known rows or columns")
+        if self.population is not None:
+            raise NotCovered(f"{attack} makes no use of a population")
 
 
 NOTHING = Given()

@@ -8,6 +8,9 @@ worlds, moved to the nearest dataset that meets every count.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +22,9 @@ from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, Evidence
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, enumerate_cells
+
+if TYPE_CHECKING:
+    from treeleak.population import Density
 
 __all__ = ["exact"]
 
@@ -54,7 +60,7 @@ def exact(
         "unique" or "feasible" where every count is met, "infeasible" with the place of the
         contradiction, "unknown" with the best rows so far when time ran out.
     """
-    given.refuse("the exact attack")
+    replace(given, population=None).refuse("the exact attack")
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -86,13 +92,14 @@ def exact(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
+    prior = None if given.population is None else given.population.fitted(geometry, seed)
     rows: list[Rows] = []
     for k, problem in enumerate(problems):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])
         elsewhere = unread + sum(r.misfit for r in rows)
         part = clock.part(clock.left * _time_share(problems[k:]), elsewhere)
         try:
-            rows.append(_solve(problem, geometry, values, part, seed + 1000 * k))
+            rows.append(_solve(problem, geometry, values, prior, part, seed + 1000 * k))
         except NoSolution:
             clash = _unmet(problem, geometry, clock, seed)
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
@@ -112,7 +119,12 @@ def _time_share(problems: list[IntegerProblem]) -> float:
 
 
 def _solve(
-    problem: IntegerProblem, geometry: Geometry, values: Values, clock: Clock, seed: int
+    problem: IntegerProblem,
+    geometry: Geometry,
+    values: Values,
+    prior: Density | None,
+    clock: Clock,
+    seed: int,
 ) -> Rows:
     system = problem.system
     stage = f"rebuilding the rows of {system.name}"
@@ -129,7 +141,7 @@ def _solve(
         common, proved, more = problem.always(exact_worlds, clock, _FIRST_TRY, seed)
         exact_worlds += more
     known = _known(problem.bounds, common, proved, system.n_rows)
-    search = WorldSearch.of(system, known, geometry, values)
+    search = WorldSearch.of(system, known, geometry, values, prior)
     found = search.worlds(exact_worlds, problem if tractable else None, clock, stage, seed)
     final = search.middle(found, clock, stage, seed)
     if not proved and promising and final.misfit == 0:

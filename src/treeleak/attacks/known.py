@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, enumerate_drawable
+
+if TYPE_CHECKING:
+    from treeleak.population import Density
 
 __all__ = ["known_draws"]
 
@@ -45,6 +49,10 @@ _STEPS, _EVALUATIONS = 24, 40
 """Steps in which the reaction is turned on, and evaluations in each."""
 _DOUBT = 0.01
 """Rows' worth of prior for each candidate beside the rows that are there."""
+_NO_CHANCE = 1e-9
+"""Least probability of a candidate, when those of a choice are weighed against each other."""
+_LEAST = 1e-300
+"""Least number of rows that the population lets expect anywhere: counts have the last word."""
 _SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
 """Shares of a row's trees at which counts are missed, from which on it is opened."""
 _MODEL_TERMS = 400_000
@@ -97,7 +105,7 @@ def known_draws(
         "feasible" where every count is met, "infeasible" with the place of the contradiction,
         "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
-    given.refuse("the attack on known draws")
+    replace(given, population=None).refuse("the attack on known draws")
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -121,20 +129,44 @@ def known_draws(
             "open_rows": problem.n_open,
             "rows_never_drawn": int((~evidence.drawn).sum()),
         }
-        found = _search(problem, clock, seed)
+        prior = None if given.population is None else given.population.fitted(geometry, seed)
+        expected = None if prior is None else _expected(prior, pairs, evidence.n_rows)
+        found = _search(problem, expected, clock, seed)
         if not found.misfit and not found.proved.all():
-            found = _typical(problem, found, pairs, geometry, values, clock)
+            found = _typical(problem, found, expected, pairs, geometry, values, clock, seed)
+        if expected is not None:
+            found = _settled(problem, found, expected)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values)
+    rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
 
 
-def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
+def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:
+    """Rows to expect in each pair, going by the population alone."""
+    share = np.exp(prior.log_prior(pairs.points, pairs.label))
+    expected = n_rows * np.bincount(pairs.pair, share, minlength=len(pairs.cell))
+    return np.maximum(expected, _LEAST)
+
+
+def _settled(problem: RowProblem, found: _Found, expected: FloatArray) -> _Found:
+    """Move rows to where the population expects them, as far as that changes no count."""
+    rest = _undecided(problem, found)
+    choice = rest.likeliest(rest.columns_of(found.pair), expected[rest.pair])
+    return replace(found, pair=rest.complete(choice))
+
+
+def _undecided(problem: RowProblem, found: _Found) -> RowProblem:
+    """What is left with the proved rows in their places."""
+    own = problem.column == problem.columns_of(found.pair)[problem.owner]
+    return problem.only(own | ~found.proved[problem.rows[problem.owner]])
+
+
+def _search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> _Found:
     """Choose a candidate for every open row, and say how sure that is."""
     stage = "fitting the rows"
     settled = problem.settled >= 0
@@ -152,7 +184,7 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
     prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
     if first.misfit == 0:
         return prove(best, multipliers=first.multipliers)
-    likely, last = _fit_likely(problem, first, clock, tell)
+    likely, last = _fit_likely(problem, first, expected, clock, tell)
     if last is None:
         best = _Found(likely.settled, 0, settled, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
@@ -163,7 +195,7 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
     likely, u = (few, u) if few.n_open else (likely, last.u)
     attempt = 0
     while best.misfit and not clock.stopped:
-        best = _sharpened(likely, u, last.multipliers, best, attempt + 1, clock, tell)
+        best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, tell)
         best = _repaired(problem, best, clock, seed + attempt)
         best = _combined(likely, best, clock, seed + attempt)
         attempt += 1
@@ -174,24 +206,42 @@ def _search(problem: RowProblem, clock: Clock, seed: int) -> _Found:
 def _typical(
     problem: RowProblem,
     found: _Found,
+    expected: FloatArray | None,
     pairs: Pairs,
     geometry: Geometry,
     values: Values,
     clock: Clock,
+    seed: int,
 ) -> _Found:
-    """Where several assignments meet every count: prefer rows that resemble the others."""
+    """Where several assignments meet every count: prefer rows that resemble the others.
+
+    Or, where it is known, the population.
+    """
     clock.tell("weighing what the counts leave open", 0.97, 0)
-    keep = (problem.column == problem.columns_of(found.pair)[problem.owner]) | ~found.proved[
-        problem.rows[problem.owner]
-    ]
-    rest = problem.only(keep)
+    rest = _undecided(problem, found)
     if not rest.n_open or clock.stopped:
         return found
-    log_prior = typicality(found.pair, rest.pair, pairs, geometry, values)
+    if expected is None:
+        log_prior = typicality(found.pair, rest.pair, pairs, geometry, values)
+    else:
+        log_prior = np.log(expected[rest.pair])
     f = fit(
         rest, clock, reference=log_prior[rest.column], evaluations=_FIRST, beyond=_FIRST
     )  # fmt: skip
-    return found if f.misfit else replace(found, pair=rest.complete(f.choice), belief=(rest, f.u))
+    if not f.misfit:
+        return replace(found, pair=rest.complete(f.choice), belief=(rest, f.u))
+    own = rest.column == rest.columns_of(found.pair)[rest.owner]
+    # Few candidates first: what is found there is where the next search begins.
+    for share in _BELIEVABLE:
+        part = rest.only(_likely(rest, f.u, share) | own)
+        solver = RowSolver(part)
+        if not part.n_open or solver.n_terms > _MODEL_TERMS:
+            continue
+        score = np.log(np.maximum(part.carried(rest, f.u), _NO_CHANCE))
+        choice = solver.solve(clock, _TRY, seed, part.columns_of(found.pair), score)
+        if choice is not None:
+            found = replace(found, pair=part.complete(choice))
+    return found
 
 
 def _likely(problem: RowProblem, u: FloatArray, share: float = _UNLIKELY[0]) -> BoolArray:
@@ -206,7 +256,11 @@ def _fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem
 
 
 def _fit_likely(
-    problem: RowProblem, first: Fit, clock: Clock, tell: Callable[[Fit], None]
+    problem: RowProblem,
+    first: Fit,
+    expected: FloatArray | None,
+    clock: Clock,
+    tell: Callable[[Fit], None],
 ) -> tuple[RowProblem, Fit | None]:
     """Go on with the likely candidates; with more of them if something true was set aside.
 
@@ -215,10 +269,16 @@ def _fit_likely(
     for share in _UNLIKELY:
         try:
             likely = problem.only(_likely(problem, first.u, share)).narrowed(clock)
-            fitted = fit(likely, clock, evaluations=_SECOND, tell=tell) if likely.n_open else None
+            if not likely.n_open:
+                return likely, None
+            reference = None
+            if expected is not None:
+                reference = np.log(expected[likely.pair])[likely.column]
+            return likely, fit(
+                likely, clock, reference=reference, evaluations=_SECOND, tell=tell
+            )  # fmt: skip
         except Unmet:
             continue
-        return likely, fitted
     return problem, fit(problem, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
 
 
@@ -271,6 +331,7 @@ def _sharpened(
     u: FloatArray,
     multipliers: FloatArray,
     best: _Found,
+    expected: FloatArray | None,
     effort: int,
     clock: Clock,
     tell: Callable[[Fit], None],
@@ -278,13 +339,13 @@ def _sharpened(
     """Turn the reaction on step by step; each step is a convex fit near the last one.
 
     The prior of a candidate is how many rows are there by now, as the rows of a table resemble
-    each other.
+    each other, and how many the population lets expect.
     """
     belief, weight = np.zeros(len(u)), 0.0
     for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
         if clock.stopped:
             break
-        reference = likely.log_prior(u, _DOUBT)
+        reference = likely.log_prior(u, _DOUBT if expected is None else expected)
         if alpha:
             reference += alpha * reaction(likely, u)
         f = fit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -11,6 +13,9 @@ from treeleak.attacks.rows import RowProblem
 from treeleak.attacks.space import Values
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
+
+if TYPE_CHECKING:
+    from treeleak.population import Density
 
 __all__ = ["placed_rows", "typicality"]
 
@@ -35,6 +40,7 @@ def placed_rows(
     pairs: Pairs,
     geometry: Geometry,
     values: Values,
+    population: Density | None = None,
 ) -> Rows:
     """Write rows that are told apart.
 
@@ -51,6 +57,8 @@ def placed_rows(
         Candidates ...
     u : float array, shape (n_candidates,)
         ... and their probabilities, for the rows that are not proved.
+    population : Density, optional
+        Says which points of a cell are likely, and which values of an atom.
     """
     share, row = _shares(pair, proved, belief, u, len(pairs.cell))
     times = np.bincount(row).astype(float)
@@ -58,11 +66,14 @@ def placed_rows(
     share = share[:, used]
     points = _Points.of(used, pairs, geometry, values)
     marginal = np.zeros(values.n_atoms)
+    if population is not None:
+        label = points.atoms[:, -1] - values.atom_start[-2]
+        inside = points.within(population.log_prior(points.grid, label))
     for _ in range(_ROUNDS):
-        inside = points.within(marginal + values.atom_sizes / len(pair))
+        if population is None:
+            inside = points.within(points.product(marginal + values.atom_sizes / len(pair)))
         table = (share @ inside).tocsr()
         marginal = np.asarray(table.T @ times).ravel()
-    prior = values.prior(marginal)
 
     typical = points.typical(inside)
     never = pair < 0
@@ -75,10 +86,11 @@ def placed_rows(
     sure = np.column_stack([
         np.asarray(table[row, atoms[:, a]]).ravel() for a in range(atoms.shape[1])
     ])  # fmt: skip
-    best = _likeliest(values, prior)
-    chosen = best[atoms]
+    prior = values.prior(marginal)[None, :] if population is None else population.within(atoms)
+    chosen = _likeliest(values, atoms, prior)
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
-    confidence = np.where(certain, 1.0, np.clip(sure * prior[chosen], _LEAST, _MOST))
+    share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
+    confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, _MOST))
     return Rows(chosen, confidence, proved, bool(proved.all()), 0)
 
 
@@ -101,7 +113,7 @@ def typicality(
     """
     rows, times = np.unique(pair[pair >= 0], return_counts=True)
     points = _Points.of(rows, pairs, geometry, values)
-    inside = points.within(values.atom_sizes)
+    inside = points.within(points.product(values.atom_sizes))
     heard = np.asarray(inside.T @ times.astype(float)).ravel()
     own = _Points.of(wanted, pairs, geometry, values)
     log_w = np.log(heard + values.atom_sizes / values.n_atoms)[own.atoms].sum(axis=1)
@@ -145,9 +157,15 @@ class _Points:
     """The points of some pairs, as atoms numbered through; the last attribute is the class."""
 
     def __init__(
-        self, atoms: IntArray, owner: IntArray, alike: BoolArray, n_pairs: int, n_atoms: int
+        self,
+        grid: IntArray,
+        atoms: IntArray,
+        owner: IntArray,
+        alike: BoolArray,
+        n_pairs: int,
+        n_atoms: int,
     ) -> None:
-        self.atoms, self.owner, self.alike = atoms, owner, alike
+        self.grid, self.atoms, self.owner, self.alike = grid, atoms, owner, alike
         self.n_pairs, self.n_atoms = n_pairs, n_atoms
 
     @classmethod
@@ -164,11 +182,15 @@ class _Points:
         size = np.bincount(owner, minlength=len(used))
         step = np.maximum(-(-size // _POINTS), 1)
         few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
-        return cls(atoms[few], owner[few], alike, len(used), values.n_atoms)
+        grid = pairs.points[own[few]]
+        return cls(grid, atoms[few], owner[few], alike, len(used), values.n_atoms)
 
-    def within(self, weight: FloatArray) -> sparse.csr_array:
-        """Share of each atom in each pair, points weighted by the product of their atoms'."""
-        log_w = np.log(weight)[self.atoms[:, :-1]].sum(axis=1)
+    def product(self, weight: FloatArray) -> FloatArray:
+        """Log of the product of the weights of each point's atoms."""
+        return np.log(weight)[self.atoms[:, :-1]].sum(axis=1)  # type: ignore[no-any-return]
+
+    def within(self, log_w: FloatArray) -> sparse.csr_array:
+        """Share of each atom in each pair, given the weights of points."""
         highest = np.full(self.n_pairs, -np.inf)
         np.maximum.at(highest, self.owner, log_w)
         w = np.exp(log_w - highest[self.owner])
@@ -189,8 +211,11 @@ class _Points:
         return self.atoms[order[first]]
 
 
-def _likeliest(values: Values, prior: FloatArray) -> IntArray:
-    """The likeliest value of every atom."""
-    order = np.lexsort((-prior, values.atom_of))
-    first = np.searchsorted(values.atom_of[order], np.arange(values.n_atoms))
-    return order[first]
+def _likeliest(values: Values, atoms: IntArray, prior: FloatArray) -> IntArray:
+    """The likeliest value of every atom of some rows; ``prior`` as in :meth:`Values.draw`."""
+    out = np.empty_like(atoms)
+    for a in range(atoms.shape[1]):
+        own = slice(values.start[a], values.start[a + 1])
+        allowed = values.atom_of[own][None, :] == atoms[:, a, None]
+        out[:, a] = values.start[a] + np.where(allowed, prior[:, own], -1.0).argmax(axis=1)
+    return out

@@ -48,7 +48,12 @@ class RowSolver:
         return model, x
 
     def solve(
-        self, clock: Clock, limit: float, seed: int, hint: IntArray | None = None
+        self,
+        clock: Clock,
+        limit: float,
+        seed: int,
+        hint: IntArray | None = None,
+        score: NDArray[np.float64] | None = None,
     ) -> IntArray | None:
         """Look for a candidate per open row that meets every count.
 
@@ -60,6 +65,8 @@ class RowSolver:
         seed : int
         hint : int array, shape (n_open,), optional
             Columns to start from.
+        score : float array, shape (n_candidates,), optional
+            Look for the choice of the highest sum, as far as the work goes.
 
         Returns
         -------
@@ -77,6 +84,9 @@ class RowSolver:
             chosen = self.problem.column == hint[self.problem.owner]
             for literal, value in zip(x, chosen.tolist(), strict=True):
                 model.add_hint(literal, value)
+        if score is not None:
+            model = model.clone()
+            model.maximize(cp_model.LinearExpr.weighted_sum(x, score.tolist()))
         choice, none, _ = self._run(model, clock, limit, seed)
         if none:
             raise Unmet

@@ -243,13 +243,37 @@ class RowProblem:
         theirs = parent.rows[parent.owner] * scale + parent.pair[parent.column]
         return x[np.searchsorted(theirs, self.rows[self.owner] * scale + self.pair[self.column])]
 
-    def log_prior(self, u: NDArray[np.float64], doubt: float) -> NDArray[np.float64]:
-        """Logarithm of how many rows are in each candidate's pair, u taken for the open ones."""
+    def log_prior(
+        self, u: NDArray[np.float64], doubt: float | NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Logarithm of how many rows are in each candidate's pair, u taken for the open ones.
+
+        ``doubt``: how many are expected there beside, in any pair or in each.
+        """
         sure = self.settled[self.settled >= 0]
-        size = int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1
+        size = max(int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1, np.size(doubt))
         held = np.bincount(sure, minlength=size).astype(float)
         held += np.bincount(self.pair[self.column], u, minlength=size)
         return np.log(held + doubt)[self.pair][self.column]
+
+    def likeliest(
+        self, choice: NDArray[np.integer[Any]], expected: NDArray[np.float64]
+    ) -> IntArray:
+        """Move each open row to the likeliest of its candidates that leave every count as it is.
+
+        Parameters
+        ----------
+        choice : int array, shape (n_open,)
+        expected : float array, shape (n_columns,)
+            How likely each column is, for any row.
+        """
+        out = choice.astype(np.int64)
+        for i, chosen in enumerate(out):
+            own = self.column[self.start[i] : self.start[i + 1]]
+            counted = self.equation[self.draws[:, i] > 0]
+            same = own[(counted[:, own] == counted[:, [chosen]]).all(axis=0)]
+            out[i] = same[expected[same].argmax()]
+        return out
 
     def _left(self, choice: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
         found, found_d = self._counts(choice, self.draws)

@@ -106,12 +106,16 @@ class Values:
         return out
 
     def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Choose a value for every atom of ``atoms`` (rows x attributes, numbered through)."""
+        """Choose a value for every atom of ``atoms`` (rows x attributes, numbered through).
+
+        ``prior`` is the probability of each value given its atom, of all rows (one line) or of
+        each (as many lines as rows).
+        """
         out = np.empty_like(atoms)
         for a in range(atoms.shape[1]):
             own = slice(self.start[a], self.start[a + 1])
             allowed = self.atom_of[own][None, :] == atoms[:, a, None]
-            share = np.cumsum(np.where(allowed, prior[own][None, :], 0.0), axis=1)
+            share = np.cumsum(np.where(allowed, prior[:, own], 0.0), axis=1)
             u = rng.random(len(atoms)) * share[:, -1]
             out[:, a] = self.start[a] + (share <= u[:, None]).sum(axis=1)
         return out

@@ -24,7 +24,7 @@ class Weights:
     w : float array, shape (n_points,)
         Expected rows at each point.
     prior : float array, shape (n_points,)
-        The product of marginals it was fitted from.
+        What it was fitted from: a product of marginals, or the population.
     residual : float
         Largest |A w - n|.
     """
@@ -43,6 +43,7 @@ def maximum_entropy(
     *,
     settled: FloatArray | None = None,
     binaries: IntArray | None = None,
+    log_population: FloatArray | None = None,
     rounds: int = 12,
     sweeps: int = 6,
 ) -> Weights:
@@ -52,6 +53,8 @@ def maximum_entropy(
     itself and of the settled rows: fit and prior take turns, so that what the evidence says of a
     column in some rows speaks for the rows in which it is silent. A column of which it says
     nothing anywhere is taken to be as skewed as the other binary columns are on average.
+
+    Where the population is known, it is the prior, and there is nothing to refit.
 
     Parameters
     ----------
@@ -65,6 +68,8 @@ def maximum_entropy(
         Rows with each value beside those that are fitted.
     binaries : int array, shape (n_binaries, 2), optional
         The two values, 0 and 1, of each binary column.
+    log_population : float array, shape (n_points,), optional
+        Log probability of each point in the population, up to a constant.
     rounds, sweeps : int
         Rounds of refitting the prior, and sweeps of scaling in each.
     """
@@ -76,6 +81,8 @@ def maximum_entropy(
     # One row's worth of the sizes stays with every attribute: a fit rules no value out.
     doubt = sizes / _group_total(values, sizes)
     prior = _normalised(np.log(sizes)[values].sum(axis=1))
+    if log_population is not None:
+        prior, rounds = _normalised(log_population), 1
     w, worst = prior * n_rows, np.inf
     for turn in range(rounds):
         if turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from treeleak.clock import Clock
 from treeleak.errors import NotCovered
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
+
+if TYPE_CHECKING:
+    from treeleak.population import Density
 
 __all__ = ["World", "WorldSearch"]
 
@@ -82,6 +86,8 @@ class WorldSearch:
         Live point of each point of the space.
     w, value_prior : float array
         Expected open rows per point of the space; probability of each value given its atom.
+    population : Density or None
+        Where given, what the values within atoms are drawn from instead.
     """
 
     system: CountSystem
@@ -94,10 +100,16 @@ class WorldSearch:
     live_of: IntArray
     w: FloatArray
     value_prior: FloatArray
+    population: Density | None
 
     @classmethod
     def of(
-        cls, system: CountSystem, known: Bounds, geometry: Geometry, values: Values
+        cls,
+        system: CountSystem,
+        known: Bounds,
+        geometry: Geometry,
+        values: Values,
+        population: Density | None = None,
     ) -> WorldSearch:
         """Set up the search of what the bounds leave open."""
         live = np.flatnonzero(known.upper[system.cell] > 0)
@@ -123,6 +135,7 @@ class WorldSearch:
         own = numbered[movable[space.origin]]
         w = np.zeros(len(space.code))
         if space.n_rows:
+            at = live[movable[space.origin]]
             w = maximum_entropy(
                 own,
                 values.atom_sizes,
@@ -131,6 +144,9 @@ class WorldSearch:
                 space.target,
                 settled=fixed_atoms,
                 binaries=values.binaries,
+                log_population=None
+                if population is None
+                else population.log_prior(system.points[at], system.label[at]),
             ).w
         marginal = fixed_atoms.copy()
         for a in range(own.shape[1]):
@@ -148,6 +164,7 @@ class WorldSearch:
             live_of=movable[space.origin],
             w=w,
             value_prior=prior,
+            population=population,
         )
 
     def worlds(
@@ -321,7 +338,9 @@ class WorldSearch:
         return chains, [m for d in done if not isinstance(d, Chain) for m in d]
 
     def _world(self, points: IntArray, rng: np.random.Generator) -> World:
-        values = self.values.draw(self.atoms[self._live(points)], self.value_prior, rng)
+        atoms = self.atoms[self._live(points)]
+        prior = self.value_prior if self.population is None else self.population.within(atoms)
+        values = self.values.draw(atoms, np.atleast_2d(prior), rng)
         return World(points, values, self.space.misfit(points))
 
     def _spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
