@@ -7,6 +7,7 @@ from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
+from treeleak.attacks.hidden import hidden_draws
 from treeleak.attacks.known import known_draws
 from treeleak.attacks.reference import reference_cp, reference_milp
 from treeleak.clock import Clock
@@ -47,6 +48,7 @@ def attack_for(evidence: Evidence | KnownDraws | HiddenDraws, method: str = "aut
 attack(ExactCounts.kind, exact)
 attack(ExactTotals.kind, exact)
 attack(KnownDraws.kind, known_draws)
+attack(HiddenDraws.kind, hidden_draws)
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
 attack(HiddenDraws.kind, reference_cp, "reference-cp")

@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["anneal", "fit_weights", "propagate"]
+__all__ = ["anneal", "fit_weights", "propagate", "uniform"]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -85,7 +85,8 @@ def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _uniform(state: Any) -> float:
+def uniform(state: Any) -> float:
+    """Draw a number from [0, 1)."""
     # xorshift64*: a chain carries its own generator, so that it is the same in any thread.
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -238,13 +239,13 @@ def anneal(
     for step in range(first, stop):
         if step % 64 == 0 or step == first:
             temperature = hot * (cold / hot) ** (step / total)
-        kind = _uniform(rng)
-        k = int(_uniform(rng) * n_rows)
+        kind = uniform(rng)
+        k = int(uniform(rng) * n_rows)
         p = rows[k]
         k2, p2, new2 = -1, p, p
         if kind < swap_share:
-            k2 = int(_uniform(rng) * n_rows)
-            a = int(_uniform(rng) * n_attributes)
+            k2 = int(uniform(rng) * n_rows)
+            a = int(uniform(rng) * n_attributes)
             p2 = rows[k2]
             if value[p, a] == value[p2, a]:
                 continue
@@ -253,9 +254,9 @@ def anneal(
             if new2 < 0:
                 continue
         elif kind < swap_share + jump_share:
-            new = min(np.searchsorted(jump, _uniform(rng) * jump[-1]), n_points - 1)
+            new = min(np.searchsorted(jump, uniform(rng) * jump[-1]), n_points - 1)
         else:
-            new = neighbour[p, int(_uniform(rng) * n_values)]
+            new = neighbour[p, int(uniform(rng) * n_values)]
         if new < 0 or new == p:
             continue
         log_odds, extra = log_prior[new] - log_prior[p], 0.0
@@ -269,7 +270,7 @@ def anneal(
                     extra += cost[k2, value[new2, a]] - cost[k2, value[p2, a]]
         # Accepted where log u < log odds - (misfit + extra) / tau: u first, then the misfit, which
         # need not be known beyond the limit that u sets.
-        limit = temperature * (log_odds - np.log(1.0 - _uniform(rng))) - extra
+        limit = temperature * (log_odds - np.log(1.0 - uniform(rng))) - extra
         if k2 >= 0:
             misfit = _change_of_two(
                 signature, residual, cell[p], cell[new], cell[p2], cell[new2], limit

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.samples import Samples
 from treeleak.attacks.space import Values
 from treeleak.evidence import Contradiction
 
@@ -69,6 +70,10 @@ class Answer:
         Sizes of the problem, for the record.
     ordered : bool
         Whether row k is row k of the training set.
+    samples : Samples or None
+        Datasets drawn from the posterior.
+    likeliest : int array, shape (n_rows, n_attributes + 1), or None
+        Atoms of the likeliest dataset, numbered over all attributes.
     """
 
     status: Status
@@ -77,3 +82,5 @@ class Answer:
     contradiction: Contradiction | None = None
     numbers: dict[str, int] = field(default_factory=dict)
     ordered: bool = False
+    samples: Samples | None = None
+    likeliest: IntArray | None = None

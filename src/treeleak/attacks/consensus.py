@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,15 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.space import Values
 
-__all__ = ["MAX_ALIGNED", "align", "most_central", "shares"]
+__all__ = ["MAX_ALIGNED", "align", "aligned_shares", "cheapest", "most_central", "shares"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
+_ALL_AT_ONCE = 200
+"""Rows up to which all are aligned at their cost, also those that are equal."""
 
 
 def align(values: Values, reference: IntArray, other: IntArray) -> tuple[IntArray, float]:
@@ -50,4 +52,111 @@ def shares(values: Values, reference: IntArray, worlds: Sequence[IntArray]) -> F
     for world in worlds:
         order, _ = align(values, reference, world)
         out[row, world[order]] += 1.0 / len(worlds)
+    return out
+
+
+def aligned_shares(
+    values: Values,
+    samples: Sequence[IntArray],
+    value_prior: FloatArray,
+    group: IntArray | None = None,
+    turns: int = 4,
+    stopped: Callable[[], bool] = lambda: False,
+) -> tuple[FloatArray, list[IntArray]]:
+    """Align samples of a posterior with each other, and count values row by row.
+
+    Each sample is aligned with the shares of the values over all of them, which are then counted
+    again: unlike one sample as reference, shares say where they are in doubt.
+
+    Parameters
+    ----------
+    values : Values
+    samples : sequence of int arrays, shape (n_rows, n_attributes + 1)
+        Atoms, numbered over all attributes.
+    value_prior : float array, shape (n_values,)
+        Probability of each value given its atom.
+    group : int array, shape (n_rows,), optional
+        Rows of different groups are never exchanged.
+    turns : int
+    stopped : callable
+        Asked between turns.
+
+    Returns
+    -------
+    share : float array, shape (n_rows, n_values)
+        Probability of each value in each row.
+    aligned : list of int arrays
+        The samples, row k of each standing for the same row.
+    """
+    own = np.zeros(len(samples[0]), dtype=np.int64) if group is None else group
+    order = np.argsort(own, kind="stable")
+    blocks = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
+    blocks = [block for block in blocks if len(block) > 1]
+    aligned = list(samples)
+    share = _counted(values, aligned[:1], value_prior)
+    first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
+    for turn in range(turns):
+        if turn and stopped():
+            break
+        cost = np.add.reduceat(values.expected_cost(share) * value_prior, first, axis=1)
+        hard = cheapest(cost, values.atom_start)
+        for k, sample in enumerate(aligned):
+            rows = np.arange(len(sample))
+            for block in blocks:
+                rows[block] = block[_matched(cost[block], hard[block], sample[block])]
+            aligned[k] = sample[rows]
+        share = _counted(values, aligned, value_prior)
+    return share, aligned
+
+
+def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
+    """Entry of least cost of every row within each attribute, numbered through.
+
+    Parameters
+    ----------
+    cost : float array, shape (n_rows, n_entries)
+    start : int array, shape (n_attributes + 1,)
+        Where the entries of each attribute begin.
+    """
+    parts = np.split(cost, start[1:-1], axis=1)
+    return np.asarray(start[:-1] + np.column_stack([part.argmin(axis=1) for part in parts]))
+
+
+def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArray) -> FloatArray:
+    out = np.zeros((len(samples[0]), values.n_atoms))
+    row = np.arange(len(out))[:, None]
+    for sample in samples:
+        out[row, sample] += 1.0 / len(samples)
+    return np.asarray(out[:, values.atom_of] * value_prior)
+
+
+def _matched(cost: FloatArray, hard: IntArray, sample: IntArray) -> IntArray:
+    """Row of the sample for each row, at the least total cost.
+
+    Where there are many rows, those that equal the likeliest ones are matched first: that costs
+    little, since the distance of rows is a metric.
+    """
+    n = len(sample)
+    out = np.full(n, -1)
+    if n > _ALL_AT_ONCE:
+        _, number = np.unique(np.concatenate([hard, sample]), axis=0, return_inverse=True)
+        number = number.ravel()
+        mine, theirs = (np.argsort(part, kind="stable") for part in (number[:n], number[n:]))
+        first, second = number[:n][mine], number[n:][theirs]
+        rank = np.arange(n) - np.searchsorted(first, first)
+        at = np.searchsorted(second, first) + rank
+        found = at < np.searchsorted(second, first, side="right")
+        out[mine[found]] = theirs[at[found]]
+    left = np.flatnonzero(out < 0)
+    free = np.setdiff1d(np.arange(n), out, assume_unique=False)
+    # Sorted alike, blocks of too many rows hold rows that are alike.
+    left = left[np.lexsort(hard[left].T[::-1])]
+    free = free[np.lexsort(sample[free].T[::-1])]
+    for begin in range(0, len(left), MAX_ALIGNED):
+        i, j = left[begin : begin + MAX_ALIGNED], free[begin : begin + MAX_ALIGNED]
+        total = np.zeros((len(i), len(j)))
+        for a in range(sample.shape[1]):
+            total += cost[i][:, sample[j, a]]
+        x, y = linear_sum_assignment(total)
+        out[i[x]] = j[y]
     return out

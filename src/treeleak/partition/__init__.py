@@ -1,6 +1,6 @@
 """Geometry only: a release and a schema become cells and the incidence matrix A."""
 
-from treeleak.partition.atoms import Atom, AttributeAtoms
+from treeleak.partition.atoms import Atom, AttributeAtoms, rules_hold
 from treeleak.partition.cells import (
     Geometry,
     GridTooLarge,
@@ -19,4 +19,5 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "rules_hold",
 ]

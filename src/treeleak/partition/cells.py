@@ -98,6 +98,16 @@ class Geometry:
         """Weight of each attribute's atom in the number of a grid point."""
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
+    @property
+    def compiled(self) -> tuple[NDArray[Any], ...]:
+        """The flattened trees, for kernels that walk them themselves.
+
+        Per tree its root; per node the attribute that it tests (-1 at a leaf), where its test
+        begins, and its children (a leaf keeps its row of A on the left); per test and atom, whether
+        it goes left.
+        """
+        return (*self._node, self._goes_left)
+
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute, shape (n_points, n_attributes)."""
         return points[:, None] // self.stride[None, :] % self.radix[None, :]

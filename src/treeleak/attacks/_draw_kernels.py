@@ -1,0 +1,561 @@
+"""Compiled loops of the attack on hidden draws. Every loop releases the GIL.
+
+An *equation* is a leaf and a class, numbered leaf * n_classes + class. ``rows`` holds
+a = (A m)_tvc, how many rows of the dataset lie there; ``seen`` holds what the release counts
+there, either draws n or distinct rows d.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from treeleak.attacks._kernels import uniform
+
+__all__ = [
+    "TABLED",
+    "Ground",
+    "Moves",
+    "Prior",
+    "climb",
+    "drop_all",
+    "log_complete",
+    "log_marginal",
+    "log_prior_of",
+    "log_surjections",
+    "split",
+    "walk",
+]
+
+TABLED = 256
+"""Draws up to which the numbers of surjections are tabled."""
+_SCANNED = 48
+"""Ways to split distinct rows between two classes up to which all are weighed."""
+_STEPS = 12
+"""Steps of a walk over the splits, where there are more."""
+
+
+class Ground(NamedTuple):
+    """What a row can be, and into which leaves it falls.
+
+    Attributes
+    ----------
+    radix, start : int32 array, shape (n_attributes + 1,)
+        Atoms of each attribute, and the number of its first one; the last attribute is the class.
+    stride : int64 array, shape (n_attributes,)
+        As in :attr:`Geometry.stride`.
+    table : int32 array, shape (n_points, n_trees) or (0, n_trees)
+        Leaves of every grid point, where that is small enough.
+    valid : bool array, shape (n_points,) or (0,)
+        Points that the schema's rules allow; empty if there are no rules.
+    root, attribute, test, left, right, goes_left
+        The compiled trees: see :class:`Geometry`.
+    """
+
+    radix: Any
+    start: Any
+    stride: Any
+    table: Any
+    valid: Any
+    root: Any
+    attribute: Any
+    test: Any
+    left: Any
+    right: Any
+    goes_left: Any
+
+
+class Moves(NamedTuple):
+    """What may change, and how often each kind of change is tried.
+
+    Attributes
+    ----------
+    open_rows : int32 array
+        Rows of which something is not known.
+    group : int32 array, shape (n_rows,)
+    allowed : bool array, shape (n_groups, n_atoms)
+        As in :class:`KnownParts`.
+    open_start : int32 array, shape (n_groups + 1,)
+    open_attribute : int32 array
+        The attributes that are open in a group.
+    swaps, jumps : float
+        Shares of the moves.
+    jump_start : int64 array, shape (n_groups + 1,)
+        Where the pairs begin to which the rows of a group jump.
+    jump_sum : float64 array, shape (n_jumps,)
+        Their weights, cumulated within the group.
+    jump_pair : int64 array, shape (n_jumps,)
+        Their numbers, point * n_classes + class.
+    jump_log : float32 array, shape (n_points * n_classes,)
+        Log weight of every pair; -inf where it is not jumped to.
+    """
+
+    open_rows: Any
+    group: Any
+    allowed: Any
+    open_start: Any
+    open_attribute: Any
+    swaps: Any
+    jumps: Any
+    jump_start: Any
+    jump_sum: Any
+    jump_pair: Any
+    jump_log: Any
+
+
+class Prior(NamedTuple):
+    """Log probability of a row, as a tree of attributes or as a table over all pairs.
+
+    Attributes
+    ----------
+    parent : int32 array, shape (n_attributes + 1,)
+        The attribute on which each depends; -1 for the root.
+    offset : int64 array, shape (n_attributes + 1,)
+        Where its table begins: parent's atom times own radix plus own atom.
+    log_share : float64 array
+    grid : float32 array, shape (n_points * n_classes,) or (0,)
+        Taken instead of the tree where it is there.
+    """
+
+    parent: Any
+    offset: Any
+    log_share: Any
+    grid: Any
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
+    """EM on the multinomial likelihood of one class, in place.
+
+    m <- m / T x A'(n / A m), up to the total: a step never lowers sum n log(A m).
+
+    Parameters
+    ----------
+    table : int32 array, shape (n_points, n_trees)
+    draws : float64 array, shape (n_leaves,)
+    weight : float64 array, shape (n_points,)
+        m, shares of the rows of the class.
+    """
+    n_points, n_trees = table.shape
+    total = np.zeros(len(draws))
+    ratio = np.zeros(len(draws))
+    for _ in range(sweeps):
+        total[:] = 0.0
+        for p in range(n_points):
+            if weight[p] > 1e-12:
+                for t in range(n_trees):
+                    total[table[p, t]] += weight[p]
+        mass = 0.0
+        for v in range(len(draws)):
+            ratio[v] = draws[v] / total[v] if total[v] > 0.0 else 0.0
+        for p in range(n_points):
+            if weight[p] > 1e-12:
+                pull = 0.0
+                for t in range(n_trees):
+                    pull += ratio[table[p, t]]
+                weight[p] *= pull
+                mass += weight[p]
+            else:
+                weight[p] = 0.0
+        if mass <= 0.0:
+            return
+        for p in range(n_points):
+            weight[p] /= mass
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _gain(a: int, seen: int, distinct: bool, gap: float, log: Any) -> float:
+    """Change of the log likelihood when a row joins the a that lie in an equation.
+
+    log (a + 1)^n - log a^n for n draws; log C(a + 1, d) - log C(a, d) for d distinct rows. What no
+    draw could give, n > 0 of a = 0 or d > a, costs ``gap`` per draw or row missing.
+    """
+    if seen == 0:
+        return 0.0
+    if distinct:
+        return gap if a < seen else log[a + 1] - log[a + 1 - seen]
+    return gap if a == 0 else seen * (log[a + 1] - log[a])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
+    """Log probability of a row before anything is counted."""
+    if len(prior.grid):
+        return prior.grid[pair]  # type: ignore[no-any-return]
+    out = 0.0
+    for a in range(len(radix)):
+        at = prior.offset[a] + atom[a]
+        if prior.parent[a] >= 0:
+            at += atom[prior.parent[a]] * radix[a]
+        out += prior.log_share[at]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _point(atom: Any, stride: Any) -> int:
+    point = 0
+    for a in range(len(stride)):
+        point += atom[a] * stride[a]
+    return point
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
+    """Find the leaf of a row in every tree."""
+    if len(ground.table):
+        for t in range(len(leaf)):
+            leaf[t] = ground.table[point, t]
+        return
+    for t in range(len(leaf)):
+        v = ground.root[t]
+        while ground.attribute[v] >= 0:
+            left = ground.goes_left[ground.test[v] + atom[ground.attribute[v]]]
+            v = ground.left[v] if left else ground.right[v]
+        leaf[t] = ground.left[v]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
+    """Find the leaves of all rows, in place."""
+    for i in range(len(atoms)):
+        _drop(atoms[i], _point(atoms[i], ground.stride), ground, leaves[i])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def walk(
+    steps: int,
+    heat: float,
+    gap: float,
+    distinct: bool,
+    rng: Any,
+    atoms: Any,
+    leaves: Any,
+    rows: Any,
+    seen: Any,
+    log_prior: Any,
+    log: Any,
+    ground: Any,
+    moves: Any,
+    prior: Any,
+) -> int:
+    """Metropolis-Hastings over the rows of a dataset, in place.
+
+    The target is the posterior, the prior of every row times the likelihood, to the power of
+    1 / heat.
+
+    Parameters
+    ----------
+    steps : int
+    heat, gap : float
+    distinct : bool
+        Whether ``seen`` are distinct rows.
+    rng : uint64 array, shape (1,)
+    atoms : int16 array, shape (n_rows, n_attributes + 1)
+    leaves : int32 array, shape (n_rows, n_trees)
+    rows, seen : int32 array, shape (n_equations,)
+    log_prior : float64 array, shape (n_rows,)
+    log : float64 array
+        Logarithms of 0 (never asked for), 1, 2, ...
+
+    Returns
+    -------
+    int
+        Moves that were taken.
+    """
+    n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1
+    n_classes, n_open = ground.radix[n_attributes], len(moves.open_rows)
+    first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
+    leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
+    cold = 1.0 / heat
+    taken = 0
+    if n_open == 0:
+        return 0
+    for _ in range(steps):
+        i = moves.open_rows[int(uniform(rng) * n_open)]
+        g = moves.group[i]
+        kind = uniform(rng)
+        first[:] = atoms[i]
+        if kind < moves.swaps:
+            j = moves.open_rows[int(uniform(rng) * n_open)]
+            if not _exchanged(rng, atoms, i, j, first, second, ground, moves):
+                continue
+            c, k = first[n_attributes], second[n_attributes]
+            here, there = _point(first, ground.stride), _point(second, ground.stride)
+            if len(ground.valid) and not (ground.valid[here] and ground.valid[there]):
+                continue
+            log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
+            log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
+            _drop(first, here, ground, leaf)
+            _drop(second, there, ground, other)
+            change = 0.0
+            for t in range(n_trees):
+                if leaf[t] != leaves[i, t]:
+                    e = leaves[i, t] * n_classes + c
+                    rows[e] -= 1
+                    change -= _gain(rows[e], seen[e], distinct, gap, log)
+                    e = leaf[t] * n_classes + c
+                    change += _gain(rows[e], seen[e], distinct, gap, log)
+                    rows[e] += 1
+                if other[t] != leaves[j, t]:
+                    e = leaves[j, t] * n_classes + k
+                    rows[e] -= 1
+                    change -= _gain(rows[e], seen[e], distinct, gap, log)
+                    e = other[t] * n_classes + k
+                    change += _gain(rows[e], seen[e], distinct, gap, log)
+                    rows[e] += 1
+            change = cold * (change + log_first + log_second - log_prior[i] - log_prior[j])
+            if change >= 0.0 or uniform(rng) < np.exp(change):
+                atoms[i], atoms[j] = first, second
+                leaves[i], leaves[j] = leaf, other
+                log_prior[i], log_prior[j] = log_first, log_second
+                taken += 1
+            else:
+                for t in range(n_trees):
+                    if leaf[t] != leaves[i, t]:
+                        rows[leaves[i, t] * n_classes + c] += 1
+                        rows[leaf[t] * n_classes + c] -= 1
+                    if other[t] != leaves[j, t]:
+                        rows[leaves[j, t] * n_classes + k] += 1
+                        rows[other[t] * n_classes + k] -= 1
+            continue
+        old = atoms[i, n_attributes]
+        change = 0.0
+        if kind < moves.swaps + moves.jumps:
+            begin, end = moves.jump_start[g], moves.jump_start[g + 1]
+            if begin == end:
+                continue
+            own = moves.jump_sum[begin:end]
+            at = begin + np.searchsorted(own, uniform(rng) * own[-1], side="right")
+            pair = moves.jump_pair[min(at, end - 1)]
+            rest = pair // n_classes
+            for a in range(n_attributes):
+                first[a] = rest // ground.stride[a] % ground.radix[a]
+            first[n_attributes] = pair % n_classes
+            was = _point(atoms[i], ground.stride) * n_classes + old
+            change = moves.jump_log[was] - moves.jump_log[pair]
+        else:
+            _flip(rng, first, g, ground, moves)
+            if uniform(rng) < 0.3:
+                _flip(rng, first, g, ground, moves)
+        new = first[n_attributes]
+        same, legal = True, True
+        for a in range(n_attributes + 1):
+            same &= first[a] == atoms[i, a]
+            legal &= moves.allowed[g, ground.start[a] + first[a]]
+        if same or not legal:
+            continue
+        point = _point(first, ground.stride)
+        if len(ground.valid) and not ground.valid[point]:
+            continue
+        log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
+        _drop(first, point, ground, leaf)
+        gained = 0.0
+        for t in range(n_trees):
+            if leaf[t] != leaves[i, t] or new != old:
+                e = leaves[i, t] * n_classes + old
+                gained -= _gain(rows[e] - 1, seen[e], distinct, gap, log)
+                e = leaf[t] * n_classes + new
+                gained += _gain(rows[e], seen[e], distinct, gap, log)
+        change += cold * (gained + log_first - log_prior[i])
+        if change >= 0.0 or uniform(rng) < np.exp(change):
+            for t in range(n_trees):
+                rows[leaves[i, t] * n_classes + old] -= 1
+                rows[leaf[t] * n_classes + new] += 1
+            atoms[i] = first
+            leaves[i] = leaf
+            log_prior[i] = log_first
+            taken += 1
+    return taken
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
+    """Give one open attribute of a row another atom."""
+    n_open = moves.open_start[g + 1] - moves.open_start[g]
+    a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_open)]
+    new = int(uniform(rng) * (ground.radix[a] - 1))
+    atom[a] = new + 1 if new >= atom[a] else new
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _exchanged(
+    rng: Any, atoms: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
+) -> bool:
+    """Exchange some attributes of two rows; False if that comes to nothing or is not allowed."""
+    first[:], second[:] = atoms[i], atoms[j]
+    differ, exchanged = 0, 0
+    # Exchanging the classes as well would be exchanging all other attributes.
+    for a in range(atoms.shape[1] - 1):
+        if first[a] != second[a]:
+            differ += 1
+            if uniform(rng) < 0.5:
+                exchanged += 1
+                first[a], second[a] = second[a], first[a]
+                legal = moves.allowed[moves.group[i], ground.start[a] + first[a]]
+                if not (legal and moves.allowed[moves.group[j], ground.start[a] + second[a]]):
+                    return False
+    return exchanged > 0 and (exchanged < differ or moves.group[i] != moves.group[j])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_surjections(most: int) -> Any:
+    """Log of the number of ways in which n draws hit exactly d rows, for n, d <= most.
+
+    surj(n, d) = d (surj(n - 1, d) + surj(n - 1, d - 1)).
+    """
+    out = np.full((most + 1, most + 1), -np.inf)
+    out[0, 0] = 0.0
+    for n in range(1, most + 1):
+        for d in range(1, n + 1):
+            x, y = out[n - 1, d], out[n - 1, d - 1]
+            high = max(x, y)
+            out[n, d] = np.log(d) + high + np.log(np.exp(x - high) + np.exp(y - high))
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
+    """Log surj(n, d); beyond the table by Temme's uniform approximation (1993)."""
+    if n < len(table):
+        return table[n, d]  # type: ignore[no-any-return]
+    if d <= 1 or d >= n:
+        if d == n:
+            return log_factorial[n]  # type: ignore[no-any-return]
+        return 0.0 if d == 1 else -np.inf
+    # x / (1 - exp(-x)) = n / d by Newton's method, from above where the left side is convex.
+    ratio = n / d
+    x = ratio if ratio > 1.5 else 2.0 * (ratio - 1.0)
+    for _ in range(30):
+        e = np.exp(-x)
+        f = x / (1.0 - e) - ratio
+        slope = (1.0 - e - x * e) / (1.0 - e) ** 2
+        x_new = max(x - f / slope, 1e-12)
+        if abs(x_new - x) < 1e-12 * x:
+            x = x_new
+            break
+        x = x_new
+    t = ratio - 1.0
+    height = -n * np.log(x) + d * (x + np.log(-np.expm1(-x))) - d * t + (n - d) * np.log(t)
+    # Stirling's number: sqrt(t / ((1 + t)(x - t))) e^height d^(n - d) C(n, d); times d!.
+    return (  # type: ignore[no-any-return]
+        0.5 * np.log(t / ((1.0 + t) * (x - t)))
+        + height
+        + (n - d) * np.log(d)
+        + log_factorial[n]
+        - log_factorial[n - d]
+    )
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_hits(
+    a: int, n: int, d: int, gap: float, heat: float, table: Any, log_factorial: Any
+) -> float:
+    """Log of the number of ways in which n draws hit exactly d of a rows."""
+    ways = gap * (a - d)
+    if a >= d:
+        ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
+    return (ways + _log_surjection(n, d, table, log_factorial)) / heat  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_complete(rows: Any, seen: Any, draws: Any, gap: float, table: Any, log_fact: Any) -> float:
+    """Log likelihood of draws together with one way to split the distinct rows among classes."""
+    total = 0.0
+    for e in range(len(rows)):
+        if draws[e] > 0:
+            total += _log_hits(rows[e], draws[e], seen[e], gap, 1.0, table, log_fact)
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_marginal(
+    rows: Any, distinct: Any, draws: Any, n_classes: int, gap: float, table: Any, log_fact: Any
+) -> float:
+    """Log likelihood of draws and distinct rows, over all ways to split these among classes."""
+    total = 0.0
+    for leaf in range(len(distinct)):
+        most = distinct[leaf]
+        ways, more = np.full(most + 1, -np.inf), np.empty(most + 1)
+        ways[0] = 0.0
+        for c in range(n_classes):
+            e = leaf * n_classes + c
+            if draws[e] == 0:
+                continue
+            more[:] = -np.inf
+            for d in range(1, min(draws[e], most) + 1):
+                own = _log_hits(rows[e], draws[e], d, gap, 1.0, table, log_fact)
+                for x in range(most - d + 1):
+                    both = ways[x] + own
+                    high = max(both, more[x + d])
+                    if high > -np.inf:
+                        low = min(both, more[x + d])
+                        more[x + d] = high + np.log1p(np.exp(low - high))
+            ways[:] = more
+        total += ways[most]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def split(
+    heat: float,
+    gap: float,
+    rng: Any,
+    rows: Any,
+    seen: Any,
+    draws: Any,
+    mixed_start: Any,
+    mixed: Any,
+    table: Any,
+    log_factorial: Any,
+) -> None:
+    """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
+
+    Two classes at a time, given the rows: a Gibbs step where there are few splits, else a walk.
+
+    Parameters
+    ----------
+    mixed_start : int32 array, shape (n_mixed + 1,)
+    mixed : int32 array
+        The equations of each mixed leaf that count any draws.
+    """
+    weight = np.empty(_SCANNED + 1)
+    for leaf in range(len(mixed_start) - 1):
+        for k in range(mixed_start[leaf], mixed_start[leaf + 1] - 1):
+            e, f = mixed[k], mixed[k + 1]
+            both = seen[e] + seen[f]
+            low, high = max(1, both - draws[f]), min(draws[e], both - 1)
+            if high <= low:
+                continue
+            if high - low <= _SCANNED:
+                best = -np.inf
+                for x in range(low, high + 1):
+                    w = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
+                    w += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                    weight[x - low] = w
+                    best = max(best, w)
+                total = 0.0
+                for x in range(high - low + 1):
+                    total += np.exp(weight[x] - best)
+                    weight[x] = total
+                at = uniform(rng) * total
+                x = 0
+                while x < high - low and weight[x] <= at:
+                    x += 1
+                seen[e], seen[f] = low + x, both - low - x
+                continue
+            now = _log_hits(rows[e], draws[e], seen[e], gap, heat, table, log_factorial)
+            now += _log_hits(rows[f], draws[f], seen[f], gap, heat, table, log_factorial)
+            reach = 1 + int(0.5 * np.sqrt(both))
+            for _ in range(_STEPS):
+                x = seen[e] + 1 + int(uniform(rng) * reach)
+                if uniform(rng) < 0.5:
+                    x = 2 * seen[e] - x
+                if x < low or x > high:
+                    continue
+                then = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
+                then += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                if then >= now or uniform(rng) < np.exp(then - now):
+                    now = then
+                    seen[e], seen[f] = x, both - x

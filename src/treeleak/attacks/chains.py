@@ -1,0 +1,364 @@
+"""Markov chains over datasets: the posterior of the rows, given how the counts came about.
+
+A chain holds one dataset. Its moves change an attribute or two of a row, let two rows exchange
+attributes, or send a row to a place that the counts alone make likely. A dataset that could not
+give the counts is not ruled out but made unlikely (by ``GAP`` for each row that a leaf lacks): a
+chain that may pass through such datasets gets everywhere.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks._draw_kernels import (
+    Ground,
+    Moves,
+    Prior,
+    climb,
+    drop_all,
+    log_prior_of,
+    split,
+    walk,
+)
+from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.space import Values
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.clock import Clock
+from treeleak.errors import NotCovered
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry, rules_hold
+
+__all__ = ["GAP", "Chain", "Landscape", "as_kernel_prior", "start_weights"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+GAP = 10.0
+"""Log of the price of each row that a leaf lacks."""
+MAX_TABLE = 2**27
+"""Entries of the table of leaves of all grid points: 512 MiB."""
+_SWAPS, _JUMPS = 0.3, 0.1
+_LIKELY = 1e-7
+"""Rows expected at a place from which on it is jumped to."""
+_SPLIT_EVERY = 4
+"""Sweeps between two looks at how distinct rows split among classes."""
+_SLICE = 200_000
+"""Steps between two looks at the clock, about 0.2 s."""
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """What all chains share.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    values : Values
+    likelihood : DrawLikelihood
+    n_rows : int
+    ground : Ground
+    moves : Moves
+    weights : float array, shape (n_points, n_classes), or None
+        Rows expected at each grid point by the counts alone; None if the grid is too large.
+    """
+
+    geometry: Geometry
+    values: Values
+    likelihood: DrawLikelihood
+    n_rows: int
+    ground: Ground
+    moves: Moves
+    weights: FloatArray | None
+
+    @classmethod
+    def of(
+        cls,
+        geometry: Geometry,
+        values: Values,
+        likelihood: DrawLikelihood,
+        n_rows: int,
+        parts: KnownParts | None,
+        clock: Clock,
+    ) -> Landscape:
+        """Lay out the grid and find where the counts alone put the rows.
+
+        Raises
+        ------
+        NotCovered
+            If the schema has rules and the grid is too large to list.
+        OutOfTime
+        """
+        n_classes = likelihood.n_classes
+        radix = np.append(geometry.radix, n_classes)
+        ground = _ground(geometry, radix, values)
+        weights = None
+        if len(ground.table):
+            weights = start_weights(ground, likelihood, n_rows, clock)
+        if parts is None:
+            group, allowed = np.zeros(n_rows, np.int64), np.ones((1, values.n_atoms), bool)
+        else:
+            group, allowed = parts.group, parts.allowed
+        moves = _moves(group, allowed, values, weights)
+        return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
+
+    @property
+    def radix(self) -> IntArray:
+        """Atoms of each attribute, the class last."""
+        return np.asarray(self.ground.radix, dtype=np.int64)
+
+
+def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
+    n_trees = len(geometry.release.trees)
+    table = np.zeros((0, n_trees), dtype=np.int32)
+    valid = np.zeros(0, dtype=bool)
+    listed = geometry.n_points * n_trees <= MAX_TABLE
+    if listed:
+        points = np.arange(geometry.n_points)
+        table = geometry.trace(points)
+        if geometry.schema.rules:
+            valid = rules_hold(geometry.schema.rules, geometry.parts, geometry.atoms(points))
+    elif geometry.schema.rules:
+        raise NotCovered(
+            f"rules between columns on a grid of {geometry.n_points:,} points: too many to list"
+        )
+    return Ground(
+        radix.astype(np.int32),
+        values.atom_start.astype(np.int32),
+        geometry.stride.astype(np.int64),
+        table,
+        valid,
+        *geometry.compiled,
+    )
+
+
+def start_weights(
+    ground: Ground, likelihood: DrawLikelihood, n_rows: int, clock: Clock, sweeps: int = 60
+) -> FloatArray:
+    """Rows expected at each grid point if draws were shares: EM, class by class.
+
+    Returns
+    -------
+    float array, shape (n_points, n_classes)
+    """
+    n_points = len(ground.table)
+    draws = likelihood.draws.reshape(-1, likelihood.n_classes)
+    valid = ground.valid if len(ground.valid) else np.ones(n_points, dtype=bool)
+    out = np.zeros((n_points, likelihood.n_classes))
+
+    def fit(c: int) -> None:
+        own = draws[:, c].astype(float)
+        if not own.any():
+            return
+        weight = valid / valid.sum()
+        for _ in range(sweeps // 10):
+            clock.check()
+            climb(ground.table, own, weight, 10)
+        out[:, c] = weight * own.sum()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(fit, range(likelihood.n_classes)))
+    out *= n_rows / out.sum()
+    return out
+
+
+def _moves(
+    group: IntArray, allowed: NDArray[np.bool_], values: Values, weights: FloatArray | None
+) -> Moves:
+    start = values.atom_start
+    n_open = np.add.reduceat(allowed, start[:-1], axis=1, dtype=np.int64)
+    open_group, open_attribute = np.nonzero(n_open > 1)
+    open_start = np.searchsorted(open_group, np.arange(len(allowed) + 1))
+    open_rows = np.flatnonzero(np.diff(open_start)[group] > 0)
+    jump_start, jump_pair = np.zeros(len(allowed) + 1, np.int64), np.zeros(0, np.int64)
+    jump_sum, jump_log = np.zeros(0), np.zeros(0, np.float32)
+    if weights is not None:
+        weight = weights.ravel()
+        likely = np.flatnonzero(weight > _LIKELY)
+        with np.errstate(divide="ignore"):
+            jump_log = np.log(np.where(weight > _LIKELY, weight, 0.0)).astype(np.float32)
+        pools = _pools(likely, allowed, values, weights.shape[1])
+        jump_start = np.cumsum([0, *(len(pool) for pool in pools)])
+        jump_pair = np.concatenate(pools)
+        jump_sum = np.concatenate([np.cumsum(weight[pool]) for pool in pools])
+    return Moves(
+        open_rows.astype(np.int32),
+        group.astype(np.int32),
+        np.ascontiguousarray(allowed),
+        open_start.astype(np.int32),
+        open_attribute.astype(np.int32),
+        _SWAPS,
+        _JUMPS,
+        jump_start,
+        jump_sum,
+        jump_pair,
+        jump_log,
+    )
+
+
+def _pools(
+    pairs: IntArray, allowed: NDArray[np.bool_], values: Values, n_classes: int
+) -> list[IntArray]:
+    """For each group, the pairs (point * n_classes + class) that its rows may take."""
+    if len(allowed) * len(pairs) > MAX_TABLE:
+        return [pairs[:0] for _ in allowed]
+    point, label = np.divmod(pairs, n_classes)
+    radix = np.diff(values.atom_start)[:-1]
+    legal = allowed[:, values.atom_start[-2] + label]
+    for a in reversed(range(len(radix))):
+        point, atom = np.divmod(point, radix[a])
+        own = allowed[:, values.atom_start[a] : values.atom_start[a + 1]]
+        if not own.all():
+            legal &= own[:, atom]
+    return [pairs[own] for own in legal]
+
+
+def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
+    """Lay a prior out for the kernels: a tree, or a table over all grid points and classes."""
+    if not isinstance(prior, TreePrior):
+        none = np.zeros(0)
+        grid = prior.ravel().astype(np.float32)
+        return Prior(none.astype(np.int32), none.astype(np.int64), none, grid)
+    offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
+    flat = np.concatenate([table.ravel() for table in prior.log_share])
+    return Prior(prior.parent.astype(np.int32), offset, flat, np.zeros(0, dtype=np.float32))
+
+
+@dataclass(eq=False)
+class Chain:
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place.
+
+    Attributes
+    ----------
+    land : Landscape
+    prior : Prior
+    atoms : int16 array, shape (n_rows, n_attributes + 1)
+        Atom of each attribute, counted from 0 in each; the class is the last.
+    leaves : int32 array, shape (n_rows, n_trees)
+    rows, seen : int32 array, shape (n_equations,)
+        What lies in each equation, and what is counted there.
+    log_prior : float array, shape (n_rows,)
+    rng : uint64 array, shape (1,)
+    """
+
+    land: Landscape
+    prior: Prior
+    atoms: NDArray[np.int16]
+    leaves: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    seen: NDArray[np.int32]
+    log_prior: FloatArray
+    rng: NDArray[np.uint64]
+
+    @classmethod
+    def started(cls, land: Landscape, prior: Prior, seed: int) -> Chain:
+        """Start where the counts alone put the rows, or anywhere if that is not known."""
+        rng = np.random.default_rng(seed)
+        moves, start = land.moves, land.values.atom_start
+        n_attributes = len(land.radix)
+        atoms = np.empty((land.n_rows, n_attributes), dtype=np.int16)
+        if land.weights is not None:
+            atoms[:] = _spread(land, land.weights, rng)
+        else:
+            for a, r in enumerate(land.radix):
+                atoms[:, a] = rng.integers(r, size=land.n_rows)
+        for a in range(n_attributes):
+            own = moves.allowed[:, start[a] : start[a + 1]]
+            wrong = ~own[moves.group, atoms[:, a]]
+            pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
+            atoms[wrong, a] = pick.argmax(axis=1)
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
+        drop_all(atoms, land.ground, leaves)
+        rows = _counted(leaves, atoms[:, -1], land.likelihood)
+        seen = land.likelihood.seen()
+        chain = cls(land, prior, atoms, leaves, rows, seen, np.zeros(land.n_rows), state)
+        chain.believe(prior)
+        return chain
+
+    def believe(self, prior: Prior) -> None:
+        """Go on under another prior."""
+        self.prior = prior
+        ground = self.land.ground
+        n_classes = int(ground.radix[-1])
+        points = self.atoms[:, :-1].astype(np.int64) @ ground.stride
+        for i, pair in enumerate(points * n_classes + self.atoms[:, -1]):
+            self.log_prior[i] = log_prior_of(self.atoms[i], pair, prior, ground.radix)
+
+    def walked(self, sweeps: float, clock: Clock, heat: float = 1.0, gap: float = GAP) -> Chain:
+        """Move on by so many steps per row, or until the clock stops.
+
+        Parameters
+        ----------
+        sweeps : float
+        clock : Clock
+        heat : float
+            Divides the log posterior.
+        gap : float
+            See :data:`GAP`.
+        """
+        likelihood, left = self.land.likelihood, max(int(sweeps * self.land.n_rows), 1)
+        distinct = likelihood.distinct is not None
+        at_once = min(_SLICE, _SPLIT_EVERY * self.land.n_rows)
+        while left > 0 and not clock.stopped:
+            if distinct and len(likelihood.mixed):
+                split(
+                    heat,
+                    gap,
+                    self.rng,
+                    self.rows,
+                    self.seen,
+                    likelihood.draws,
+                    likelihood.mixed_start,
+                    likelihood.mixed,
+                    likelihood.log_surjections,
+                    likelihood.log_factorial,
+                )
+            walk(
+                min(at_once, left),
+                heat,
+                gap,
+                distinct,
+                self.rng,
+                self.atoms,
+                self.leaves,
+                self.rows,
+                self.seen,
+                self.log_prior,
+                likelihood.log,
+                self.land.ground,
+                self.land.moves,
+                self.prior,
+            )
+            left -= at_once
+        return self
+
+    @property
+    def log_posterior(self) -> float:
+        """Log posterior of the rows and splits, up to a constant, with :data:`GAP`."""
+        likelihood = self.land.likelihood.log_complete(self.rows, self.seen, GAP)
+        return likelihood + float(self.log_prior.sum())
+
+
+def _counted(
+    leaves: NDArray[np.int32], label: NDArray[np.int16], likelihood: DrawLikelihood
+) -> NDArray[np.int32]:
+    equation = leaves.astype(np.int64) * likelihood.n_classes + label[:, None]
+    return np.bincount(equation.ravel(), minlength=len(likelihood.draws)).astype(np.int32)
+
+
+def _spread(land: Landscape, weights: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Whole rows by the weights: their integer parts, and the rest by systematic sampling."""
+    weight = weights.ravel()
+    whole = np.floor(weight).astype(np.int64)
+    rest = np.cumsum(weight - whole)
+    short = land.n_rows - int(whole.sum())
+    marks = np.floor(np.append(0.0, rest * (short / max(rest[-1], 1e-300))) + rng.random())
+    pair = np.repeat(np.arange(len(weight)), whole + np.diff(marks).astype(np.int64))
+    # Rounding may leave one row too many or too few.
+    pair = rng.permutation(np.resize(pair, land.n_rows)) if len(pair) else pair
+    point, label = np.divmod(pair, land.likelihood.n_classes)
+    return np.column_stack([land.geometry.atoms(point), label])

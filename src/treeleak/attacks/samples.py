@@ -1,0 +1,71 @@
+"""Samples of a posterior over datasets, as an attack hands them over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.space import Values
+
+__all__ = ["Samples"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Datasets drawn from a posterior.
+
+    Attributes
+    ----------
+    values : Values
+    atoms : int16 array, shape (n_samples, n_rows, n_attributes + 1)
+        Atom of each attribute, counted from 0 in each; the class is the last.
+    chain : int array, shape (n_samples,)
+        The chain that drew each.
+    log_posterior : float array, shape (n_samples,)
+        Up to a constant.
+    value_prior : float array, shape (n_values,)
+        Probability of each value given its atom.
+    """
+
+    values: Values
+    atoms: NDArray[np.int16]
+    chain: IntArray
+    log_posterior: FloatArray
+    value_prior: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    def numbered(self, k: int) -> IntArray:
+        """Atoms of sample k, numbered over all attributes."""
+        return np.asarray(self.atoms[k] + self.values.atom_start[:-1])
+
+    def drawn(self, k: int, rng: np.random.Generator) -> IntArray:
+        """Sample k with a value for each atom, numbered through."""
+        return self.values.draw(self.numbered(k), self.value_prior, rng)
+
+    @property
+    def disagreement(self) -> float:
+        """Gelman and Rubin's R of the log posterior: 1 where the chains agree.
+
+        Each chain counts as two halves, so that a chain that still drifts shows. NaN if a chain
+        has fewer than four samples, or does not move.
+        """
+        halves = []
+        for c in np.unique(self.chain):
+            own = self.log_posterior[self.chain == c]
+            if len(own) < 4:
+                return float("nan")
+            halves += [own[: len(own) // 2], own[-(len(own) // 2) :]]
+        n = min(len(h) for h in halves)
+        table = np.array([h[:n] for h in halves])
+        within = table.var(axis=1, ddof=1).mean()
+        if not within > 0:
+            return 1.0 if np.ptp(table) == 0 else float("nan")
+        between = table.mean(axis=1).var(ddof=1)
+        return float(np.sqrt((n - 1) / n + between / within))

@@ -1,0 +1,115 @@
+"""A density over rows in which each attribute depends on one other: a tree of Chow and Liu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TreePrior"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_DOUBT, _COUPLING_DOUBT = 1.0, 2.0
+"""Rows' worth of the sizes in each marginal, and of the marginal in each conditional."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreePrior:
+    """P(row) = product over attributes of P(atom | atom of the parent).
+
+    Attributes
+    ----------
+    radix : int array, shape (n_attributes,)
+        Atoms of each attribute; here the class is an attribute like others.
+    parent : int array, shape (n_attributes,)
+        -1 for the root.
+    log_share : tuple of float arrays
+        Per attribute (1 or parent's atoms, own atoms).
+    """
+
+    radix: IntArray
+    parent: IntArray
+    log_share: tuple[FloatArray, ...]
+
+    @classmethod
+    def flat(cls, radix: IntArray, sizes: FloatArray) -> TreePrior:
+        """All points of the schema equally likely.
+
+        Parameters
+        ----------
+        radix : int array, shape (n_attributes,)
+        sizes : float array, shape (n_atoms,)
+            Points in each atom, over all attributes.
+        """
+        parts = np.split(sizes, np.cumsum(radix)[:-1])
+        shares = tuple(np.log(s / s.sum())[None, :] for s in parts)
+        return cls(radix, np.full(len(radix), -1), shares)
+
+    @classmethod
+    def fitted(cls, rows: IntArray, n_rows: float, radix: IntArray, sizes: FloatArray) -> TreePrior:
+        """Fit the tree of greatest mutual information to rows (Chow and Liu 1968).
+
+        Parameters
+        ----------
+        rows : int array, shape (n_samples, n_attributes)
+            Atoms, each attribute counted from 0.
+        n_rows : float
+            What these rows count for together: several datasets count for one.
+        radix, sizes
+            As for :meth:`flat`.
+        """
+        n_attributes = len(radix)
+        weight = n_rows / len(rows)
+        flat = [np.exp(s[0]) for s in cls.flat(radix, sizes).log_share]
+        marginal = []
+        for a, size in enumerate(flat):
+            counts = np.bincount(rows[:, a], minlength=radix[a]) * weight + _DOUBT * size * radix[a]
+            marginal.append(counts / counts.sum())
+        joint = {}
+        information = np.zeros((n_attributes, n_attributes))
+        for a in range(n_attributes):
+            for b in range(a):
+                key = rows[:, a] * radix[b] + rows[:, b]
+                counts = np.bincount(key, minlength=radix[a] * radix[b]).reshape(radix[a], radix[b])
+                joint[a, b], joint[b, a] = counts * weight, counts.T * weight
+                p = counts * weight + 2 * _DOUBT * np.outer(marginal[a], marginal[b])
+                p /= p.sum()
+                log_ratio = np.log(p) - np.log(np.outer(p.sum(axis=1), p.sum(axis=0)))
+                information[a, b] = information[b, a] = (p * log_ratio).sum()
+        parent = _spanning(information)
+        shares = []
+        for a, up in enumerate(parent):
+            table = marginal[a][None, :]
+            if up >= 0:
+                counts = joint[int(up), a]
+                table = counts + _COUPLING_DOUBT * table
+                table /= counts.sum(axis=1, keepdims=True) + _COUPLING_DOUBT
+            shares.append(np.log(table))
+        return cls(radix, parent, tuple(shares))
+
+    def log_prior(self, rows: IntArray) -> FloatArray:
+        """Log probability of rows of atoms."""
+        out = np.zeros(len(rows))
+        for a, up in enumerate(self.parent):
+            above = rows[:, up] if up >= 0 else np.zeros(len(rows), dtype=np.int64)
+            out += self.log_share[a][above, rows[:, a]]
+        return out
+
+
+def _spanning(information: FloatArray) -> IntArray:
+    """Parents in the spanning tree of greatest information; the last attribute is the root."""
+    n = len(information)
+    parent = np.full(n, n - 1)
+    parent[n - 1] = -1
+    inside = np.zeros(n, dtype=bool)
+    inside[n - 1] = True
+    best = information[n - 1].copy()
+    for _ in range(n - 1):
+        new = int(np.argmax(np.where(inside, -np.inf, best)))
+        inside[new] = True
+        better = ~inside & (information[new] > best)
+        best[better], parent[better] = information[new][better], new
+    return parent
