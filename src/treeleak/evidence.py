@@ -7,7 +7,7 @@ through :func:`evidence_for`; later types (bootstrap, noise) register beside the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
 from treeleak.partition import Geometry, Partition, RowSets
-from treeleak.release.tree import AllRows, Release
+from treeleak.release.tree import AllRows, Release, Tree
 
 __all__ = [
     "BOOTSTRAP_MODES",
@@ -74,9 +74,12 @@ class CountSystem:
         Column of A of each point.
     signature : int32 array, shape (n_cells, n_trees)
         Equations in which the cell stands, one per tree.
-    target : int array, shape (n_leaves,)
-        n: rows in each leaf; indices as in :attr:`Geometry.leaf_start`.
+    target : int array, shape (n_equations,)
+        n: rows in each leaf, in the order of the rows of A.
     n_rows : int
+    leaf, only : int array, shape (n_equations,), or None
+        Row of A and class of each equation, -1 for all of the system's; None where equation i is
+        row i of A, for all.
     """
 
     name: str
@@ -86,6 +89,22 @@ class CountSystem:
     signature: NDArray[np.int32]
     target: IntArray
     n_rows: int
+    leaf: IntArray | None = None
+    only: IntArray | None = None
+
+    def row_of(self, equation: int) -> int:
+        """Row of A that an equation speaks of."""
+        return equation if self.leaf is None else int(self.leaf[equation])
+
+    def first_of(self, row: int) -> int:
+        """First equation that speaks of this row of A or of a later one."""
+        return row if self.leaf is None else int(np.searchsorted(self.leaf, row))
+
+    def held(self, equation: int, classes: tuple[Any, ...]) -> str:
+        """What an equation counts, in words."""
+        c = -1 if self.only is None else int(self.only[equation])
+        what = self.name if c < 0 else f"class {classes[c]!r}"
+        return f"{self.target[equation]} rows of {what}"
 
     @cached_property
     def cell_size(self) -> IntArray:
@@ -151,27 +170,36 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ExactCounts:
-    """Exact leaf counts, every row used once per tree: A m_c = n_c for every class c."""
+    """Exact leaf counts, every row used once per tree: A m_c = n_c for every class c.
+
+    Trees without classes may stand behind the others: those of what is known of the rows.
+    """
 
     geometry: Geometry
     kind: ClassVar[str] = "exact counts"
 
     @cached_property
     def n(self) -> IntArray:
-        """Rows of each class in each leaf, shape (n_leaves, n_classes)."""
-        return _leaf_counts(self.geometry)
+        """Rows of each class in each leaf, shape (n_leaves, n_classes), where told by class."""
+        return _leaf_counts(self.geometry.release.trees)
 
     def open_leaves(self) -> NDArray[np.bool_]:
         """Close a leaf that holds no row of a class: its cells are dead for that class."""
-        return self.n > 0
+        open_ = np.ones((self.geometry.leaf_start[-1], self.n.shape[1]), dtype=bool)
+        open_[: len(self.n)] = self.n > 0
+        return open_
 
     def contradiction(self) -> Contradiction | None:
         """Find a tree that holds another number of rows of a class than the first."""
-        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1], axis=0)
+        start = self.geometry.leaf_start[:-1]
+        per_tree = np.add.reduceat(self.n, start[start < len(self.n)], axis=0)
         return _unequal(per_tree, [f"class {c!r}" for c in self.geometry.release.classes])
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
-        """Give one system per class: classes do not meet in any equation."""
+        """Give one system per class, if classes do not meet in any equation; else one of all."""
+        if len(self.n) < self.geometry.leaf_start[-1]:
+            yield self._of_all(partition)
+            return
         for c, label in enumerate(self.geometry.release.classes):
             at = np.flatnonzero(partition.alive[:, c])
             cells, cell = np.unique(partition.cell[at], return_inverse=True)
@@ -185,12 +213,36 @@ class ExactCounts:
                 n_rows=int(self.n[: self.geometry.leaf_start[1], c].sum()),
             )
 
+    def _of_all(self, partition: Partition) -> CountSystem:
+        """Give one system over all (cell, class) pairs."""
+        pairs = Pairs.of(partition)
+        n_leaves, n_classes = self.n.shape
+        behind = np.arange(n_leaves, self.geometry.leaf_start[-1])
+        totals = _leaf_totals([t for t in self.geometry.release.trees if t.counts is None])
+        signature = partition.signature[pairs.cell].astype(np.int64)
+        by_class = signature < n_leaves
+        equation = signature * n_classes + pairs.label_of[:, None]
+        signature = np.where(by_class, equation, signature + n_leaves * (n_classes - 1))
+        return CountSystem(
+            name="all classes",
+            points=pairs.points,
+            label=pairs.label,
+            cell=pairs.pair,
+            signature=signature.astype(np.int32),
+            target=np.concatenate([self.n.ravel(), totals]),
+            n_rows=int(self.n[: self.geometry.leaf_start[1]].sum()),
+            leaf=np.concatenate([np.repeat(np.arange(n_leaves), n_classes), behind]),
+            only=np.concatenate(
+                [np.tile(np.arange(n_classes), n_leaves), np.full(len(behind), -1)]
+            ),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class ExactTotals:
     """Exact leaf totals without classes: sum over c of A m_c = n.
 
-    Where the release says that a leaf holds no (weight of a) class, the class is dead there.
+    Where a tree says that a leaf holds no (weight of a) class, the class is dead there.
     """
 
     geometry: Geometry
@@ -199,17 +251,15 @@ class ExactTotals:
     @cached_property
     def n(self) -> IntArray:
         """Rows in each leaf."""
-        totals = [t.totals[t.leaves] for t in self.geometry.release.trees if t.totals is not None]
-        return np.rint(np.concatenate(totals)).astype(np.int64)
+        return _leaf_totals(self.geometry.release.trees)
 
     def open_leaves(self) -> NDArray[np.bool_]:
         """Close empty leaves, and leaves without any weight of a class for that class."""
-        release = self.geometry.release
-        shape = (len(self.n), max(len(release.classes), 1))
-        present = np.ones(shape, dtype=bool)
-        if release.classes and release.counts_are == "weights":
-            weights = [t.counts[t.leaves] for t in release.trees if t.counts is not None]
-            present = np.concatenate(weights) > 0
+        release, start = self.geometry.release, self.geometry.leaf_start
+        present = np.ones((len(self.n), max(len(release.classes), 1)), dtype=bool)
+        for t, tree in enumerate(release.trees):
+            if release.counts_are == "weights" and tree.counts is not None and release.classes:
+                present[start[t] : start[t + 1]] = tree.counts[tree.leaves] > 0
         return present & (self.n > 0)[:, None]
 
     def contradiction(self) -> Contradiction | None:
@@ -241,7 +291,8 @@ class KnownDraws:
     ----------
     geometry : Geometry
     draws : int array, shape (n_trees, n_rows)
-        b: how often each tree drew each row.
+        b: how often each tree drew each row. Behind these trees, the geometry may hold one more,
+        with a leaf for each group of rows whose known parts are equal.
     use_distinct : bool
         Also use the distinct rows of each leaf, where the release gives them:
         sum over rows k of [b_tk > 0] [row k in leaf v] = d_tv.
@@ -255,12 +306,17 @@ class KnownDraws:
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
-        return _leaf_counts(self.geometry)
+        return _leaf_counts(self.trees)
 
     @cached_property
     def d(self) -> IntArray | None:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
-        return _leaf_distinct(self.geometry) if self.use_distinct else None
+        return _leaf_distinct(self.trees) if self.use_distinct else None
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The trees that drew."""
+        return self.geometry.release.trees[: len(self.draws)]
 
     @property
     def n_rows(self) -> int:
@@ -272,10 +328,16 @@ class KnownDraws:
         """Rows that some tree drew. Of the others the counts say nothing."""
         return np.asarray(self.draws.any(axis=0))
 
-    def row_sets(self) -> RowSets:
-        """Leave a row open for a class where the leaf counts its draws: b_tk <= n_tvc."""
+    def row_sets(self, group: IntArray | None = None) -> RowSets:
+        """Leave a row open for a class where the leaf counts its draws: b_tk <= n_tvc.
+
+        Parameters
+        ----------
+        group : int array, shape (n_rows,), optional
+            The only leaf that each row may be in, of the tree behind those that drew.
+        """
         start = self.geometry.leaf_start
-        set_of = np.empty(self.n.shape, dtype=np.int32)
+        set_of = np.empty((start[-1], self.n.shape[1]), dtype=np.int32)
         sets: list[NDArray[np.uint64]] = []
         for t, b in enumerate(self.draws):
             own = slice(start[t], start[t + 1])
@@ -284,14 +346,21 @@ class KnownDraws:
             set_of[own] = len(sets) + rank
             # Set r holds the drawn rows whose draws are among the r smallest numbers.
             sets += [_as_bits((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
+        if group is not None:
+            last, n_groups = self.geometry.release.trees[-1], int(start[-1] - start[-2])
+            open_ = np.ones((n_groups, 1)) if last.counts is None else last.counts[last.leaves]
+            only = np.where(open_ > 0, np.arange(n_groups)[:, None], n_groups)
+            set_of[start[-2] :] = len(sets) + only
+            sets += [_as_bits((group == g) & self.drawn) for g in range(n_groups + 1)]
         return RowSets(np.array(sets), set_of)
 
     def contradiction(self) -> Contradiction | None:
         """Find a tree whose leaves hold another number of draws or distinct rows than it drew."""
-        per_tree = np.add.reduceat(self.n.sum(axis=1), self.geometry.leaf_start[:-1])
+        start = self.geometry.leaf_start[: len(self.draws)]
+        per_tree = np.add.reduceat(self.n.sum(axis=1), start)
         found = [(per_tree, self.draws.sum(axis=1), "draws")]
         if self.d is not None:
-            distinct = np.add.reduceat(self.d, self.geometry.leaf_start[:-1])
+            distinct = np.add.reduceat(self.d, start)
             found.append((distinct, (self.draws > 0).sum(axis=1), "distinct rows"))
         for held, drew, what in found:
             if (held != drew).any():
@@ -327,12 +396,12 @@ class HiddenDraws:
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
-        return _leaf_counts(self.geometry)
+        return _leaf_counts(self.geometry.release.trees)
 
     @cached_property
     def d(self) -> IntArray | None:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
-        return _leaf_distinct(self.geometry) if self.use_distinct else None
+        return _leaf_distinct(self.geometry.release.trees) if self.use_distinct else None
 
     def contradiction(self) -> Contradiction | None:
         """Find a leaf or a tree whose numbers no draws give."""
@@ -447,14 +516,18 @@ def evidence_for(
     return make
 
 
-def _leaf_counts(geometry: Geometry) -> IntArray:
-    counts = [t.counts[t.leaves] for t in geometry.release.trees if t.counts is not None]
+def _leaf_counts(trees: Sequence[Tree]) -> IntArray:
+    counts = [t.counts[t.leaves] for t in trees if t.counts is not None]
     return np.rint(np.concatenate(counts)).astype(np.int64)
 
 
-def _leaf_distinct(geometry: Geometry) -> IntArray | None:
+def _leaf_totals(trees: Sequence[Tree]) -> IntArray:
+    totals = [t.totals[t.leaves] for t in trees if t.totals is not None]
+    return np.rint(np.concatenate(totals)).astype(np.int64)
+
+
+def _leaf_distinct(trees: Sequence[Tree]) -> IntArray | None:
     """Distinct rows in each leaf, or None if a tree does not say."""
-    trees = geometry.release.trees
     distinct = [t.distinct[t.leaves] for t in trees if t.distinct is not None]
     return np.concatenate(distinct).astype(np.int64) if len(distinct) == len(trees) else None
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
+from treeleak.partition import Geometry
+from treeleak.schema import Joint
 
 if TYPE_CHECKING:
     from treeleak.population import Population
@@ -58,6 +60,13 @@ class Given:
             raise NotCovered(f"{attack} does not use known rows or columns")
         if self.population is not None:
             raise NotCovered(f"{attack} makes no use of a population")
+
+    def check(self, geometry: Geometry) -> None:
+        """Raise NotCovered if parts are known that the geometry does not count in a tree."""
+        if self.parts is not None and not any(
+            isinstance(part.attribute, Joint) for part in geometry.parts
+        ):
+            raise NotCovered("this attack sees known parts only where a tree counts them")
 
 
 NOTHING = Given()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
+from treeleak.attacks.answer import nothing_open
 from treeleak.clock import Clock, OutOfTime, Progress
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import KnownDraws, draws_needed, evidence_for
 from treeleak.given import NOTHING
+from treeleak.growing import Releases, aligned
 from treeleak.infer import check_schema, infer_schema
-from treeleak.partition import Geometry
+from treeleak.partial import Filled, KnownTables
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
 from treeleak.schema import Schema
-from treeleak.verify import check_rows
 
 __all__ = ["reconstruct"]
 
@@ -37,6 +39,9 @@ def reconstruct(
     use_distinct: bool = True,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    known_rows: pd.DataFrame | None = None,
+    known_columns: pd.DataFrame | None = None,
+    earlier: Any = None,
 ) -> Reconstruction:
     """Rebuild the training set of a tree model from the model alone.
 
@@ -64,6 +69,18 @@ def reconstruct(
         Also open pickle and joblib files, should ``model`` be a path.
     progress : callable, optional
         Receives :class:`~treeleak.clock.Progress`.
+    known_rows : DataFrame, optional
+        Rows of the training set that are known: the model's columns and one more, the label. If
+        the index is named "row", it holds their positions in the training set, from 0. Known
+        draws use only rows whose position is known, or follows from ``known_columns``; of others
+        a note says how many stand in the answer.
+    known_columns : DataFrame, optional
+        One row for each row of the training set: some of the model's columns, and maybe one more,
+        the label. The answer keeps them in this order. With known draws it must be that of the
+        training set.
+    earlier : fitted estimator, path, StoredObject or Release, optional
+        A model that was trained before, on some of the rows. With known draws these must be the
+        first ones.
 
     Returns
     -------
@@ -82,6 +99,7 @@ def reconstruct(
         raise BadInput(f"seed must be 0 or more, not {seed}")
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
+    before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
     notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
     doubts: tuple[str, ...] = ()
     draws: Draws | None = None
@@ -90,16 +108,41 @@ def reconstruct(
             draws = _draws(release, seed_search, clock)
             if not draws.checked:
                 doubts = ("the model has no numbers of distinct rows that would confirm its draws",)
-        counts = None if draws is None else draws.counts
-        make = evidence_for(release, bootstrap, counts, use_distinct)
+        both = Releases(
+            release,
+            before,
+            None if draws is None else draws.counts,
+            None if draws is None or before is None else _draws(before, seed_search, clock).counts,
+        )
+        make = evidence_for(both.trees_of_both, bootstrap, both.all_draws, use_distinct)
         if schema is None:
-            schema = infer_schema(release)
+            schema = infer_schema(both.trees_of_both)
         else:
-            notes = tuple(check_schema(schema, release))
-        geometry = Geometry.of(release, schema)
+            notes = tuple(check_schema(schema, both.trees_of_both))
+        if known_rows is not None and both.whole.n_features > release.n_features:
+            raise NotCovered("known rows together with an earlier release, unless draws are known")
+        known = KnownTables.of(
+            both.whole, both.schema(schema), both.n_rows, known_rows,
+            both.known_columns(known_columns), ordered=both.draws is not None,
+        )  # fmt: skip
+        left, clash = known.taken_out(both.whole, both.all_draws)
+        # The published programs fix values row by row; the others know counts only.
+        geometry = known.geometry(left, counted=method == "auto")
         evidence = make(geometry)
-        answer = attack_for(evidence, method)(evidence, geometry, clock, int(seed), NOTHING)
-    return _written(answer, release, schema, evidence, draws, clock, int(seed), (*notes, *doubts))
+        counted = len(known.others)
+        if isinstance(evidence, KnownDraws):
+            evidence = replace(evidence, draws=evidence.draws[:, known.others])
+            counted = int(evidence.drawn.sum())
+        given = replace(NOTHING, parts=known.parts(geometry, rows=False))
+        attack = attack_for(evidence, method)
+        if clash is None and counted:
+            answer = attack(evidence, geometry, clock, int(seed), given)
+        else:
+            whole = not len(known.others)
+            answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
+    return _written(
+        answer, both, known, schema, evidence, draws, clock, int(seed), (*notes, *doubts)
+    )
 
 
 def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
@@ -118,7 +161,8 @@ def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
 
 def _written(
     answer: Answer,
-    release: Release,
+    both: Releases,
+    known: KnownTables,
     schema: Schema,
     evidence: Any,
     draws: Draws | None,
@@ -127,38 +171,34 @@ def _written(
     notes: tuple[str, ...],
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
-    free = tuple(
-        name for name, cuts in zip(release.feature_names, release.thresholds, strict=True)
-        if not len(cuts)
-    )  # fmt: skip
+    release = both.later
+    names = list(release.feature_names)
+    tested = both.trees_of_both.thresholds
+    free = tuple(name for name, cuts in zip(names, tested, strict=True) if not len(cuts))
     parts = [p for p in answer.values.parts if any(atom.interval for atom in p.atoms)]
     intervals = sorted(int(c) for part in parts for c in part.columns)
-    X = y = confidence = label_confidence = proved = None
+    X = y = confidence = label_confidence = proved = given = in_earlier = None
     misfit = 0.0
-    if rows := answer.rows:
-        values = np.concatenate([r.values for r in rows])
-        sure = np.concatenate([r.confidence for r in rows])
-        table = answer.values.rows(values[:, :-1], release.n_features)
-        label = values[:, -1] - answer.values.start[-2]
-        order = np.arange(len(table))
-        if not answer.ordered:
-            order = np.lexsort((*table.T[::-1], label))
-        table, label, sure = table[order], label[order], sure[order]
-        drawn = isinstance(evidence, KnownDraws)
-        draw = (evidence.draws, evidence.d is not None) if drawn else ()
-        misfit = check_rows(release, table, label, *draw).misfit
+    if answer.rows:
+        whole = known.filled(_in_columns(answer), ordered=answer.ordered, rows=False)
+        misfit = both.misfit(whole.table, whole.label, getattr(evidence, "d", None) is not None)
         if answer.status in ("unique", "feasible") and misfit:
             raise RuntimeError(
                 f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
                 "bug in treeleak, please report it"
             )
-        names = list(release.feature_names)
-        X = pd.DataFrame(_tidy(table), columns=names)
-        labels = [release.classes[c] for c in label] if release.classes else label
-        y = pd.Series(labels, name="label")
-        confidence = pd.DataFrame(_per_column(sure[:, :-1], answer), columns=names)
-        label_confidence = pd.Series(sure[:, -1], name="label")
-        proved = pd.Series(np.concatenate([r.proved for r in rows])[order], name="proved")
+        own = slice(len(names))
+        X = pd.DataFrame(_tidy(whole.table[:, own]), columns=names)
+        classes = release.classes
+        y = pd.Series([classes[c] for c in whole.label] if classes else whole.label, name="label")
+        confidence = pd.DataFrame(whole.sure[:, own], columns=names)
+        label_confidence = pd.Series(whole.label_sure, name="label")
+        proved = pd.Series(whole.proved, name="proved")
+        if known.known.any():
+            given = pd.DataFrame(known.known[:, own], columns=names)
+        if (old := both.in_earlier(whole.table)) is not None:
+            in_earlier = pd.Series(old, name="in_earlier")
+        notes = (*notes, *known.remarks(whole))
     clash = answer.contradiction
     return Reconstruction(
         status=answer.status,
@@ -170,10 +210,10 @@ def _written(
         ordered=answer.ordered,
         draws=draws,
         misfit=misfit,
-        contradiction=None if clash is None else str(clash),
+        contradiction=None if clash is None else known.located(clash) or both.located(clash),
         evidence=evidence.kind,
         free_columns=free,
-        interval_columns=tuple(release.feature_names[c] for c in intervals),
+        interval_columns=tuple(names[c] for c in intervals),
         schema=schema,
         seed=seed,
         seconds=clock.seconds,
@@ -181,17 +221,29 @@ def _written(
         trace=tuple(clock.trace),
         numbers=answer.numbers,
         notes=(*release.notes, *notes),
+        known=given,
+        in_earlier=in_earlier,
     )
+
+
+def _in_columns(answer: Answer) -> Filled:
+    """The rows of an answer in the columns that were attacked."""
+    values = np.concatenate([r.values for r in answer.rows])
+    sure = np.concatenate([r.confidence for r in answer.rows])
+    proved = np.concatenate([r.proved for r in answer.rows])
+    width = sum(len(p.columns) for p in answer.values.parts)
+    table = answer.values.rows(values[:, :-1], width)
+    label = values[:, -1] - answer.values.start[-2]
+    order = np.arange(len(table))
+    if not answer.ordered:
+        order = np.lexsort((*table.T[::-1], label))
+    by_column = np.empty(table.shape)
+    for a, part in enumerate(answer.values.parts):
+        by_column[:, part.columns] = sure[:, a, None]
+    return Filled(table[order], label[order], by_column[order], sure[order, -1], proved[order])
 
 
 def _tidy(table: NDArray[np.float64]) -> NDArray[Any]:
     """Whole numbers as integers, so that a binary column reads 0 and 1."""
     whole = np.isfinite(table).all() and bool((table == np.round(table)).all())
     return table.astype(np.int64) if whole else table
-
-
-def _per_column(sure: NDArray[np.float64], answer: Answer) -> NDArray[np.float64]:
-    out = np.empty((len(sure), sum(len(p.columns) for p in answer.values.parts)))
-    for a, part in enumerate(answer.values.parts):
-        out[:, part.columns] = sure[:, a, None]
-    return out

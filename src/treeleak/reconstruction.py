@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from treeleak.clock import Incumbent
 from treeleak.release.draws import Draws
@@ -91,6 +92,10 @@ class Reconstruction:
     notes : tuple of str
         What the reader should know.
     versions : mapping of str to str
+    known : DataFrame of bool or None
+        Like ``X``: which values were given. What follows of proofs and errors does not count them.
+    in_earlier : Series of bool or None
+        Whether each row is in the training set of the earlier release, where one was given.
     """
 
     status: Status
@@ -114,6 +119,8 @@ class Reconstruction:
     draws: Draws | None = None
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
+    known: pd.DataFrame | None = None
+    in_earlier: pd.Series[bool] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -130,27 +137,40 @@ class Reconstruction:
 
     @property
     def share_proved_rows(self) -> float:
-        """Share of the rows that are proved."""
-        return float(np.mean(self.proved)) if self.proved is not None and self.n_rows else 0.0
+        """Share of the rows that are proved, of those that were not given."""
+        found = np.flatnonzero(~self._given.all(axis=1))
+        return (
+            float(np.mean(self.proved.iloc[found]))
+            if self.proved is not None and len(found)
+            else 0.0
+        )
 
     @property
     def share_proved_values(self) -> float:
-        """Share of all values that are proved."""
-        if self.confidence is None or self.confidence.empty:
+        """Share of the values that are proved, of those that were not given."""
+        found = ~self._given
+        if self.confidence is None or not found.any():
             return 0.0
-        return float((self.confidence.to_numpy() == 1.0).mean())
+        return float((self.confidence.to_numpy()[found] == 1.0).mean())
+
+    @property
+    def _given(self) -> NDArray[np.bool_]:
+        """Which values were given, shape (n_rows, n_features)."""
+        if self.known is not None:
+            return self.known.to_numpy()
+        return np.zeros((0, 0) if self.X is None else self.X.shape, dtype=bool)
 
     @property
     def expected_error(self) -> float | None:
-        """Share of values that the attack itself expects to be wrong.
+        """Share of values that the attack itself expects to be wrong, of those not given.
 
         Without the columns of numbers, where the confidence is that of an interval; None if there
         are no others.
         """
         if self.confidence is None:
             return None
-        sure = self.confidence.drop(columns=list(self.interval_columns))
-        return None if sure.empty else float(1.0 - sure.to_numpy().mean())
+        found = ~self._given & ~self.confidence.columns.isin(self.interval_columns)
+        return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""

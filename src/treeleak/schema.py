@@ -31,6 +31,7 @@ __all__ = [
     "Binary",
     "Categorical",
     "Implies",
+    "Joint",
     "Linear",
     "Numeric",
     "OneHot",
@@ -221,6 +222,30 @@ class OneHot(Attribute):
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind, "name": self.name, "columns": list(self.members)}
         return out | ({"at_most_one": True} if self.at_most_one else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(Attribute):
+    """Columns whose values are listed together, row by row: those that are known.
+
+    Made by :mod:`treeleak.given`; never part of a schema file.
+
+    Attributes
+    ----------
+    owners : tuple of Attribute
+        The attribute that each column was taken from; further columns measure nothing.
+    members : tuple of str
+    values : float array, shape (n_values, n_columns)
+    """
+
+    owners: tuple[Attribute, ...]
+    members: tuple[str, ...]
+    values: NDArray[np.float64]
+    kind: ClassVar[str] = "joint"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.members
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.space import Values
+from treeleak.attacks.space import Values, values_of
 from treeleak.evidence import Contradiction
+from treeleak.partition import Geometry
 
-__all__ = ["Answer", "Rows", "status_of"]
+__all__ = ["Answer", "Rows", "nothing_open", "status_of"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -84,3 +85,18 @@ class Answer:
     ordered: bool = False
     samples: Samples | None = None
     likeliest: IntArray | None = None
+
+
+def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool) -> Answer:
+    """Answer without an attack: there is a contradiction, or no row of which a count speaks.
+
+    ``whole``: no row is left at all.
+    """
+    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    if clash is not None:
+        return Answer("infeasible", values, contradiction=clash)
+    width = len(geometry.parts) + 1
+    none = Rows(
+        np.zeros((0, width), dtype=np.int64), np.ones((0, width)), np.zeros(0, bool), True, 0
+    )
+    return Answer("unique" if whole else "feasible", values, (none,), ordered=True)

@@ -41,7 +41,11 @@ _FIRST_TRY, _PROOF = 1.0, 1.5
 
 
 def exact(
-    evidence: Evidence, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+    evidence: Evidence,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
@@ -53,6 +57,7 @@ def exact(
     clock : Clock
     seed : int
     given : Given
+        Of known parts, only those that stand in the geometry as a tree of their own.
 
     Returns
     -------
@@ -60,7 +65,7 @@ def exact(
         "unique" or "feasible" where every count is met, "infeasible" with the place of the
         contradiction, "unknown" with the best rows so far when time ran out.
     """
-    replace(given, population=None).refuse("the exact attack")
+    given.check(geometry)
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -167,22 +172,23 @@ def _empty_leaf(system: CountSystem, geometry: Geometry) -> Contradiction | None
     short = np.flatnonzero((system.target > 0) & ~reached)
     if not len(short):
         return None
-    tree, node = geometry.leaf_of_row(int(short[0]))
+    equation = int(short[0])
+    tree, node = geometry.leaf_of_row(system.row_of(equation))
     return Contradiction(
         tree,
         node,
-        f"holds {system.target[short[0]]} rows of {system.name}, but the other trees and the "
+        f"holds {system.held(equation, geometry.release.classes)}, but the other trees and the "
         "schema leave no place for them there",
     )
 
 
 def _located(system: CountSystem, geometry: Geometry, equation: int) -> Contradiction:
-    tree, node = geometry.leaf_of_row(equation)
+    tree, node = geometry.leaf_of_row(system.row_of(equation))
     return Contradiction(
         tree,
         node,
-        f"no dataset under this schema puts {system.target[equation]} rows of {system.name} there "
-        "and meets the counts of the other trees",
+        f"no dataset under this schema puts {system.held(equation, geometry.release.classes)} "
+        "there and meets the counts of the other trees",
     )
 
 
@@ -194,23 +200,18 @@ def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int)
     # The shortest run of first trees that cannot be met together ends with the culprit.
     while low < high:
         middle = (low + high) // 2
-        first = CountSystem(
-            system.name,
-            system.points,
-            system.label,
-            system.cell,
-            np.ascontiguousarray(system.signature[:, :middle]),
-            system.target[: geometry.leaf_start[middle]],
-            system.n_rows,
+        first = replace(
+            system,
+            signature=np.ascontiguousarray(system.signature[:, :middle]),
+            target=system.target[: system.first_of(int(geometry.leaf_start[middle]))],
         )
         found = bounds(first)
         feasible = found.broken < 0
         if feasible:
             feasible = _may_have_solution(IntegerProblem(first, found), clock, seed)
         low, high = (middle + 1, high) if feasible else (low, middle)
-    start, stop = geometry.leaf_start[low - 1 : low + 1]
-    equation = start + int(np.argmax(system.target[start:stop]))
-    return _located(system, geometry, int(equation))
+    start, stop = (system.first_of(int(row)) for row in geometry.leaf_start[low - 1 : low + 1])
+    return _located(system, geometry, start + int(np.argmax(system.target[start:stop])))
 
 
 def _may_have_solution(problem: IntegerProblem, clock: Clock, seed: int) -> bool:

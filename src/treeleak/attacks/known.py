@@ -97,6 +97,7 @@ def known_draws(
     clock : Clock
     seed : int
     given : Given
+        Of known parts, only those that stand in the geometry as a tree of their own.
 
     Returns
     -------
@@ -105,7 +106,8 @@ def known_draws(
         "feasible" where every count is met, "infeasible" with the place of the contradiction,
         "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
-    replace(given, population=None).refuse("the attack on known draws")
+    given.check(geometry)
+    group = None if given.parts is None else given.parts.group
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
@@ -118,11 +120,11 @@ def known_draws(
     numbers = {"grid_points": geometry.n_points}
     try:
         tick(0.0)
-        partition = enumerate_drawable(geometry, evidence.row_sets(), tick)
+        partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
         pairs = Pairs.of(partition)
         numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
         clock.tell("narrowing the candidates of each row", 0.0)
-        problem = RowProblem.of(evidence, partition, pairs).narrowed(clock)
+        problem = RowProblem.of(evidence, partition, pairs, group).narrowed(clock)
         numbers |= {
             "equations": int((evidence.n > 0).sum()),
             "open_candidates": len(problem.column),

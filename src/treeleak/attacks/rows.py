@@ -78,8 +78,14 @@ class RowProblem:
     d: IntArray
 
     @classmethod
-    def of(cls, evidence: KnownDraws, partition: Partition, pairs: Pairs) -> RowProblem:
-        """List the candidates of every row that some tree drew.
+    def of(
+        cls,
+        evidence: KnownDraws,
+        partition: Partition,
+        pairs: Pairs,
+        group: IntArray | None = None,
+    ) -> RowProblem:
+        """List the candidates of every row that some tree drew; ``group`` as for the row sets.
 
         Raises
         ------
@@ -90,7 +96,7 @@ class RowProblem:
         """
         if (int(evidence.draws.max(initial=0)) + 1) * evidence.n.size > MAX_TABLE:
             raise NotCovered(f"a tree drew one row {int(evidence.draws.max()):,} times")
-        sets = evidence.row_sets()
+        sets = evidence.row_sets(group)
         leaf = partition.signature[pairs.cell]
         n_rows, n_classes = evidence.n_rows, evidence.n.shape[1]
         if sets.sets.shape[1] * len(leaf) > MAX_CANDIDATES:
@@ -111,7 +117,7 @@ class RowProblem:
             start=np.append(start[rows], start[-1]),
             column=column,
             pair=np.arange(len(leaf)),
-            equation=_equations(leaf, pairs.label_of, n_classes),
+            equation=_equations(leaf[:, : len(evidence.draws)], pairs.label_of, n_classes),
             draws=evidence.draws[:, rows],
             n=evidence.n.ravel(),
             d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
@@ -131,7 +137,7 @@ class RowProblem:
     @property
     def first(self) -> IntArray:
         """First equation of each tree, and the end."""
-        return self.evidence.geometry.leaf_start * self.n_classes
+        return self.evidence.geometry.leaf_start[: len(self.draws) + 1] * self.n_classes
 
     @cached_property
     def owner(self) -> IntArray:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.weights import mean_skew
 from treeleak.partition import AttributeAtoms
-from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal
+from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
 __all__ = ["Values", "values_of"]
 
@@ -37,15 +37,12 @@ class Values:
         The same for atoms.
     atom_of : int array, shape (n_values,)
         Atom of each value, numbered over all attributes.
-    distance : tuple of float arrays
-        Per attribute, columns that differ between two values (a share of the range, for numbers).
     """
 
     parts: tuple[AttributeAtoms, ...]
     start: IntArray
     atom_start: IntArray
     atom_of: IntArray
-    distance: tuple[FloatArray, ...]
 
     @property
     def n_values(self) -> int:
@@ -64,6 +61,15 @@ class Values:
         return np.array(own + [1.0] * (self.n_atoms - len(own)))
 
     @cached_property
+    def distance(self) -> tuple[FloatArray, ...]:
+        """Per attribute, columns that differ between two values (a share of the range for numbers).
+
+        The last is that of the class.
+        """
+        own = [_distance(part.attribute, self.table(a)) for a, part in enumerate(self.parts)]
+        return (*own, 1.0 - np.eye(int(self.start[-1] - self.start[-2])))
+
+    @cached_property
     def settled(self) -> NDArray[np.bool_]:
         """Whether an atom is a single value, over all atoms."""
         own = [atom.fixed for part in self.parts for atom in part.atoms]
@@ -78,6 +84,19 @@ class Values:
             if isinstance(part.attribute, Binary) and part.atoms[0].fixed
         ]
         return np.array(first, dtype=np.int64)[:, None] + np.arange(2)
+
+    @cached_property
+    def told(self) -> FloatArray:
+        """Atoms with 0 and with 1 in each binary column that is known, shape (n, 2, n_atoms)."""
+        out: list[FloatArray] = []
+        for a, part in enumerate(self.parts):
+            if isinstance(part.attribute, Joint):
+                own = slice(self.atom_start[a], self.atom_start[a + 1])
+                for i, owner in enumerate(part.attribute.owners):
+                    if isinstance(owner, Binary):
+                        out.append(np.zeros((2, self.n_atoms)))
+                        out[-1][:, own] = part.representatives[:, i] == [[0.0], [1.0]]
+        return np.array(out).reshape(len(out), 2, self.n_atoms)
 
     def table(self, a: int) -> FloatArray:
         """Listed values of attribute ``a``, shape (n_values, n_columns)."""
@@ -99,7 +118,8 @@ class Values:
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         out = 1.0 / counts[self.atom_of]
-        skew = mean_skew(atom_marginal[self.binaries])
+        both = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+        skew = mean_skew(both)
         for a, part in enumerate(self.parts):
             if isinstance(part.attribute, Binary) and not part.atoms[0].fixed:
                 out[self.start[a] : self.start[a] + 2] *= 2 * skew
@@ -138,38 +158,37 @@ class Values:
 
 
 def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
-    """List the values of every attribute, and the classes, and measure distances between them."""
+    """List the values of every attribute, and the classes."""
     start, atom_start = [0], [0]
     atom_of: list[int] = []
-    distance: list[FloatArray] = []
     for part in parts:
         for k, atom in enumerate(part.atoms):
             atom_of += [atom_start[-1] + k] * len(atom.values)
-        table = np.concatenate([atom.values for atom in part.atoms])
-        distance.append(_distance(part, table))
-        start.append(start[-1] + len(table))
+        start.append(start[-1] + sum(len(atom.values) for atom in part.atoms))
         atom_start.append(atom_start[-1] + len(part.atoms))
     atom_of += range(atom_start[-1], atom_start[-1] + n_classes)
-    distance.append(1.0 - np.eye(n_classes))
     start.append(start[-1] + n_classes)
     atom_start.append(atom_start[-1] + n_classes)
-    return Values(
-        tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of), tuple(distance)
-    )
+    return Values(tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of))
 
 
-def _distance(part: AttributeAtoms, table: FloatArray) -> FloatArray:
-    if isinstance(part.attribute, (Ordinal, Numeric)):
+def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
+    if isinstance(attribute, Joint):
+        d = np.zeros((len(table), len(table)))
+        for i, owner in enumerate(attribute.owners):
+            d += _distance(owner, table[:, i, None])
+        return d
+    if isinstance(attribute, (Ordinal, Numeric)):
         x = table[:, 0]
         span = np.nanmax(x) - np.nanmin(x) if np.isfinite(x).any() else 0.0
         d = np.abs(x[:, None] - x[None, :]) / (span or 1.0)
         missing = np.isnan(x)
         return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
-    if isinstance(part.attribute, OneHot):
+    if isinstance(attribute, OneHot):
         # A product of matrices: comparing all columns of a large group at once takes gigabytes.
         only_one = table @ (1.0 - table).T
         return only_one + only_one.T
-    if isinstance(part.attribute, (Binary, Categorical)):
+    if isinstance(attribute, (Binary, Categorical)):
         x = np.nan_to_num(table[:, 0], nan=np.inf)
         return np.not_equal.outer(x, x).astype(float)
-    raise TypeError(f"no distance for attributes of kind {part.attribute.kind!r}")
+    raise TypeError(f"no distance for attributes of kind {attribute.kind!r}")

@@ -44,6 +44,7 @@ def maximum_entropy(
     settled: FloatArray | None = None,
     binaries: IntArray | None = None,
     log_population: FloatArray | None = None,
+    told: FloatArray | None = None,
     rounds: int = 12,
     sweeps: int = 6,
 ) -> Weights:
@@ -70,6 +71,8 @@ def maximum_entropy(
         The two values, 0 and 1, of each binary column.
     log_population : float array, shape (n_points,), optional
         Log probability of each point in the population, up to a constant.
+    told : float array, shape (n_told, 2, n_values), optional
+        The same of further binary columns: 1 for each value that has a 0, or a 1, there.
     rounds, sweeps : int
         Rounds of refitting the prior, and sweeps of scaling in each.
     """
@@ -78,6 +81,7 @@ def maximum_entropy(
     n_rows = target.sum() / max(signature.shape[1], 1)
     beside = np.zeros(len(sizes)) if settled is None else settled
     pairs = np.zeros((0, 2), dtype=np.int64) if binaries is None else binaries
+    further = np.zeros((0, 2, len(sizes))) if told is None else told
     # One row's worth of the sizes stays with every attribute: a fit rules no value out.
     doubt = sizes / _group_total(values, sizes)
     prior = _normalised(np.log(sizes)[values].sum(axis=1))
@@ -89,7 +93,7 @@ def maximum_entropy(
             heard = beside.copy()
             for a in range(values.shape[1]):
                 heard += np.bincount(values[:, a], w, minlength=len(sizes))
-            doubt[pairs] = mean_skew(heard[pairs])
+            doubt[pairs] = mean_skew(np.concatenate([heard[pairs], further @ heard]))
             prior = _normalised(np.log(heard + doubt)[values].sum(axis=1))
         mass = np.bincount(cell, prior, minlength=n_cells)
         fitted = mass * n_rows

@@ -147,6 +147,7 @@ class WorldSearch:
                 log_population=None
                 if population is None
                 else population.log_prior(system.points[at], system.label[at]),
+                told=values.told,
             ).w
         marginal = fixed_atoms.copy()
         for a in range(own.shape[1]):

@@ -3,6 +3,7 @@
 from treeleak.metrics.bagging import BaggingBound, bagging_bound, likeliest_draws
 from treeleak.metrics.baseline import Baseline, random_baseline, random_rows
 from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error
+from treeleak.metrics.partial import partial_error
 
 __all__ = [
     "BaggingBound",
@@ -11,6 +12,7 @@ __all__ = [
     "exact_row_share",
     "likeliest_draws",
     "match_rows",
+    "partial_error",
     "random_baseline",
     "random_rows",
     "reconstruction_error",

@@ -23,7 +23,15 @@ from scipy.spatial.distance import cdist
 from treeleak.errors import BadInput
 from treeleak.schema import Attribute, Categorical, Schema
 
-__all__ = ["Table", "column_range", "exact_row_share", "match_rows", "reconstruction_error"]
+__all__ = [
+    "Table",
+    "column_range",
+    "exact_row_share",
+    "match_rows",
+    "reconstruction_error",
+    "row_distances",
+    "table_columns",
+]
 
 Table: TypeAlias = "pd.DataFrame | NDArray[Any]"
 Floats: TypeAlias = NDArray[np.float64]
@@ -67,8 +75,26 @@ def reconstruction_error(X_rec: Table, X_true: Table, schema: Schema | None = No
         If the tables do not have the same columns and number of rows, or more than 6,000 rows
         without an equal lie at too many different points to be matched.
     """
+    return float(row_distances(X_rec, X_true, schema).mean())
+
+
+def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Floats:
+    """Distance of each value of the reconstructed rows from that of the row matched with it.
+
+    Parameters and errors are those of :func:`reconstruction_error`.
+
+    Returns
+    -------
+    float array, shape (n_rows, n_columns)
+        Columns as :func:`table_columns` has them.
+    """
     rec, true = _encoded(X_rec, X_true, schema)
-    return float(_distance(rec, true[_match(rec, true)]).mean())
+    return _distance(rec, true[_match(rec, true)])
+
+
+def table_columns(X_rec: Table, X_true: Table, schema: Schema | None = None) -> list[str]:
+    """Names of the columns that are compared, in order."""
+    return list(_aligned(X_rec, X_true, schema)[1].columns)
 
 
 def match_rows(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Ints:

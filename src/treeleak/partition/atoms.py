@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadSchema
 from treeleak.release.tree import Release
-from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Rule, Schema
+from treeleak.schema import (
+    Attribute,
+    Binary,
+    Categorical,
+    Joint,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Rule,
+    Schema,
+)
 
 __all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of"]
 
@@ -74,9 +84,48 @@ class AttributeAtoms:
         """One value per atom, shape (n_atoms, n_columns)."""
         return np.array([a.values[len(a.values) // 2] for a in self.atoms])
 
+    def holding(
+        self,
+        block: NDArray[np.float64],
+        release: Release,
+        own: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.bool_]:
+        """Say which atoms hold the values of each row of ``block``.
 
-def atoms_of(schema: Schema, release: Release) -> tuple[AttributeAtoms, ...]:
+        Parameters
+        ----------
+        block : float array, shape (n_rows, n_own)
+        release : Release
+        own : int array, shape (n_own,), optional
+            Which of the attribute's columns these are; all of them if not given.
+
+        Returns
+        -------
+        bool array, shape (n_rows, n_atoms)
+        """
+        if len(self) == 1:
+            return np.ones((len(block), 1), dtype=bool)
+        if any(atom.interval for atom in self.atoms):
+            # What lies between the same thresholds is one atom.
+            cuts = release.thresholds[self.columns[0]]
+            own, theirs = (
+                np.where(np.isnan(x), -1, np.searchsorted(cuts, x.astype(release.float_type)))
+                for x in (block[:, 0], self.representatives[:, 0])
+            )
+            return np.equal.outer(own, theirs)
+        out = np.zeros((len(block), len(self)), dtype=bool)
+        for k, atom in enumerate(self.atoms):
+            for value in atom.values if own is None else atom.values[:, own]:
+                out[:, k] |= ((block == value) | (np.isnan(block) & np.isnan(value))).all(axis=1)
+        return out
+
+
+def atoms_of(
+    schema: Schema, release: Release, known: Collection[str] = ()
+) -> tuple[AttributeAtoms, ...]:
     """Split every attribute at the thresholds of the release.
+
+    Of ``known`` columns that hold few values, every value is told apart.
 
     Raises
     ------
@@ -96,7 +145,10 @@ def atoms_of(schema: Schema, release: Release) -> tuple[AttributeAtoms, ...]:
                 f"a rule of kind {rule.kind!r} speaks of the {attribute.kind} column "
                 f"{attribute.name!r}; rules need columns whose values can be listed"
             )
-        atoms = _split(attribute, cuts, release.float_type, apart=in_rule)
+        few = isinstance(attribute, (Binary, Categorical, OneHot))
+        told = few and any(c in known for c in attribute.columns)
+        apart = in_rule or told or isinstance(attribute, Joint)
+        atoms = _split(attribute, cuts, release.float_type, apart=apart)
         out.append(AttributeAtoms(attribute, columns, atoms, any(len(c) for c in cuts)))
     return tuple(out)
 
@@ -148,6 +200,8 @@ def _listed(attribute: Attribute) -> NDArray[np.float64]:
         return np.array(attribute.values, dtype=float)[:, None]
     if isinstance(attribute, Ordinal):
         return np.arange(attribute.low, attribute.high + 1, dtype=float)[:, None]
+    if isinstance(attribute, Joint):
+        return attribute.values
     raise BadSchema(f"attribute {attribute.name!r} of unknown kind {attribute.kind!r}")
 
 

@@ -8,7 +8,7 @@ leaves. The partition holds signatures and points, never counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -76,15 +76,17 @@ class Geometry:
     _goes_left: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, release: Release, schema: Schema) -> Geometry:
+    def of(cls, release: Release, schema: Schema, known: Collection[str] = ()) -> Geometry:
         """Compile a release against a schema.
+
+        Of ``known`` columns that hold few values, every value is an atom.
 
         Raises
         ------
         BadSchema
             If the schema does not fit the model's columns.
         """
-        parts = atoms_of(schema.for_model(release.feature_names), release)
+        parts = atoms_of(schema.for_model(release.feature_names), release, known)
         radix = np.array([len(p) for p in parts], dtype=np.int64)
         return cls(release, schema, parts, radix, *_compile(release, parts))
 

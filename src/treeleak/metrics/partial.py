@@ -1,0 +1,65 @@
+"""The reconstruction error where a part of the rows was known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput
+from treeleak.metrics.matching import Table, row_distances, table_columns
+from treeleak.schema import Schema
+
+__all__ = ["partial_error"]
+
+
+def partial_error(
+    X_rec: Table,
+    X_true: Table,
+    known: pd.DataFrame | NDArray[Any] | Sequence[str],
+    schema: Schema | None = None,
+) -> float:
+    """Measure how far the unknown values of a reconstruction are from the true ones.
+
+    As in DRAFT's appendix on partial knowledge: rows are matched on all columns, those that were
+    known included, and the mean is taken over what was not.
+
+    Parameters
+    ----------
+    X_rec, X_true, schema
+        As for :func:`~treeleak.metrics.reconstruction_error`.
+    known : DataFrame or array of bool, shape (n_rows, n_columns), or sequence of str
+        Which values of ``X_rec`` were known (see :attr:`Reconstruction.known`), or the names of
+        the columns that were.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Raises
+    ------
+    BadInput
+        As for :func:`~treeleak.metrics.reconstruction_error`, and if nothing was unknown.
+    """
+    distance = row_distances(X_rec, X_true, schema)
+    names = table_columns(X_rec, X_true, schema)
+    if isinstance(known, pd.DataFrame):
+        known = known.set_axis([str(c) for c in known.columns], axis=1)
+        if absent := [c for c in names if c not in known.columns]:
+            raise BadInput(f"what is known does not speak of column {absent[0]!r}")
+        mask = known[names].to_numpy(dtype=bool)
+    elif isinstance(known, np.ndarray) and known.dtype == bool:
+        mask = known
+    else:
+        if absent := [c for c in known if c not in names]:
+            raise BadInput(f"column {absent[0]!r} is known, but is not compared")
+        mask = np.broadcast_to(np.isin(names, list(known)), distance.shape)
+    if mask.shape != distance.shape:
+        raise BadInput(f"what is known has shape {mask.shape}, the rows {distance.shape}")
+    if mask.all():
+        raise BadInput("every value was known: there is nothing to measure")
+    return float(distance[~mask].mean())

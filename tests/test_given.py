@@ -1,0 +1,506 @@
+"""Partial knowledge against brute force: what is called unique, proved or impossible must be."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+
+from helpers import (
+    FEW,
+    Drawn,
+    as_multiset,
+    counted,
+    cuts_for,
+    datasets,
+    leaves_of,
+    random_tree,
+    schemas,
+    shuffled,
+    some_drawn,
+    some_rows,
+    stands_in,
+)
+from treeleak import (
+    BadInput,
+    Binary,
+    Implies,
+    NotCovered,
+    Numeric,
+    OneHot,
+    Ordinal,
+    Reconstruction,
+    Schema,
+    reconstruct,
+)
+from treeleak.datasets import draft_sample, load_draft
+from treeleak.metrics import partial_error
+from treeleak.release.draws import Draws
+from treeleak.release.tree import Release
+from treeleak.verify import check_rows
+
+MOST = 1500
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release, and what is known of the rows behind it, or would be known of others."""
+
+    release: Release
+    schema: Schema
+    rows: pd.DataFrame | None
+    columns: pd.DataFrame | None
+    label: bool
+    true: bool
+
+    @property
+    def known(self) -> list[int]:
+        """The known columns, as positions in the model."""
+        if self.columns is None:
+            return []
+        names = self.release.feature_names
+        return [names.index(c) for c in self.columns.columns if c in names]
+
+    def part(self, table: np.ndarray) -> np.ndarray:
+        """What is known of the rows of a table that ends in the class."""
+        return table[:, [*self.known, *([-1] if self.label else [])]]
+
+    def worlds(self) -> list[np.ndarray] | None:
+        """Every dataset that meets the counts and holds what is known."""
+        systems = datasets(self.release, self.schema, MOST)
+        if systems is None or np.prod([len(s) for s in systems]) > MOST:
+            return None
+        every = [np.concatenate(choice) for choice in itertools.product(*systems)]
+        rows = Counter() if self.rows is None else as_multiset(self.rows)
+        found = [w for w in every if not rows - as_multiset(w)]
+        if self.columns is not None:
+            wanted = as_multiset(self.columns)
+            found = [w for w in found if as_multiset(self.part(w)) == wanted]
+        return found
+
+
+def frame(X: np.ndarray, y: np.ndarray, names) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=list(names)).assign(label=y)
+
+
+@st.composite
+def cases(draw) -> Case:
+    schema = draw(schemas())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    names = shuffled(schema.columns, rng)
+    counts_are = draw(st.sampled_from(["rows", "rows", "weights", "none"]))
+    n_classes = draw(st.integers(1, 3))
+    n = draw(st.integers(1, 5))
+    X, y = some_rows(schema, names, n, rng), rng.integers(n_classes, size=n)
+    trees = [random_tree(rng, cuts_for(schema, names), 4) for _ in range(draw(st.integers(1, 3)))]
+    weights = rng.random(n) + 0.1 if counts_are == "weights" else None
+    release = counted(trees, names, X, y, n_classes, counts_are=counts_are, weights=weights)
+    true = draw(st.booleans())
+    if not true:
+        other = rng.random(n) < 0.3
+        X[other] = some_rows(schema, names, int(other.sum()), rng)
+    table = frame(X, y, names)
+    rows = columns = None
+    label = False
+    if draw(st.booleans()):
+        chosen = [c for c in names if rng.random() < 0.4]
+        label = draw(st.booleans())
+        columns = table[shuffled(chosen, rng) + ["label"] * label]
+    if columns is None or draw(st.booleans()):
+        own = rng.permutation(n)[: rng.integers(0, n + 1)]
+        rows = table.iloc[own]
+        rows.index.name = draw(st.sampled_from([None, "row"]))
+    return Case(release, schema, rows, columns, label, true)
+
+
+def table_of(result: Reconstruction) -> np.ndarray:
+    return np.column_stack([result.X.to_numpy(dtype=float), result.y.to_numpy(dtype=float)])
+
+
+def check_kept(result: Reconstruction, case: Case) -> None:
+    """What is known stands in the answer, at its place and beyond doubt."""
+    table = table_of(result)
+    sure = np.column_stack([result.confidence, result.label_confidence])
+    mask = np.zeros(result.X.shape, dtype=bool)
+    if case.columns is not None:
+        wanted = case.columns.to_numpy(dtype=float)
+        assert np.array_equal(case.part(table), wanted, equal_nan=True)
+        assert (case.part(sure) == 1).all()
+        mask[:, case.known] = True
+    if case.rows is not None:
+        wanted = case.rows.to_numpy(dtype=float)
+        if case.rows.index.name == "row":
+            at = case.rows.index.to_numpy()
+        elif case.columns is None:
+            at = np.arange(len(wanted))
+        else:
+            assert not as_multiset(wanted) - as_multiset(table)
+            at = np.zeros(0, dtype=int)
+        assert np.array_equal(table[at], wanted[: len(at)], equal_nan=True)
+        assert (sure[at] == 1).all()
+        assert result.proved.to_numpy()[at].all()
+        mask[at] = True
+    if result.known is None:
+        assert not mask.any()
+    else:
+        assert (result.known.to_numpy() >= mask).all()
+
+
+@settings(max_examples=250)
+@given(cases(), st.integers(0, 3))
+def test_exact_counts(case, seed):
+    worlds = case.worlds()
+    knowledge = {"known_rows": case.rows, "known_columns": case.columns}
+    result = reconstruct(case.release, case.schema, seed=seed, **knowledge)
+    if worlds == [] or (worlds is None and not case.true and result.X is None):
+        assert not case.true
+        assert result.status == "infeasible"
+        assert result.X is None
+        assert result.contradiction
+        return
+    assert result.misfit == 0
+    check_kept(result, case)
+    table = table_of(result)
+    names = list(case.release.feature_names)
+    assert case.schema.valid(table[:, :-1], names).all()
+    assert check_rows(case.release, table[:, :-1], table[:, -1].astype(int)).ok
+    if worlds is None:
+        return
+    assert result.status == ("unique" if len(worlds) == 1 else "feasible")
+    assert as_multiset(table) in [as_multiset(w) for w in worlds]
+    sure = np.column_stack([result.confidence, result.label_confidence]) == 1
+    for world in worlds:
+        assert stands_in(table, sure, world)
+    cells = [cells_of(case, w) for w in worlds]
+    mine = cells_of(case, table)
+    for cell in set(mine):
+        proved = [p for c, p in zip(mine, result.proved, strict=True) if c == cell]
+        assert sum(proved) == min(own.count(cell) for own in cells)
+
+
+def cells_of(case: Case, table: np.ndarray) -> list[tuple]:
+    """What trees and knowledge can tell of each row."""
+    part = np.nan_to_num(case.part(table), nan=np.inf)
+    leaves = leaves_of(case.release, table[:, :-1])
+    return [tuple(row) for row in np.column_stack([leaves, part, table[:, -1]])]
+
+
+class Told:
+    """How draws get into the main road: as if they had been found in the file."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.of: dict[int, np.ndarray] = {}
+        module = importlib.import_module("treeleak.reconstruct")
+        monkeypatch.setattr(module, "known_draws", self.found)
+
+    def found(self, release: Release, **_) -> Draws:
+        return Draws(self.of[len(release.trees)], "told", None, True)
+
+    def __call__(self, case: Drawn, **knowledge) -> Reconstruction:
+        self.of[len(case.release.trees)] = case.b
+        return reconstruct(case.release, case.schema, **knowledge)
+
+
+def some_knowledge(case: Drawn, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    """True rows at their positions, true columns, or both."""
+    table = frame(case.X, case.y, case.release.feature_names)
+    out = {}
+    if rng.random() < 0.7:
+        chosen = [c for c in table.columns if rng.random() < 0.5]
+        out["known_columns"] = table[shuffled(chosen, rng)]
+    if not out or rng.random() < 0.5:
+        rows = table.iloc[rng.permutation(len(table))[: rng.integers(0, len(table) + 1)]]
+        out["known_rows"] = rows.rename_axis("row")
+    return out
+
+
+def agrees(world: np.ndarray, knowledge: dict[str, pd.DataFrame], names: list[str]) -> bool:
+    """Whether a table of all rows, in order, holds what is known."""
+    columns, rows = knowledge.get("known_columns"), knowledge.get("known_rows")
+    if columns is not None:
+        own = world[:, [names.index(c) for c in columns.columns]]
+        if not np.array_equal(own, columns.to_numpy(dtype=float), equal_nan=True):
+            return False
+    at = [] if rows is None else rows.index
+    return rows is None or np.array_equal(world[at], rows.to_numpy(dtype=float), equal_nan=True)
+
+
+def test_known_draws(monkeypatch):
+    told, seen = Told(monkeypatch), Counter()
+    for seed in range(150):
+        case = some_drawn(seed)
+        rng = np.random.default_rng(seed)
+        names = [*case.release.feature_names, "label"]
+        if case.b.shape[1] != len(case.X):
+            continue
+        knowledge = some_knowledge(case, rng)
+        result = told(case, **knowledge)
+        worlds = case.worlds(True)
+        if worlds is None:
+            continue
+        order = np.concatenate([np.flatnonzero(case.seen), np.flatnonzero(~case.seen)])
+        never = np.column_stack([case.X, case.y])[~case.seen]
+        every = [np.concatenate([w, never])[np.argsort(order)] for w in worlds]
+        every = [w for w in every if agrees(w, knowledge, names)]
+        seen[result.status] += 1
+        if not every:
+            assert result.status == "infeasible"
+            assert result.contradiction
+            continue
+        rows = knowledge.get("known_rows")
+        given_ = np.zeros(len(case.X), dtype=bool)
+        given_[[] if rows is None else rows.index] = True
+        unique = len(every) == 1 and (case.seen | given_).all()
+        assert result.status == ("unique" if unique else "feasible")
+        assert result.ordered
+        table = table_of(result)
+        assert agrees(table, knowledge, names)
+        assert case.schema.valid(table[:, :-1], names[:-1]).all()
+        assert check_rows(case.release, table[:, :-1], table[:, -1].astype(int), case.b).ok
+        sure = np.column_stack([result.confidence, result.label_confidence]) == 1
+        for world in every:
+            right = (table == world) | (np.isnan(table) & np.isnan(world))
+            assert right[sure & case.seen[:, None]].all()
+        places = np.stack([case.places(w) for w in every])
+        always = (places == places[0]).all(axis=(0, 2))
+        proved = result.proved.to_numpy()
+        assert (proved == (given_ | (always & case.seen))).all()
+    assert all(seen[status] >= 10 for status in ("unique", "feasible", "infeasible"))
+
+
+def test_known_draws_without_positions(monkeypatch):
+    """Rows whose place follows from the known columns are used; of others a note speaks."""
+    told = Told(monkeypatch)
+    case = some_drawn(3, n_rows=6, n_trees=6, tamper=False)
+    table = frame(case.X, case.y, case.release.feature_names)
+    result = told(case, known_rows=table.iloc[[2]])
+    assert result.known is None
+    (note,) = [n for n in result.notes if "positions" in n]
+    assert note.startswith("of 1 known rows whose positions are not known, 1 stand")
+    # All columns known: a row that equals no other has its place, one that equals another has none.
+    whole = table[list(case.release.feature_names)]
+    single = ~whole.duplicated(keep=False).to_numpy()
+    assert 0 < single.sum() < len(single)
+    result = told(case, known_rows=table, known_columns=whole)
+    assert (result.proved[single]).all()
+    assert (result.label_confidence[single] == 1).all()
+    assert any(f"of {(~single).sum()} known rows" in n for n in result.notes)
+
+
+def numbers() -> tuple[Release, Schema, pd.DataFrame]:
+    """Columns of numbers, of which no tree can tell the value, a group and a rule."""
+    schema = Schema(
+        [
+            Numeric("size", 0, 10, missing=True),
+            OneHot("g", ["g0", "g1", "g2"]),
+            Ordinal("o", 0, 3),
+            Binary("b"),
+        ],
+        [Implies({"b": 1}, {"g0": 0})],
+    )
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [
+            [0.5, 3.25, np.nan, 7.125, 9.0, 3.25],
+            np.eye(3)[[0, 1, 2, 1, 1, 0]],
+            [0, 1, 2, 3, 3, 1],
+            [0, 1, 1, 0, 1, 0],
+        ]
+    )
+    y = np.array([0, 1, 1, 0, 0, 1])
+    cuts = [[2.0, 5.0, 8.0], [0.5], [0.5], [], [0.5, 1.5], [0.5]]
+    trees = [random_tree(rng, cuts, 6) for _ in range(12)]
+    return counted(trees, schema.columns, X, y, 2), schema, frame(X, y, schema.columns)
+
+
+@pytest.mark.parametrize("columns", [["size"], ["g1", "size"], ["g2", "label", "o"], ["b", "g0"]])
+def test_numbers_groups_and_rules(columns):
+    release, schema, table = numbers()
+    result = reconstruct(release, schema, known_columns=table[columns])
+    model = [c for c in columns if c != "label"]
+    pd.testing.assert_frame_equal(
+        result.X[model].astype(float), table[model].astype(float), check_names=False
+    )
+    assert schema.valid(result.X.to_numpy(), schema.columns).all()
+    assert result.misfit == 0
+    assert result.interval_columns == (() if "size" in columns else ("size",))
+    assert result.known.columns[result.known.all()].tolist() == [
+        c for c in schema.columns if c in model
+    ]
+    assert (result.confidence[model] == 1).all(axis=None)
+    if "label" in columns:
+        assert result.y.tolist() == table["label"].tolist()
+    share = (result.confidence.drop(columns=model) == 1).to_numpy().mean()
+    assert result.share_proved_values == pytest.approx(share)
+    everything = reconstruct(release, schema, known_columns=table)
+    assert everything.status == "unique"
+    assert everything.expected_error is None
+    assert everything.share_proved_values == everything.share_proved_rows == 0.0
+
+
+def test_a_known_number_is_kept_to_the_last_digit():
+    release, schema, table = numbers()
+    table = table.assign(size=table["size"] + 1e-13)
+    result = reconstruct(release, schema, known_columns=table[["size"]], known_rows=table[3:4])
+    assert result.X["size"].equals(table["size"])
+
+
+def test_a_known_row_is_a_row_of_the_known_columns():
+    release, schema, table = numbers()
+    known = {"known_columns": table[["o"]]}
+    result = reconstruct(release, schema, known_rows=table.iloc[[5, 4]], **known)
+    assert result.X["o"].tolist() == table["o"].tolist()
+    whole = result.known.all(axis=1)
+    assert result.X["size"][whole].tolist() == [3.25, 9.0]
+    assert table["o"][whole].tolist() == [1, 3]
+    at = table.iloc[[5, 4]].set_axis(pd.Index([5, 4], name="row"))
+    result = reconstruct(release, schema, known_rows=at, **known)
+    assert np.flatnonzero(result.known.all(axis=1)).tolist() == [4, 5]
+    wrong = at.set_axis(pd.Index([0, 4], name="row"))
+    with pytest.raises(BadInput, match="known_rows, row 0 does not fit row 0 of known_columns"):
+        reconstruct(release, schema, known_rows=wrong, **known)
+    thrice = table.iloc[[1, 1, 1]]
+    with pytest.raises(BadInput, match="known_rows, row 1 fits no row of known_columns"):
+        reconstruct(release, schema, known_rows=thrice, **known)
+
+
+def test_all_rows_known():
+    release, schema, table = numbers()
+    result = reconstruct(release, schema, known_rows=table[::-1])
+    assert result.status == "unique"
+    assert np.array_equal(table_of(result), table[::-1].to_numpy(), equal_nan=True)
+    assert result.share_proved_rows == 0.0
+    other = table.assign(o=table["o"].to_numpy()[::-1])
+    result = reconstruct(release, schema, known_rows=other)
+    assert result.status == "infeasible"
+    assert "known_rows has more rows there than the model counts" in result.contradiction
+
+
+def test_knowledge_that_cannot_be_names_the_known_part():
+    release, schema, table = numbers()
+    result = reconstruct(release, schema, known_columns=table[["o", "b"]].assign(b=1 - table["b"]))
+    assert result.status == "infeasible"
+    # Rows 3 and 4 would have to be of g0, which b rules out.
+    leaf = replace(random_tree(np.random.default_rng(0), [[]] * 6, 0), totals=np.array([6.0]))
+    bare = replace(release, trees=(leaf,), counts_are="none")
+    columns = table[["b", "g1", "g2"]].assign(g1=[0, 1, 0, 0, 0, 0], b=[0, 1, 1, 1, 1, 0])
+    result = reconstruct(bare, schema, known_columns=columns)
+    assert result.status == "infeasible"
+    assert result.contradiction.startswith("known_columns, row 3 and 1 more like it: holds 2 rows")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("known_columns", lambda t: t[:-1], "known_columns has 5 rows, the training set 6"),
+        ("known_columns", lambda t: t.assign(x=1), r"columns \['label', 'x'\] are none"),
+        ("known_columns", lambda t: t.assign(label=7), "'label' is none .* but 7 is none of the c"),
+        ("known_columns", lambda t: t.assign(o=4), "row 0, column 'o': 4 is outside"),
+        ("known_columns", lambda t: t.assign(o="x"), "'o' holds something other than numbers"),
+        ("known_columns", lambda t: t.assign(size=np.inf), "column 'size': inf is outside"),
+        ("known_columns", lambda t: t.assign(b=np.nan), "column 'b': nan is outside"),
+        ("known_columns", lambda t: t.assign(g0=1)[["g0", "b"]], "breaks the 'implies' rule"),
+        ("known_columns", lambda t: t.assign(g0=1, g1=1)[["g0", "g1"]], "'g0', 'g1': 1, 1 is out"),
+        ("known_columns", lambda t: t.assign(g0=0, g1=0, g2=0), "0, 0, 0 is outside"),
+        ("known_columns", lambda t: t[["o", "o"]], "column 'o' stands twice"),
+        ("known_rows", lambda t: t.drop(columns="o"), "known_rows lack column 'o'"),
+        ("known_rows", lambda t: t.drop(columns="label"), "known_rows lack the label"),
+        ("known_rows", lambda t: pd.concat([t, t]), "12 rows, the training set only 6"),
+        ("known_rows", lambda t: t[:2].set_axis(pd.Index([0, 6], name="row")), "6 is no position"),
+        ("known_rows", lambda t: t[:2].set_axis(pd.Index([1, 1], name="row")), "1 stands twice"),
+        ("known_rows", lambda t: t[:1].set_axis(pd.Index([0.5], name="row")), "0.5 is no position"),
+        (
+            "known_rows",
+            lambda t: t[:2].set_axis(["p", "q"]).assign(b=2),
+            "known_rows, row 'p', col",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_used(name, change, why):
+    release, schema, table = numbers()
+    with pytest.raises(BadInput, match=why):
+        reconstruct(release, schema, **{name: change(table)})
+
+
+def test_a_model_without_classes_takes_no_label():
+    release, schema, table = numbers()
+    trees = tuple(replace(t, counts=None) for t in release.trees)
+    bare = replace(release, trees=trees, classes=(), counts_are="none")
+    with pytest.raises(BadInput, match="as it has no classes"):
+        reconstruct(bare, schema, known_rows=table)
+    result = reconstruct(
+        bare, schema, known_columns=table[["o"]], known_rows=table[list(schema.columns)][:2]
+    )
+    assert result.misfit == 0
+    assert result.known.to_numpy().sum() == 6 + 2 * 5
+
+
+@pytest.mark.parametrize("schema", [FEW[0], FEW[1]])
+def test_the_published_program_keeps_what_is_known(schema):
+    rng = np.random.default_rng(0)
+    X, y = some_rows(schema, schema.columns, 6, rng), rng.integers(2, size=6)
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(3)]
+    release, table = counted(trees, schema.columns, X, y, 2), frame(X, y, schema.columns)
+    result = reconstruct(release, schema, method="reference-cp", known_rows=table[:3])
+    assert np.array_equal(table_of(result)[:3], table[:3].to_numpy())
+    columns = table[[schema.columns[1], "label"]]
+    result = reconstruct(
+        release, schema, method="reference-cp", known_columns=columns, known_rows=table[3:4]
+    )
+    assert result.status == "feasible"
+    assert np.array_equal(table_of(result)[:, [1, -1]], columns.to_numpy())
+    assert schema.valid(result.X.to_numpy(), schema.columns).all()
+    with pytest.raises(NotCovered, match="does not use known rows or columns"):
+        reconstruct(release, schema, method="reference-milp", known_columns=columns)
+
+
+SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_what_is_known_helps_with_the_rest(bootstrap):
+    if not (SHARED / "draft_compas.csv").exists():
+        pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")
+    data = load_draft("compas", SHARED)
+    n_trees, n_known, n_seeds = (4, 10, 2) if bootstrap else (2, 8, 3)
+    errors, without = [], []
+    for seed in range(n_seeds):
+        X, y = draft_sample(data, 100, seed)
+        forest = RandomForestClassifier(n_trees, bootstrap=bootstrap, random_state=seed).fit(X, y)
+        base = reconstruct(forest, data.schema)
+        columns = list(np.random.default_rng(seed).permutation(X.columns)[:n_known])
+        result = reconstruct(forest, data.schema, known_columns=X[columns])
+        assert result.misfit == 0
+        assert (result.X[columns].to_numpy() == X[columns].to_numpy()).all()
+        assert data.schema.valid(result.X.to_numpy(), list(X.columns)).all()
+        errors.append(partial_error(result.X, X, result.known, data.schema))
+        without.append(partial_error(base.X, X, columns, data.schema))
+    assert np.mean(errors) <= np.mean(without)
+
+
+def test_only_unknown_values_are_measured():
+    true = pd.DataFrame({"a": [0, 0, 1], "b": [0, 1, 1]})
+    found = pd.DataFrame({"a": [1, 0, 0], "b": [1, 1, 1]})
+    assert partial_error(found, true, ["a"]) == pytest.approx(1 / 3)
+    mask = pd.DataFrame({"b": [True, False, True], "a": [True, False, False]})
+    # The third row, (0, 1), takes the place of (0, 0) or of (0, 1): in "a" it is right in any case.
+    assert partial_error(found, true, mask) in (0.0, pytest.approx(1 / 3))
+    assert partial_error(true.to_numpy(), true.to_numpy(), np.zeros((3, 2), dtype=bool)) == 0
+    for known, why in ((["a", "b"], "every value was known"), (["c"], "'c' is known, but")):
+        with pytest.raises(BadInput, match=why):
+            partial_error(found, true, known)
+    with pytest.raises(BadInput, match="shape"):
+        partial_error(found, true, np.zeros((2, 2), dtype=bool))
+    with pytest.raises(BadInput, match="does not speak of column 'b'"):
+        partial_error(found, true, mask[["a"]])
