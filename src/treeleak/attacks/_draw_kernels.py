@@ -17,8 +17,10 @@ from treeleak.attacks._kernels import uniform
 __all__ = [
     "TABLED",
     "Ground",
+    "Law",
     "Moves",
     "Prior",
+    "State",
     "climb",
     "drop_all",
     "log_complete",
@@ -165,6 +167,59 @@ def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
             weight[p] /= mass
 
 
+class Law(NamedTuple):
+    """How what is seen of an equation depends on the rows in it.
+
+    Attributes
+    ----------
+    distinct : bool
+        Whether distinct rows are seen, or draws.
+    log : float64 array
+        Logarithms of 0 (never asked for), 1, 2, ...
+    start : int32 array, shape (n_mixed + 1,)
+        Where the equations begin of each leaf whose distinct rows split among classes.
+    equation : int32 array
+        Those of them that count any draws.
+    draws : int32 array, shape (n_equations,)
+    table : float64 array
+        Log surj(n, d) for small n: see :func:`log_surjections`.
+    log_factorial : float64 array
+    every : int
+        Steps between two looks at the splits; 0 for never.
+    """
+
+    distinct: Any
+    log: Any
+    start: Any
+    equation: Any
+    draws: Any
+    table: Any
+    log_factorial: Any
+    every: Any
+
+
+class State(NamedTuple):
+    """One dataset on its walk.
+
+    Attributes
+    ----------
+    atoms : int16 array, shape (n_rows, n_attributes + 1)
+        Atom of each attribute, counted from 0 in each; the class is the last.
+    leaves : int32 array, shape (n_rows, n_trees)
+    rows, seen : int32 array, shape (n_equations,)
+        What lies in each equation, and what is counted there.
+    log_prior : float64 array, shape (n_rows,)
+    rng : uint64 array, shape (1,)
+    """
+
+    atoms: Any
+    leaves: Any
+    rows: Any
+    seen: Any
+    log_prior: Any
+    rng: Any
+
+
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def _gain(a: int, seen: int, distinct: bool, gap: float, log: Any) -> float:
     """Change of the log likelihood when a row joins the a that lie in an equation.
@@ -221,182 +276,6 @@ def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
     """Find the leaves of all rows, in place."""
     for i in range(len(atoms)):
         _drop(atoms[i], _point(atoms[i], ground.stride), ground, leaves[i])
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def walk(
-    steps: int,
-    heat: float,
-    gap: float,
-    distinct: bool,
-    rng: Any,
-    atoms: Any,
-    leaves: Any,
-    rows: Any,
-    seen: Any,
-    log_prior: Any,
-    log: Any,
-    ground: Any,
-    moves: Any,
-    prior: Any,
-) -> int:
-    """Metropolis-Hastings over the rows of a dataset, in place.
-
-    The target is the posterior, the prior of every row times the likelihood, to the power of
-    1 / heat.
-
-    Parameters
-    ----------
-    steps : int
-    heat, gap : float
-    distinct : bool
-        Whether ``seen`` are distinct rows.
-    rng : uint64 array, shape (1,)
-    atoms : int16 array, shape (n_rows, n_attributes + 1)
-    leaves : int32 array, shape (n_rows, n_trees)
-    rows, seen : int32 array, shape (n_equations,)
-    log_prior : float64 array, shape (n_rows,)
-    log : float64 array
-        Logarithms of 0 (never asked for), 1, 2, ...
-
-    Returns
-    -------
-    int
-        Moves that were taken.
-    """
-    n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1
-    n_classes, n_open = ground.radix[n_attributes], len(moves.open_rows)
-    first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
-    leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
-    cold = 1.0 / heat
-    taken = 0
-    if n_open == 0:
-        return 0
-    for _ in range(steps):
-        i = moves.open_rows[int(uniform(rng) * n_open)]
-        g = moves.group[i]
-        kind = uniform(rng)
-        first[:] = atoms[i]
-        if kind < moves.swaps:
-            j = moves.open_rows[int(uniform(rng) * n_open)]
-            if not _exchanged(rng, atoms, i, j, first, second, ground, moves):
-                continue
-            c, k = first[n_attributes], second[n_attributes]
-            here, there = _point(first, ground.stride), _point(second, ground.stride)
-            if len(ground.valid) and not (ground.valid[here] and ground.valid[there]):
-                continue
-            log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
-            log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
-            _drop(first, here, ground, leaf)
-            _drop(second, there, ground, other)
-            change = 0.0
-            for t in range(n_trees):
-                if leaf[t] != leaves[i, t]:
-                    e = leaves[i, t] * n_classes + c
-                    rows[e] -= 1
-                    change -= _gain(rows[e], seen[e], distinct, gap, log)
-                    e = leaf[t] * n_classes + c
-                    change += _gain(rows[e], seen[e], distinct, gap, log)
-                    rows[e] += 1
-                if other[t] != leaves[j, t]:
-                    e = leaves[j, t] * n_classes + k
-                    rows[e] -= 1
-                    change -= _gain(rows[e], seen[e], distinct, gap, log)
-                    e = other[t] * n_classes + k
-                    change += _gain(rows[e], seen[e], distinct, gap, log)
-                    rows[e] += 1
-            change = cold * (change + log_first + log_second - log_prior[i] - log_prior[j])
-            if change >= 0.0 or uniform(rng) < np.exp(change):
-                atoms[i], atoms[j] = first, second
-                leaves[i], leaves[j] = leaf, other
-                log_prior[i], log_prior[j] = log_first, log_second
-                taken += 1
-            else:
-                for t in range(n_trees):
-                    if leaf[t] != leaves[i, t]:
-                        rows[leaves[i, t] * n_classes + c] += 1
-                        rows[leaf[t] * n_classes + c] -= 1
-                    if other[t] != leaves[j, t]:
-                        rows[leaves[j, t] * n_classes + k] += 1
-                        rows[other[t] * n_classes + k] -= 1
-            continue
-        old = atoms[i, n_attributes]
-        change = 0.0
-        if kind < moves.swaps + moves.jumps:
-            begin, end = moves.jump_start[g], moves.jump_start[g + 1]
-            if begin == end:
-                continue
-            own = moves.jump_sum[begin:end]
-            at = begin + np.searchsorted(own, uniform(rng) * own[-1], side="right")
-            pair = moves.jump_pair[min(at, end - 1)]
-            rest = pair // n_classes
-            for a in range(n_attributes):
-                first[a] = rest // ground.stride[a] % ground.radix[a]
-            first[n_attributes] = pair % n_classes
-            was = _point(atoms[i], ground.stride) * n_classes + old
-            change = moves.jump_log[was] - moves.jump_log[pair]
-        else:
-            _flip(rng, first, g, ground, moves)
-            if uniform(rng) < 0.3:
-                _flip(rng, first, g, ground, moves)
-        new = first[n_attributes]
-        same, legal = True, True
-        for a in range(n_attributes + 1):
-            same &= first[a] == atoms[i, a]
-            legal &= moves.allowed[g, ground.start[a] + first[a]]
-        if same or not legal:
-            continue
-        point = _point(first, ground.stride)
-        if len(ground.valid) and not ground.valid[point]:
-            continue
-        log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
-        _drop(first, point, ground, leaf)
-        gained = 0.0
-        for t in range(n_trees):
-            if leaf[t] != leaves[i, t] or new != old:
-                e = leaves[i, t] * n_classes + old
-                gained -= _gain(rows[e] - 1, seen[e], distinct, gap, log)
-                e = leaf[t] * n_classes + new
-                gained += _gain(rows[e], seen[e], distinct, gap, log)
-        change += cold * (gained + log_first - log_prior[i])
-        if change >= 0.0 or uniform(rng) < np.exp(change):
-            for t in range(n_trees):
-                rows[leaves[i, t] * n_classes + old] -= 1
-                rows[leaf[t] * n_classes + new] += 1
-            atoms[i] = first
-            leaves[i] = leaf
-            log_prior[i] = log_first
-            taken += 1
-    return taken
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
-    """Give one open attribute of a row another atom."""
-    n_open = moves.open_start[g + 1] - moves.open_start[g]
-    a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_open)]
-    new = int(uniform(rng) * (ground.radix[a] - 1))
-    atom[a] = new + 1 if new >= atom[a] else new
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _exchanged(
-    rng: Any, atoms: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
-) -> bool:
-    """Exchange some attributes of two rows; False if that comes to nothing or is not allowed."""
-    first[:], second[:] = atoms[i], atoms[j]
-    differ, exchanged = 0, 0
-    # Exchanging the classes as well would be exchanging all other attributes.
-    for a in range(atoms.shape[1] - 1):
-        if first[a] != second[a]:
-            differ += 1
-            if uniform(rng) < 0.5:
-                exchanged += 1
-                first[a], second[a] = second[a], first[a]
-                legal = moves.allowed[moves.group[i], ground.start[a] + first[a]]
-                if not (legal and moves.allowed[moves.group[j], ground.start[a] + second[a]]):
-                    return False
-    return exchanged > 0 and (exchanged < differ or moves.group[i] != moves.group[j])
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -498,28 +377,14 @@ def log_marginal(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def split(
-    heat: float,
-    gap: float,
-    rng: Any,
-    rows: Any,
-    seen: Any,
-    draws: Any,
-    mixed_start: Any,
-    mixed: Any,
-    table: Any,
-    log_factorial: Any,
-) -> None:
+def split(heat: float, gap: float, state: Any, law: Any) -> None:
     """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
 
     Two classes at a time, given the rows: a Gibbs step where there are few splits, else a walk.
-
-    Parameters
-    ----------
-    mixed_start : int32 array, shape (n_mixed + 1,)
-    mixed : int32 array
-        The equations of each mixed leaf that count any draws.
     """
+    rng, rows, seen = state.rng, state.rows, state.seen
+    mixed_start, mixed, draws = law.start, law.equation, law.draws
+    table, log_factorial = law.table, law.log_factorial
     weight = np.empty(_SCANNED + 1)
     for leaf in range(len(mixed_start) - 1):
         for k in range(mixed_start[leaf], mixed_start[leaf + 1] - 1):
@@ -559,3 +424,201 @@ def split(
                 if then >= now or uniform(rng) < np.exp(then - now):
                     now = then
                     seen[e], seen[f] = x, both - x
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
+    """Give one open attribute of a row another atom."""
+    n_open = moves.open_start[g + 1] - moves.open_start[g]
+    a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_open)]
+    new = int(uniform(rng) * (ground.radix[a] - 1))
+    atom[a] = new + 1 if new >= atom[a] else new
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _exchanged(
+    state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
+) -> bool:
+    """Exchange some attributes of two rows; False if that comes to nothing or is not allowed."""
+    first[:], second[:] = state.atoms[i], state.atoms[j]
+    differ, exchanged = 0, 0
+    # Exchanging the classes as well would be exchanging all other attributes.
+    for a in range(len(first) - 1):
+        if first[a] != second[a]:
+            differ += 1
+            if uniform(state.rng) < 0.5:
+                exchanged += 1
+                first[a], second[a] = second[a], first[a]
+                legal = moves.allowed[moves.group[i], ground.start[a] + first[a]]
+                if not (legal and moves.allowed[moves.group[j], ground.start[a] + second[a]]):
+                    return False
+    return exchanged > 0 and (exchanged < differ or moves.group[i] != moves.group[j])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _look(e: int, state: Any, law: Any, gap: float, tally: Any) -> None:
+    """Note what it changes if a row joins equation e, and if one leaves it."""
+    a, seen = state.rows[e], state.seen[e]
+    tally[e, 0] = _gain(a, seen, law.distinct, gap, law.log)
+    tally[e, 1] = _gain(a - 1, seen, law.distinct, gap, law.log) if a > 0 else 0.0
+
+
+@nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_classes: int) -> float:
+    """Change of the log likelihood when one row goes from leaves and class to others."""
+    change = 0.0
+    if new != old:
+        for t in range(len(new_leaf)):
+            change += tally[new_leaf[t] * n_classes + new, 0]
+            change -= tally[old_leaf[t] * n_classes + old, 1]
+        return change
+    for t in range(len(new_leaf)):
+        # Without a branch: which trees tell two rows apart cannot be foreseen.
+        step = tally[new_leaf[t] * n_classes + new, 0] - tally[old_leaf[t] * n_classes + old, 1]
+        change += step * (new_leaf[t] != old_leaf[t])
+    return change
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _settle(
+    i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, gap: float, tally: Any
+) -> None:
+    """Let row i lie elsewhere."""
+    last = len(atom) - 1
+    for t in range(len(leaf)):
+        e = state.leaves[i, t] * n_classes + state.atoms[i, last]
+        f = leaf[t] * n_classes + atom[last]
+        if e != f:
+            state.rows[e] -= 1
+            state.rows[f] += 1
+            _look(e, state, law, gap, tally)
+            _look(f, state, law, gap, tally)
+    state.leaves[i] = leaf
+    state.atoms[i] = atom
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def walk(
+    steps: int,
+    heat: float,
+    gap: float,
+    state: Any,
+    law: Any,
+    ground: Any,
+    moves: Any,
+    prior: Any,
+) -> int:
+    """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over splits, in place.
+
+    The target is the posterior, the prior of every row times the likelihood, to the power of
+    1 / heat.
+
+    Returns
+    -------
+    int
+        Moves that were taken.
+    """
+    rng, atoms, leaves, log_prior = state.rng, state.atoms, state.leaves, state.log_prior
+    n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1
+    n_classes, n_open = ground.radix[n_attributes], len(moves.open_rows)
+    first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
+    leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
+    tally = np.empty((len(state.rows), 2))
+    cold = 1.0 / heat
+    taken = 0
+    if n_open == 0:
+        return 0
+    for e in range(len(state.rows)):
+        _look(e, state, law, gap, tally)
+    for step in range(steps):
+        if law.every > 0 and step % law.every == 0:
+            split(heat, gap, state, law)
+            for e in law.equation:
+                _look(e, state, law, gap, tally)
+        i = moves.open_rows[int(uniform(rng) * n_open)]
+        g = moves.group[i]
+        kind = uniform(rng)
+        if kind < moves.swaps:
+            j = moves.open_rows[int(uniform(rng) * n_open)]
+            if not _exchanged(state, i, j, first, second, ground, moves):
+                continue
+            c, k = first[n_attributes], second[n_attributes]
+            here, there = _point(first, ground.stride), _point(second, ground.stride)
+            if len(ground.valid) and not (ground.valid[here] and ground.valid[there]):
+                continue
+            log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
+            log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
+            _drop(first, here, ground, leaf)
+            _drop(second, there, ground, other)
+            change = log_first + log_second - log_prior[i] - log_prior[j]
+            for t in range(n_trees):
+                from_i, to_i = leaves[i, t] * n_classes + c, leaf[t] * n_classes + c
+                from_j, to_j = leaves[j, t] * n_classes + k, other[t] * n_classes + k
+                if (from_i == to_i and from_j == to_j) or (from_i == to_j and from_j == to_i):
+                    continue
+                if from_j == to_j:
+                    change += tally[to_i, 0] - tally[from_i, 1]
+                elif from_i == to_i:
+                    change += tally[to_j, 0] - tally[from_j, 1]
+                elif from_i == to_j:
+                    change += tally[to_i, 0] - tally[from_j, 1]
+                elif from_j == to_i:
+                    change += tally[to_j, 0] - tally[from_i, 1]
+                else:
+                    change += tally[to_i, 0] - tally[from_i, 1]
+                    if from_i == from_j:
+                        before = state.rows[from_j] - 2
+                        change -= _gain(before, state.seen[from_j], law.distinct, gap, law.log)
+                    else:
+                        change -= tally[from_j, 1]
+                    if to_i == to_j:
+                        before = state.rows[to_j] + 1
+                        change += _gain(before, state.seen[to_j], law.distinct, gap, law.log)
+                    else:
+                        change += tally[to_j, 0]
+            change *= cold
+            if change >= 0.0 or uniform(rng) < np.exp(change):
+                _settle(i, first, leaf, n_classes, state, law, gap, tally)
+                _settle(j, second, other, n_classes, state, law, gap, tally)
+                log_prior[i], log_prior[j] = log_first, log_second
+                taken += 1
+            continue
+        first[:] = atoms[i]
+        old = first[n_attributes]
+        proposal = 0.0
+        if kind < moves.swaps + moves.jumps:
+            begin, end = moves.jump_start[g], moves.jump_start[g + 1]
+            if begin == end:
+                continue
+            own = moves.jump_sum[begin:end]
+            at = begin + np.searchsorted(own, uniform(rng) * own[-1], side="right")
+            pair = moves.jump_pair[min(at, end - 1)]
+            rest = pair // n_classes
+            for a in range(n_attributes):
+                first[a] = rest // ground.stride[a] % ground.radix[a]
+            first[n_attributes] = pair % n_classes
+            was = _point(atoms[i], ground.stride) * n_classes + old
+            proposal = moves.jump_log[was] - moves.jump_log[pair]
+        else:
+            _flip(rng, first, g, ground, moves)
+            if uniform(rng) < 0.3:
+                _flip(rng, first, g, ground, moves)
+        new = first[n_attributes]
+        same, legal = True, True
+        for a in range(n_attributes + 1):
+            same &= first[a] == atoms[i, a]
+            legal &= moves.allowed[g, ground.start[a] + first[a]]
+        if same or not legal:
+            continue
+        point = _point(first, ground.stride)
+        if len(ground.valid) and not ground.valid[point]:
+            continue
+        log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
+        _drop(first, point, ground, leaf)
+        change = _moved(tally, leaves[i], leaf, old, new, n_classes)
+        change = cold * (change + log_first - log_prior[i]) + proposal
+        if change >= 0.0 or uniform(rng) < np.exp(change):
+            _settle(i, first, leaf, n_classes, state, law, gap, tally)
+            log_prior[i] = log_first
+            taken += 1
+    return taken

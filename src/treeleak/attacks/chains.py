@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks._draw_kernels import (
     Ground,
+    Law,
     Moves,
     Prior,
+    State,
     climb,
     drop_all,
     log_prior_of,
-    split,
     walk,
 )
 from treeleak.attacks.likelihood import DrawLikelihood
@@ -41,7 +43,7 @@ GAP = 10.0
 """Log of the price of each row that a leaf lacks."""
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
-_SWAPS, _JUMPS = 0.3, 0.1
+_SWAPS, _JUMPS = 0.15, 0.1
 _LIKELY = 1e-7
 """Rows expected at a place from which on it is jumped to."""
 _SPLIT_EVERY = 4
@@ -104,6 +106,22 @@ class Landscape:
             group, allowed = parts.group, parts.allowed
         moves = _moves(group, allowed, values, weights)
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
+
+    @cached_property
+    def law(self) -> Law:
+        """The likelihood, for the kernels."""
+        own = self.likelihood
+        split = own.distinct is not None and len(own.mixed) > 0
+        return Law(
+            own.distinct is not None,
+            own.log,
+            own.mixed_start,
+            own.mixed,
+            own.draws,
+            own.log_surjections if split else np.zeros((1, 1)),
+            own.log_factorial,
+            _SPLIT_EVERY * self.n_rows if split else 0,
+        )
 
     @property
     def radix(self) -> IntArray:
@@ -235,58 +253,52 @@ class Chain:
     ----------
     land : Landscape
     prior : Prior
-    atoms : int16 array, shape (n_rows, n_attributes + 1)
-        Atom of each attribute, counted from 0 in each; the class is the last.
-    leaves : int32 array, shape (n_rows, n_trees)
-    rows, seen : int32 array, shape (n_equations,)
-        What lies in each equation, and what is counted there.
-    log_prior : float array, shape (n_rows,)
-    rng : uint64 array, shape (1,)
+    state : State
     """
 
     land: Landscape
     prior: Prior
-    atoms: NDArray[np.int16]
-    leaves: NDArray[np.int32]
-    rows: NDArray[np.int32]
-    seen: NDArray[np.int32]
-    log_prior: FloatArray
-    rng: NDArray[np.uint64]
+    state: State
 
     @classmethod
     def started(cls, land: Landscape, prior: Prior, seed: int) -> Chain:
         """Start where the counts alone put the rows, or anywhere if that is not known."""
         rng = np.random.default_rng(seed)
         moves, start = land.moves, land.values.atom_start
-        n_attributes = len(land.radix)
-        atoms = np.empty((land.n_rows, n_attributes), dtype=np.int16)
+        atoms = np.empty((land.n_rows, len(land.radix)), dtype=np.int16)
         if land.weights is not None:
             atoms[:] = _spread(land, land.weights, rng)
         else:
             for a, r in enumerate(land.radix):
                 atoms[:, a] = rng.integers(r, size=land.n_rows)
-        for a in range(n_attributes):
+        for a in range(len(land.radix)):
             own = moves.allowed[:, start[a] : start[a + 1]]
             wrong = ~own[moves.group, atoms[:, a]]
             pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
-        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
         drop_all(atoms, land.ground, leaves)
-        rows = _counted(leaves, atoms[:, -1], land.likelihood)
-        seen = land.likelihood.seen()
-        chain = cls(land, prior, atoms, leaves, rows, seen, np.zeros(land.n_rows), state)
+        equation = leaves.astype(np.int64) * land.likelihood.n_classes + atoms[:, -1:]
+        rows = np.bincount(equation.ravel(), minlength=len(land.likelihood.draws))
+        state = State(
+            atoms,
+            leaves,
+            rows.astype(np.int32),
+            land.likelihood.seen(),
+            np.zeros(land.n_rows),
+            rng.integers(1, 2**63, size=1, dtype=np.uint64),
+        )
+        chain = cls(land, prior, state)
         chain.believe(prior)
         return chain
 
     def believe(self, prior: Prior) -> None:
         """Go on under another prior."""
         self.prior = prior
-        ground = self.land.ground
-        n_classes = int(ground.radix[-1])
-        points = self.atoms[:, :-1].astype(np.int64) @ ground.stride
-        for i, pair in enumerate(points * n_classes + self.atoms[:, -1]):
-            self.log_prior[i] = log_prior_of(self.atoms[i], pair, prior, ground.radix)
+        ground, atoms = self.land.ground, self.state.atoms
+        points = atoms[:, :-1].astype(np.int64) @ ground.stride
+        for i, pair in enumerate(points * int(ground.radix[-1]) + atoms[:, -1]):
+            self.state.log_prior[i] = log_prior_of(atoms[i], pair, prior, ground.radix)
 
     def walked(self, sweeps: float, clock: Clock, heat: float = 1.0, gap: float = GAP) -> Chain:
         """Move on by so many steps per row, or until the clock stops.
@@ -300,54 +312,19 @@ class Chain:
         gap : float
             See :data:`GAP`.
         """
-        likelihood, left = self.land.likelihood, max(int(sweeps * self.land.n_rows), 1)
-        distinct = likelihood.distinct is not None
-        at_once = min(_SLICE, _SPLIT_EVERY * self.land.n_rows)
+        land, left = self.land, max(int(sweeps * self.land.n_rows), 1)
         while left > 0 and not clock.stopped:
-            if distinct and len(likelihood.mixed):
-                split(
-                    heat,
-                    gap,
-                    self.rng,
-                    self.rows,
-                    self.seen,
-                    likelihood.draws,
-                    likelihood.mixed_start,
-                    likelihood.mixed,
-                    likelihood.log_surjections,
-                    likelihood.log_factorial,
-                )
-            walk(
-                min(at_once, left),
-                heat,
-                gap,
-                distinct,
-                self.rng,
-                self.atoms,
-                self.leaves,
-                self.rows,
-                self.seen,
-                self.log_prior,
-                likelihood.log,
-                self.land.ground,
-                self.land.moves,
-                self.prior,
-            )
-            left -= at_once
+            steps = min(_SLICE, left)
+            walk(steps, heat, gap, self.state, land.law, land.ground, land.moves, self.prior)
+            left -= steps
         return self
 
     @property
     def log_posterior(self) -> float:
         """Log posterior of the rows and splits, up to a constant, with :data:`GAP`."""
-        likelihood = self.land.likelihood.log_complete(self.rows, self.seen, GAP)
-        return likelihood + float(self.log_prior.sum())
-
-
-def _counted(
-    leaves: NDArray[np.int32], label: NDArray[np.int16], likelihood: DrawLikelihood
-) -> NDArray[np.int32]:
-    equation = leaves.astype(np.int64) * likelihood.n_classes + label[:, None]
-    return np.bincount(equation.ravel(), minlength=len(likelihood.draws)).astype(np.int32)
+        state = self.state
+        likelihood = self.land.likelihood.log_complete(state.rows, state.seen, GAP)
+        return likelihood + float(state.log_prior.sum())
 
 
 def _spread(land: Landscape, weights: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -202,12 +202,12 @@ class _Walk:
 
         def frozen(chain: Chain) -> float:
             chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD)
-            fit = self.land.likelihood.log_likelihood(chain.rows, GAP)
-            return fit + float(chain.log_prior.sum())
+            fit = self.land.likelihood.log_likelihood(chain.state.rows, GAP)
+            return fit + float(chain.state.log_prior.sum())
 
         heights = run_all([partial(frozen, chain) for chain in chains])
         best = chains[int(np.argmax(heights))]
-        return best.atoms + self.land.values.atom_start[:-1]
+        return np.asarray(best.state.atoms + self.land.values.atom_start[:-1])
 
     def _drawn(
         self, chains: Sequence[Chain], stages: int, what: str
@@ -220,7 +220,7 @@ class _Walk:
                 if k and self.clock.stopped:
                     break
                 chains[c].walked(self.plan.sweeps, self.clock)
-                out.append((chains[c].atoms.copy(), c, chains[c].log_posterior))
+                out.append((chains[c].state.atoms.copy(), c, chains[c].log_posterior))
                 self._tell(what)
             return out
 
