@@ -43,8 +43,14 @@ from treeleak import (
     Schema,
     reconstruct,
 )
+from treeleak.attacks.exact import exact
+from treeleak.clock import Clock
 from treeleak.datasets import draft_sample, load_draft
+from treeleak.evidence import evidence_for
+from treeleak.given import Given
 from treeleak.metrics import partial_error
+from treeleak.partial import KnownTables
+from treeleak.population import Population, _taken_apart
 from treeleak.release.draws import Draws
 from treeleak.release.tree import Release
 from treeleak.verify import check_rows
@@ -462,6 +468,45 @@ def test_the_published_program_keeps_what_is_known(schema):
     assert schema.valid(result.X.to_numpy(), schema.columns).all()
     with pytest.raises(NotCovered, match="does not use known rows or columns"):
         reconstruct(release, schema, method="reference-milp", known_columns=columns)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([*FEW[:3], FEW[4]]), st.integers(0, 2**32), st.booleans())
+def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled):
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    X, y = some_rows(schema, names, 5, rng), rng.integers(2, size=5)
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
+    release = counted(trees, names, X, y, 2)
+    table = frame(X, y, names)
+    others = frame(some_rows(schema, names, 30, rng), rng.integers(2, size=30), names)
+    population = Population.of(others if labelled else others[list(names)], schema, release)
+    columns = table[[c for c in names if rng.random() < 0.5]]
+    known = KnownTables.of(release, schema, 5, None, columns, ordered=False)
+    geometry = known.geometry(release, counted=True)
+    given_ = Given(known.parts(geometry, rows=False), population)
+    answer = exact(evidence_for(release)(geometry), geometry, Clock(60.0), 0, given_)
+    assert answer.status == exact(
+        evidence_for(release)(geometry), geometry, Clock(60.0), 0, replace(given_, population=None)
+    ).status  # fmt: skip
+    # Within a known part, every point is as likely as without: whatever the types say of it.
+    points = np.arange(geometry.n_points)
+    atoms = geometry.atoms(points)
+    rows = np.zeros((len(points), len(names) + 1))
+    for a, part in enumerate(geometry.parts):
+        rows[:, part.columns] = part.representatives[atoms[:, a]]
+    valid = schema.valid(rows[:, :-1], names)
+    points, rows = points[valid], rows[valid]
+    plain = _taken_apart(geometry)
+    there = np.stack(
+        [p.holding(rows[:, p.columns], release).argmax(axis=1) for p in plain.parts], axis=1
+    )
+    whole = replace(population.fitted(plain, 1), trust=0.0)
+    one = population.fitted(geometry, 1).log_prior(points, 1)
+    other = whole.log_prior(there @ plain.stride, 1)
+    for g in np.unique(rows[:, -1]):
+        own = rows[:, -1] == g
+        assert np.allclose(one[own] - one[own][0], other[own] - other[own][0])
 
 
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -26,7 +26,7 @@ from treeleak.errors import BadInput
 from treeleak.infer import read_columns
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.release.tree import Release
-from treeleak.schema import Attribute, Binary, OneHot, Schema
+from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 
 __all__ = ["Density", "Population"]
 
@@ -207,14 +207,68 @@ class Population:
         Parameters
         ----------
         geometry : Geometry
-            Of the release and schema with which the population was checked.
+            Of the release and schema with which the population was checked. Where known columns
+            are one attribute in it, the types alone speak, and the density adds up to no
+            particular number: it says what goes with each known part.
         seed : int
             Where the fit starts.
         """
+        if any(isinstance(part.attribute, Joint) for part in geometry.parts):
+            return _joined(self.fitted(_taken_apart(geometry), seed), geometry)
         values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
         if self.rows is None:
             return _product(self, geometry, values)
         return _mixture(self.rows, self.label, geometry, values, seed)
+
+
+def _taken_apart(geometry: Geometry) -> Geometry:
+    """The geometry as it would be without known columns, but for rules."""
+    release = geometry.release
+    joint = [p.attribute for p in geometry.parts if isinstance(p.attribute, Joint)]
+    owners = dict.fromkeys(owner for attribute in joint for owner in attribute.owners)
+    beside = [
+        p.attribute
+        for p in geometry.parts
+        if p.attribute not in joint and p.attribute.name not in {owner.name for owner in owners}
+    ]
+    names = release.feature_names[:-1]
+    plain = replace(release, trees=release.trees[:-1], feature_names=names)
+    known = [c for attribute in joint for c in attribute.columns]
+    return Geometry.of(plain, Schema((*owners, *beside)), known)
+
+
+def _joined(plain: Density, geometry: Geometry) -> Density:
+    """Say of known parts, and of what is unknown beside them, what a density says of both."""
+    values = values_of(geometry.parts, _n_classes(plain.values))
+    log_share = np.zeros((len(plain.log_weight), values.n_values))
+    log_share[:, values.start[-2] :] = plain.log_share[:, plain.values.start[-2] :]
+    for a, part in enumerate(values.parts):
+        table = dict(zip(part.attribute.columns, values.table(a).T, strict=True))
+        own = np.arange(values.start[a], values.start[a + 1])
+        for b, whole in enumerate(plain.values.parts):
+            held = [table[c] for c in whole.attribute.columns if c in table]
+            if not held:
+                continue
+            zeros = np.zeros(len(own))
+            block = np.column_stack([table.get(c, zeros) for c in whole.attribute.columns])
+            told = np.arange(len(own))
+            first = plain.values.start[b]
+            if len(held) < block.shape[1] and isinstance(whole.attribute, OneHot):
+                # Of a group that is cut, the part without a 1 leaves the choice to the other; that
+                # there is no 1 in either is said by the unknown part, and taken back by the known.
+                told = np.flatnonzero(block.any(axis=1))
+                if whole.attribute.at_most_one:
+                    none = first + _numbered(whole, 0 * block[:1], plain.geometry)
+                    if isinstance(part.attribute, Joint):
+                        log_share[:, own[told]] -= plain.log_share[:, none]
+                    else:
+                        told = np.arange(len(own))
+            number = first + _numbered(whole, block[told], plain.geometry)
+            log_share[:, own[told]] += plain.log_share[:, number]
+    none_seen = np.zeros(0)
+    return Density(
+        geometry, values, plain.log_weight, log_share, none_seen.astype(np.int64), none_seen, 0.0
+    )
 
 
 def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Population:
