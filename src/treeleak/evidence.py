@@ -458,6 +458,7 @@ def evidence_for(
     bootstrap: str = "auto",
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
     use_distinct: bool = True,
+    n_rows: int | None = None,
 ) -> EvidenceType:
     """Choose the evidence type of a release.
 
@@ -469,7 +470,9 @@ def evidence_for(
     draws : int array, shape (n_trees, n_rows), optional
         How often each tree drew each row, where that is needed and known.
     use_distinct : bool
-        With draws: use the numbers of distinct rows as well.
+        With draws, known or hidden: use the numbers of distinct rows as well.
+    n_rows : int, optional
+        N, for hidden draws.
 
     Raises
     ------
@@ -486,14 +489,10 @@ def evidence_for(
     sampling, counts_are = release.sampling.kind, release.counts_are
     if bootstrap == "none":
         sampling, counts_are = AllRows.kind, "rows" if counts_are == "draws" else counts_are
-    if bootstrap == "hidden" or (needed and draws is None):
-        raise NotCovered(
-            "the trees drew their rows at random (bootstrap) and the draws are not known; "
-            "reconstruction from such forests is not there yet"
-        )
-    if needed and counts_are != "draws":
+    hidden = bootstrap == "hidden" or (needed and draws is None)
+    if (needed or hidden) and counts_are != "draws":
         raise NotCovered(f"a bootstrap whose counts are given as {counts_are!r}, not as draws")
-    if sampling == "unknown":
+    if sampling == "unknown" and not hidden:
         why = getattr(release.sampling, "why", "") or "the release does not say"
         raise NotCovered(
             f"how rows reached the trees is not known ({why}); if every tree saw every row once, "
@@ -504,9 +503,15 @@ def evidence_for(
         if draws.shape[1] > MAX_ROWS:
             raise NotCovered(f"{draws.shape[1]:,} rows; at most {MAX_ROWS:,} are rebuilt")
         make = partial(KnownDraws, draws=draws, use_distinct=use_distinct)
+    if hidden:
+        if n_rows is None:
+            raise NotCovered("hidden draws of an unknown number of rows")
+        if n_rows > MAX_ROWS:
+            raise NotCovered(f"{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+        make = partial(HiddenDraws, n_rows=n_rows, use_distinct=use_distinct)
     if make is None:
         raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")
-    missing = "counts" if needed or make is ExactCounts else "totals"
+    missing = "counts" if needed or hidden or make is ExactCounts else "totals"
     for t, tree in enumerate(release.trees):
         given = getattr(tree, missing)
         if given is None:

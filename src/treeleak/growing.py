@@ -19,7 +19,7 @@ from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import Contradiction
 from treeleak.release.tree import LEAF, Release, Tree
 from treeleak.schema import Binary, Schema
-from treeleak.verify import check_rows
+from treeleak.verify import check_drawable, check_rows
 
 __all__ = ["EPOCH", "Releases", "aligned", "told_apart"]
 
@@ -227,9 +227,15 @@ class Releases:
     def misfit(self, table: NDArray[np.float64], label: NDArray[np.int64], distinct: bool) -> float:
         """Check rows, in the columns of the whole, against the counts of both releases.
 
-        ``distinct``: against the numbers of distinct rows as well.
+        ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
+        rows are lacking for the counts to be possible.
         """
         X, old = table[:, : self.later.n_features], self.in_earlier(table)
+        if self.hidden is not None:
+            lacking = check_drawable(self.later, X, label, distinct)
+            if self.earlier is not None and old is not None:
+                lacking += check_drawable(self.earlier, X[old], label[old], distinct)
+            return lacking
         misfit = check_rows(self.later, X, label, self.draws, distinct).misfit
         if self.earlier is not None and old is not None:
             own = self.earlier, X[old], label[old], self.earlier_draws

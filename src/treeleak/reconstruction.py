@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.clock import Incumbent
+from treeleak.errors import NotCovered
+from treeleak.posterior import Expectation, Posterior
 from treeleak.release.draws import Draws
 from treeleak.schema import Schema
 
@@ -96,6 +98,13 @@ class Reconstruction:
         Like ``X``: which values were given. What follows of proofs and errors does not count them.
     in_earlier : Series of bool or None
         Whether each row is in the training set of the earlier release, where one was given.
+    posterior : Posterior or None
+        Datasets drawn from the posterior, where the draws are hidden.
+    most_likely : tuple of DataFrame and Series, or None
+        Rows and labels of the likeliest dataset, where the draws are hidden. ``X`` errs less on
+        average.
+    without_population : Reconstruction or None
+        The same without the population, where one was given.
     """
 
     status: Status
@@ -121,6 +130,9 @@ class Reconstruction:
     versions: Mapping[str, str] = field(default_factory=versions)
     known: pd.DataFrame | None = None
     in_earlier: pd.Series[bool] | None = None
+    posterior: Posterior | None = None
+    most_likely: tuple[pd.DataFrame, pd.Series[Any]] | None = None
+    without_population: Reconstruction | None = None
 
     @property
     def n_rows(self) -> int:
@@ -171,6 +183,34 @@ class Reconstruction:
             return None
         found = ~self._given & ~self.confidence.columns.isin(self.interval_columns)
         return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
+
+    def membership(self, records: pd.DataFrame) -> pd.Series[float]:
+        """Probability that each record is in the training set: :meth:`Posterior.membership`.
+
+        Raises
+        ------
+        NotCovered
+            If there is no posterior: only attacks on hidden draws have one.
+        """
+        return self._posterior.membership(records)
+
+    def expectation(
+        self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9
+    ) -> Expectation:
+        """Say what a statistic of the training set is: :meth:`Posterior.expectation`.
+
+        Raises
+        ------
+        NotCovered
+            If there is no posterior: only attacks on hidden draws have one.
+        """
+        return self._posterior.expectation(f, level)
+
+    @property
+    def _posterior(self) -> Posterior:
+        if self.posterior is None:
+            raise NotCovered(f"there is no posterior of rows rebuilt from {self.evidence}")
+        return self.posterior
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""

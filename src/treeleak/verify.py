@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from treeleak.release.tree import Release, Tree
 
-__all__ = ["Check", "Miss", "check_rows"]
+__all__ = ["Check", "Miss", "check_drawable", "check_rows"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,39 @@ def check_rows(
             found = _counted(at, (draws[t] > 0).astype(float), tree.n_nodes)
             tally.compare(t, tree, tree.distinct, found, (None,), "distinct rows")
     return Check(tally.misfit, tally.misses, tally.first)
+
+
+def check_drawable(
+    release: Release, X: NDArray[Any], y: NDArray[np.int64], use_distinct: bool = True
+) -> int:
+    """Count the rows that leaves lack: no bootstrap of the rows could give their counts.
+
+    A leaf that counts draws of a class needs a row of it, and as many rows as it counts distinct
+    ones, of each class no more than it counts draws.
+
+    Parameters
+    ----------
+    release : Release
+    X, y : arrays
+        As for :func:`check_rows`.
+    use_distinct : bool
+        Heed the numbers of distinct rows, where the release has them.
+    """
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    n_classes, lacking = max(len(release.classes), 1), 0
+    for tree in release.trees:
+        if tree.counts is None:
+            continue
+        at = tree.apply(rows)
+        held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
+        drawn = tree.counts[tree.leaves]
+        held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
+        absent = (drawn > 0) & (held == 0)
+        lacking += int(absent.sum())
+        if use_distinct and tree.distinct is not None:
+            hit = np.minimum(held, drawn).sum(axis=1) + absent.sum(axis=1)
+            lacking += int(np.maximum(tree.distinct[tree.leaves] - hit, 0).sum())
+    return lacking
 
 
 def _counted(at: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -24,12 +24,14 @@ from treeleak.attacks.search import run_all
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock, OutOfTime
+from treeleak.errors import NotCovered
 from treeleak.evidence import HiddenDraws
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, rules_hold
 
 __all__ = ["hidden_draws"]
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _MANY_ROWS = 1000
@@ -113,11 +115,12 @@ def hidden_draws(
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     walk = _Walk(land, _affordable(land, clock, seed), clock)
-    prior = as_kernel_prior(TreePrior.flat(land.radix, values.atom_sizes))
+    prior = as_kernel_prior(_prior(land, given))
     seeds = np.random.SeedSequence(seed).generate_state(walk.plan.chains)
     chains = [Chain.started(land, prior, int(s)) for s in seeds]
     walk.cool(chains)
-    walk.learn(chains)
+    if given.population is None:
+        walk.learn(chains)
     cooled = not clock.stopped
     samples = walk.sample(chains)
     likeliest = walk.likeliest(chains)
@@ -130,6 +133,20 @@ def hidden_draws(
         ordered=given.parts is not None,
         samples=samples,
         likeliest=likeliest,
+    )
+
+
+def _prior(land: Landscape, given: Given) -> TreePrior | FloatArray:
+    """Log probability of rows before anything is counted, over the grid if there is one."""
+    if given.population is None:
+        return TreePrior.flat(land.radix, land.values.atom_sizes)
+    density, n_points = given.population.fitted(land.geometry), len(land.ground.table)
+    if n_points:
+        points = np.arange(n_points)
+        classes = range(land.likelihood.n_classes)
+        return np.column_stack([density.log_prior(points, c) for c in classes])
+    raise NotCovered(
+        f"a population with hidden draws on a grid of {land.geometry.n_points:,} points"
     )
 
 

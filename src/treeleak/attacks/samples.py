@@ -47,7 +47,13 @@ class Samples:
 
     def drawn(self, k: int, rng: np.random.Generator) -> IntArray:
         """Sample k with a value for each atom, numbered through."""
-        return self.values.draw(self.numbered(k), self.value_prior, rng)
+        return self.values.draw(self.numbered(k), self.value_prior[None, :], rng)
+
+    def most_probable(self, atoms: IntArray) -> IntArray:
+        """Most probable value of each atom; both numbered through."""
+        values, order = self.values, np.lexsort((-self.value_prior, self.values.atom_of))
+        first = np.searchsorted(values.atom_of[order], np.arange(values.n_atoms))
+        return np.asarray(order[first][atoms])
 
     @property
     def disagreement(self) -> float:

@@ -1,0 +1,188 @@
+"""The posterior of the training set: datasets drawn from it, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.attacks.samples import Samples
+from treeleak.errors import BadInput
+from treeleak.infer import read_columns
+from treeleak.partition import Geometry
+from treeleak.release.tree import Release
+
+__all__ = ["Expectation", "Posterior"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the posterior says of a statistic.
+
+    Attributes
+    ----------
+    mean : float
+    low, high : float
+        Ends of the central interval.
+    level : float
+        Probability that the interval holds.
+    n_samples : int
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float
+    n_samples: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:g} ({self.level:.0%}: {self.low:g} to {self.high:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Datasets drawn from the posterior, in the model's columns.
+
+    Attributes
+    ----------
+    samples : Samples
+    geometry : Geometry
+        In whose atoms they are.
+    release : Release
+    write : callable
+        Writes rows and class numbers of a sample in the model's columns, with what was known.
+    seed : int
+        Draws values that no tree tells apart.
+    """
+
+    samples: Samples
+    geometry: Geometry
+    release: Release
+    write: Callable[[FloatArray, IntArray], tuple[FloatArray, IntArray]]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def n_chains(self) -> int:
+        """Independent chains behind the samples."""
+        return len(np.unique(self.samples.chain))
+
+    @property
+    def disagreement(self) -> float:
+        """Gelman and Rubin's R of the log posterior: near 1 where the chains agree."""
+        return self.samples.disagreement
+
+    def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any]]]:
+        """All samples as rows and labels."""
+        rng = np.random.default_rng(self.seed)
+        for k in range(len(self)):
+            yield self.written(self.samples.drawn(k, rng))
+
+    def written(self, chosen: IntArray) -> tuple[pd.DataFrame, pd.Series[Any]]:
+        """Write a dataset, given as values numbered through, as rows and labels."""
+        values, names = self.samples.values, list(self.release.feature_names)
+        width = sum(len(p.columns) for p in values.parts)
+        rows, label = values.rows(chosen[:, :-1], width), chosen[:, -1] - values.start[-2]
+        table, label = self.write(rows, label)
+        labels = [self.release.classes[c] for c in label]
+        X = pd.DataFrame(table[:, : len(names)], columns=names)
+        return X, pd.Series(labels, name="label")
+
+    def expectation(
+        self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9
+    ) -> Expectation:
+        """Say what a statistic of the training set is, and how sure that is.
+
+        Parameters
+        ----------
+        f : callable
+            Receives the rows and labels of a dataset and returns a number.
+        level : float
+            Probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        Expectation
+        """
+        if not 0 < level < 1:
+            raise BadInput(f"level must lie between 0 and 1, not {level}")
+        found = np.array([float(f(X, y)) for X, y in self.datasets()])
+        low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+        return Expectation(float(found.mean()), float(low), float(high), level, len(found))
+
+    def membership(self, records: pd.DataFrame) -> pd.Series[float]:
+        """Probability that each record is in the training set.
+
+        Values that no tree tells apart count with the probability that a row has them; numbers,
+        by the interval between thresholds in which they lie.
+
+        Parameters
+        ----------
+        records : DataFrame
+            The model's columns, and maybe one more, the label.
+
+        Returns
+        -------
+        Series
+            With the index of ``records``.
+
+        Raises
+        ------
+        BadInput
+            Naming the column.
+        """
+        columns = read_columns(self.release, records, "the records")
+        table = np.column_stack([columns[c] for c in self.release.feature_names])
+        beside = [c for c in records.columns if str(c) not in columns]
+        if len(beside) > 1:
+            raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
+        key, chance = self._keys(table)
+        # A column that only a joint release has tells nothing of a record.
+        own = np.array([p.columns.max() < table.shape[1] for p in self.geometry.parts])
+        stride = np.where(own, self.geometry.stride, 0)
+        n_classes = max(len(self.release.classes), 1)
+        if beside:
+            label = self.release.class_numbers(records[beside[0]])
+            chance[label < 0] = 0.0
+            key = key * n_classes + np.maximum(label, 0)
+        out = np.zeros(len(records))
+        for k in range(len(self)):
+            atoms = self.samples.atoms[k].astype(np.int64)
+            at = atoms[:, :-1] @ stride
+            if beside:
+                at = at * n_classes + atoms[:, -1]
+            places, times = np.unique(at, return_counts=True)
+            found = np.minimum(np.searchsorted(places, key), len(places) - 1)
+            held = np.where(places[found] == key, times[found], 0)
+            out += 1.0 - (1.0 - chance) ** held
+        return pd.Series(out / len(self), index=records.index, name="membership")
+
+    def _keys(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Grid point of each record, and the probability of its values in a row that lies there.
+
+        Records outside of the schema have probability 0.
+        """
+        values = self.samples.values
+        key, chance = np.zeros(len(table), dtype=np.int64), np.ones(len(table))
+        for a, part in enumerate(self.geometry.parts):
+            if part.columns.max() >= table.shape[1]:
+                continue
+            block = table[:, part.columns]
+            chance[~part.attribute.holds(block)] = 0.0
+            listed = np.arange(values.start[a], values.start[a + 1])
+            held = part.holding(block, self.geometry.release)
+            key += held.argmax(axis=1) * self.geometry.stride[a]
+            if any(atom.interval for atom in part.atoms):
+                continue
+            same = np.isclose(block[:, None, :], values.table(a)[None], equal_nan=True).all(axis=2)
+            chance *= np.where(same, self.samples.value_prior[listed], 0.0).sum(axis=1)
+        return key, chance
