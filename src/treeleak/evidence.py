@@ -405,22 +405,23 @@ class HiddenDraws:
 
     def contradiction(self) -> Contradiction | None:
         """Find a leaf or a tree whose numbers no draws give."""
-        if self.d is None:
-            return None
         most, least = self.n.sum(axis=1), (self.n > 0).sum(axis=1)
-        for wrong, why in (
-            (self.d > most, "holds {d} distinct rows and {n} draws"),
-            (self.d < least, "holds {d} distinct rows of {least} classes"),
-        ):
-            if wrong.any():
-                v = int(wrong.argmax())
-                text = why.format(d=self.d[v], n=most[v], least=least[v])
-                return Contradiction(*self.geometry.leaf_of_row(v), text)
-        per_tree = np.add.reduceat(self.d, self.geometry.leaf_start[:-1])
+        start = self.geometry.leaf_start[:-1]
+        if self.d is None:
+            per_tree, what = np.add.reduceat(least, start), "leaves and classes that count draws"
+        else:
+            for wrong, why in (
+                (self.d > most, "holds {d} distinct rows and {n} draws"),
+                (self.d < least, "holds {d} distinct rows of {least} classes"),
+            ):
+                if wrong.any():
+                    v = int(wrong.argmax())
+                    text = why.format(d=self.d[v], n=most[v], least=least[v])
+                    return Contradiction(*self.geometry.leaf_of_row(v), text)
+            per_tree, what = np.add.reduceat(self.d, start), "distinct rows"
         if (per_tree > self.n_rows).any():
             t = int((per_tree > self.n_rows).argmax())
-            why = f"its leaves hold {per_tree[t]} distinct rows of {self.n_rows}"
-            return Contradiction(t, 0, why)
+            return Contradiction(t, 0, f"it has {per_tree[t]} {what}, of {self.n_rows} rows")
         return None
 
 
