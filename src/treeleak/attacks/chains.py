@@ -30,7 +30,7 @@ from treeleak.attacks.likelihood import DrawLikelihood
 from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock
-from treeleak.errors import NotCovered
+from treeleak.errors import BadInput, BadSchema, NotCovered
 from treeleak.given import KnownParts
 from treeleak.partition import Geometry, rules_hold
 
@@ -90,6 +90,8 @@ class Landscape:
 
         Raises
         ------
+        BadSchema
+            If no row meets the rules of the schema.
         NotCovered
             If the schema has rules and the grid is too large to list.
         OutOfTime
@@ -139,6 +141,8 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
         table = geometry.trace(points)
         if geometry.schema.rules:
             valid = rules_hold(geometry.schema.rules, geometry.parts, geometry.atoms(points))
+            if not valid.any():
+                raise BadSchema("no row meets all rules of the schema")
     elif geometry.schema.rules:
         raise NotCovered(
             f"rules between columns on a grid of {geometry.n_points:,} points: too many to list"
@@ -179,6 +183,8 @@ def start_weights(
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(fit, range(likelihood.n_classes)))
+    if not out.any():  # all draws are counted where no row can go
+        out[valid] = 1.0
     out *= n_rows / out.sum()
     return out
 
@@ -276,6 +282,7 @@ class Chain:
             wrong = ~own[moves.group, atoms[:, a]]
             pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
+        _obey_rules(land, atoms, rng)
         leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
         drop_all(atoms, land.ground, leaves)
         equation = leaves.astype(np.int64) * land.likelihood.n_classes + atoms[:, -1:]
@@ -325,6 +332,23 @@ class Chain:
         state = self.state
         likelihood = self.land.likelihood.log_complete(state.rows, state.seen, GAP)
         return likelihood + float(state.log_prior.sum())
+
+
+def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
+    """Send rows that break a rule, in place, to points that rules and known parts allow."""
+    ground, moves = land.ground, land.moves
+    if not len(ground.valid):
+        return
+    broken = ~ground.valid[atoms[:, :-1].astype(np.int64) @ ground.stride]
+    if not broken.any():
+        return
+    places = land.geometry.atoms(np.flatnonzero(ground.valid))
+    for g in np.unique(moves.group[broken]):
+        legal = moves.allowed[g, places + ground.start[:-2]].all(axis=1)
+        rows = np.flatnonzero(broken & (moves.group == g))
+        if not legal.any():
+            raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
+        atoms[rows, :-1] = rng.choice(places[legal], len(rows))
 
 
 def _spread(land: Landscape, weights: FloatArray, rng: np.random.Generator) -> IntArray:
