@@ -330,6 +330,35 @@ def ordered_datasets(
     return found if choose(0) else None
 
 
+def rows_in(release: Release, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How many of these rows lie in each leaf and class: A m, one equation after the other."""
+    n_classes = max(len(release.classes), 1)
+    equations = equations_of(release, X) * n_classes + np.asarray(y)[:, None]
+    size = len(released_counts(release)[0]) * n_classes
+    return np.bincount(equations.ravel(), minlength=size).astype(np.int32)
+
+
+def log_chance(release: Release, X: np.ndarray, y: np.ndarray, distinct: bool) -> float:
+    """Log probability of the counts, by going through all draws of every tree from these rows."""
+    counts, start = released_counts(release)
+    leaves = equations_of(release, X)
+    total = 0.0
+    for t, tree in enumerate(release.trees):
+        own, target = slice(start[t], start[t + 1]), counts[start[t] : start[t + 1]]
+        draws = np.array(list(itertools.product(range(len(X)), repeat=int(target.sum()))))
+        hits = np.zeros((len(draws), *counts.shape), dtype=int)
+        drawn_rows = np.zeros((len(draws), len(counts)), dtype=int)
+        for k in range(len(X)):
+            times = (draws == k).sum(axis=1)
+            hits[:, leaves[k, t], y[k]] += times
+            drawn_rows[:, leaves[k, t]] += times > 0
+        met = (hits[:, own] == target).all(axis=(1, 2))
+        if distinct:
+            met &= (drawn_rows[:, own] == tree.distinct[tree.leaves]).all(axis=1)
+        total += np.log(met.mean()) if met.any() else -np.inf
+    return float(total)
+
+
 def as_multiset(table: np.ndarray) -> Counter[tuple[str, ...]]:
     """Rows with their number; text, so that missing values are equal."""
     return Counter(tuple(repr(float(v)) for v in row) for row in np.asarray(table, dtype=float))

@@ -1,0 +1,531 @@
+"""The chains over datasets against the exact posterior of tiny cases, and what they never break."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numba as nb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from helpers import Drawn, all_points, bootstrap_draws, cuts_for, drawn, random_tree, rows_in
+from treeleak.attacks import chains
+from treeleak.attacks._draw_kernels import State, log_prior_of, split, walk
+from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
+from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.space import values_of
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.clock import Clock
+from treeleak.errors import BadInput
+from treeleak.evidence import HiddenDraws
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry
+from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
+
+SEEDS = st.integers(0, 2**32 - 1)
+PAIRED = Schema([Binary("a"), Binary("b")])
+RULED = Schema([Binary("a"), Binary("b"), Ordinal("o", 0, 2)], [Implies({"a": 1}, {"b": 1})])
+GROUPED = Schema([OneHot("g", ["g0", "g1"], at_most_one=True), Binary("b")])
+STEPPED = Schema([Ordinal("o", 0, 3)])
+
+
+def case_of(schema, n_classes, seed, n_rows=3, n_trees=3, depth=1, n_draws=None):
+    """Random trees over random rows that they drew."""
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    points = all_points(schema, names)
+    X, y = points[rng.integers(len(points), size=n_rows)], rng.integers(n_classes, size=n_rows)
+    trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees)]
+    b = bootstrap_draws(n_trees, n_rows, rng, n_draws)
+    return Drawn(drawn(trees, names, X, y, n_classes, b), schema, b, X, y, False)
+
+
+def land_of(case, distinct=True, parts=None):
+    geometry = Geometry.of(case.release, case.schema)
+    evidence = HiddenDraws(geometry, len(case.X), use_distinct=distinct)
+    values = values_of(geometry.parts, len(case.release.classes))
+    likelihood = DrawLikelihood.of(evidence)
+    return Landscape.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
+
+
+def flat(land):
+    return TreePrior.flat(land.radix, land.values.atom_sizes)
+
+
+def some_parts(land, rng, n_groups=3):
+    """Groups of rows of which some attributes are known, or some atoms excluded."""
+    allowed = np.ones((n_groups, land.values.n_atoms), dtype=bool)
+    start = land.values.atom_start
+    for g, a in itertools.product(range(1, n_groups), range(len(start) - 1)):
+        n = start[a + 1] - start[a]
+        keep = rng.choice(n, rng.integers(1, n + 1), replace=False)
+        allowed[g, start[a] : start[a + 1]] = np.isin(np.arange(n), keep)
+    return KnownParts(rng.permutation(np.arange(land.n_rows) % n_groups), allowed)
+
+
+def written(land, atoms):
+    """Rows of atoms in the model's columns, a value for each, and their classes."""
+    first = np.searchsorted(land.values.atom_of, atoms + land.values.atom_start[:-1])
+    X = land.values.rows(first[:, :-1], land.geometry.release.n_features)
+    return X, atoms[:, -1].astype(int)
+
+
+# ------------------------------------------------------------------- against the exact posterior
+
+
+@nb.njit
+def _visits(times, steps, heat, gap, state, law, ground, moves, prior, counts):
+    """How often a walk sees each table of rows."""
+    for _ in range(times):
+        walk(steps, heat, gap, state, law, ground, moves, prior)
+        number = 0
+        for row in state.atoms:
+            for a in range(len(row)):
+                number = number * ground.radix[a] + row[a]
+        counts[number] += 1
+
+
+def frequencies(land, prior, gap, heat=1.0, times=200_000):
+    chain = Chain.started(land, as_kernel_prior(prior), 1)
+    counts = np.zeros(int(np.prod(land.radix)) ** land.n_rows, dtype=np.int64)
+    # As many of each kind: an error in one of them shows.
+    moves = land.moves._replace(swaps=0.3, jumps=0.35)
+    kernel = chain.state, land.law, land.ground, moves, chain.prior
+    _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
+    return counts / times
+
+
+def exact(case, land, log_prior, gap, heat=1.0, parts=None):
+    """The posterior of every table of rows; ``log_prior`` by atoms of a row."""
+    likelihood, n_rows = land.likelihood, land.n_rows
+    options = np.array(list(itertools.product(*(range(r) for r in land.radix))))
+    X, y = written(land, options)
+    each = np.array([rows_in(case.release, X[i : i + 1], y[i : i + 1]) for i in range(len(X))])
+    own = log_prior(options)
+    own = np.where(case.schema.valid(X, case.release.feature_names), own, -np.inf)
+    allowed = np.ones((n_rows, len(options)), dtype=bool)
+    if parts is not None:
+        numbered = options + land.values.atom_start[:-1]
+        allowed = parts.allowed[:, numbered].all(axis=2)[parts.group]
+    out = np.full((len(options),) * n_rows, -np.inf)
+    known = {}
+    for chosen in itertools.product(range(len(options)), repeat=n_rows):
+        if not allowed[range(n_rows), chosen].all():
+            continue
+        key = tuple(sorted(chosen))
+        if key not in known:
+            rows = each[list(chosen)].sum(axis=0, dtype=np.int32)
+            known[key] = own[list(chosen)].sum()
+            known[key] += likelihood.log_likelihood(rows, gap)
+        out[chosen] = known[key] / heat
+    return np.exp(out - logsumexp(out)).ravel()
+
+
+def alike(land, parts):
+    """A number for each table of rows, the same for all orders of the rows of a group."""
+    n_options = int(np.prod(land.radix))
+    tables = np.array(list(itertools.product(range(n_options), repeat=land.n_rows)))
+    group = np.zeros(land.n_rows, dtype=int) if parts is None else parts.group
+    for g in np.unique(group):
+        tables[:, group == g] = np.sort(tables[:, group == g], axis=1)
+    return np.unique(tables, axis=0, return_inverse=True)[1].ravel()
+
+
+def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None):
+    """Total variation between what a walk sees and the posterior."""
+    parts = None
+    land = land_of(case, distinct)
+    if parts_seed is not None:
+        parts = some_parts(land, np.random.default_rng(parts_seed))
+        land = land_of(case, distinct, parts)
+    chosen = prior(land)
+
+    def log_prior(options):
+        if isinstance(chosen, TreePrior):
+            return chosen.log_prior(options)
+        return chosen.ravel()[np.ravel_multi_index(tuple(options.T), tuple(land.radix))]
+
+    expected = exact(case, land, log_prior, gap, heat, parts)
+    seen = frequencies(land, chosen, gap, heat)
+    assert not seen[expected == 0].any()
+    number = alike(land, parts)
+    return 0.5 * np.abs(np.bincount(number, seen) - np.bincount(number, expected)).sum()
+
+
+CASES = {
+    "two classes": case_of(PAIRED, 2, 0),
+    "more draws than rows": case_of(PAIRED, 2, 1, n_draws=6, n_trees=4),
+    "three classes": case_of(GROUPED, 3, 2, n_rows=2, n_draws=4),
+    "one attribute": case_of(STEPPED, 2, 3, n_draws=5, depth=2),
+    "deep": case_of(PAIRED, 2, 4, n_trees=2, depth=4),
+    "ruled": case_of(RULED, 2, 5, n_rows=2, n_draws=3),
+}
+CLOSE = 0.02
+"""Total variation that chance explains; wrong ratios of acceptance give several times that."""
+
+
+def slanted(land):
+    """A tree in which attributes depend on each other."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.choice(r, 12, p=rng.dirichlet(np.ones(r))) for r in land.radix])
+    rows[:, 0] = rows[:, -1] % land.radix[0]
+    return TreePrior.fitted(rows, 12, land.radix, land.values.atom_sizes)
+
+
+def tabled(land):
+    """A table over points and classes, with nothing of a tree."""
+    shape = land.geometry.n_points, land.likelihood.n_classes
+    return np.log(np.random.default_rng(1).dirichlet(np.ones(shape[0] * shape[1]))).reshape(shape)
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, distinct):
+    assert apart(CASES[name], distinct) < CLOSE
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.parametrize("prior", [slanted, tabled])
+def test_a_walk_under_another_prior(prior, distinct):
+    assert apart(CASES["one attribute"], distinct, prior=prior) < CLOSE
+    assert apart(CASES["three classes"], distinct, prior=prior) < CLOSE
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
+    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    for name in ("two classes", "three classes", "one attribute"):
+        land = land_of(CASES[name])
+        assert len(land.ground.table) == 0
+        assert land.weights is None
+        assert apart(CASES[name], distinct, prior=slanted) < CLOSE
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["two classes", "three classes", "ruled"])
+def test_a_walk_with_parts_that_are_known(name, distinct, seed):
+    assert apart(CASES[name], distinct, parts_seed=seed, prior=slanted) < CLOSE
+
+
+@pytest.mark.parametrize("heat", [0.5, 3.0])
+def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
+    assert apart(CASES["more draws than rows"], False, heat=heat) < CLOSE
+    assert apart(CASES["one attribute"], False, heat=heat, prior=slanted) < CLOSE
+
+
+# ---------------------------------------------------------------------------------- the splits
+
+
+def law_of(likelihood):
+    """The likelihood as the kernels want it, without a landscape."""
+    return Landscape.law.func(Landscape(None, None, likelihood, 1, None, None, None))
+
+
+@pytest.mark.parametrize(
+    ("rows", "draws", "d", "gap", "heat"),
+    [
+        ((3, 4), (5, 4), 5, 10.0, 1.0),  # few splits: all are weighed
+        ((2, 2, 3), (3, 4, 2), 6, 1.0, 1.0),
+        ((1, 1, 1), (4, 4, 4), 7, 0.5, 2.0),  # too few rows in every class
+        ((70, 60), (75, 65), 85, 10.0, 1.0),  # many: a walk
+        ((30, 60), (75, 65), 70, 0.3, 1.5),
+    ],
+)
+def test_splits_are_drawn_as_often_as_likely(rows, draws, d, gap, heat):
+    classes = len(rows)
+    draws, rows = np.array(draws, dtype=np.int32), np.array(rows, dtype=np.int32)
+    likelihood = DrawLikelihood(draws, np.array([d]), classes, int(rows.sum()))
+    seen = likelihood.seen()
+    nothing = np.zeros((0, 1), dtype=np.int16), np.zeros((0, 1), dtype=np.int32)
+    state = State(*nothing, rows, seen, np.zeros(0), np.array([7], dtype=np.uint64))
+    law = law_of(likelihood)
+    times = 30_000
+    found = np.zeros(tuple(draws + 1))
+    for _ in range(times):
+        split(heat, gap, state, law)
+        found[tuple(seen)] += 1 / times
+    expected = np.full(found.shape, -np.inf)
+    for way in itertools.product(*(range(1, n + 1) for n in draws)):
+        if sum(way) == d:
+            own = np.array(way, dtype=np.int32)
+            expected[way] = likelihood.log_complete(rows, own, gap) / heat
+    expected = np.exp(expected - logsumexp(expected))
+    assert 0.5 * np.abs(found - expected).sum() < 0.03
+
+
+# ------------------------------------------------------------------------ what always holds
+
+
+WIDE = Schema(
+    [
+        Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 4),
+        OneHot("h", ["h0", "h1"], at_most_one=True),
+    ],
+    [Implies({"a": 1}, {"b": 0}), Implies({"g1": 1}, {"h0": 0})],
+)  # fmt: skip
+
+
+@given(SEEDS, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 3))
+@settings(max_examples=40)
+def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_classes):
+    rng = np.random.default_rng(seed)
+    schema = WIDE if ruled else Schema(WIDE.attributes)
+    case = case_of(schema, n_classes, seed, int(rng.integers(1, 13)), 4, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        if not (listed or ruled):
+            patch.setattr(chains, "MAX_TABLE", 0)
+        land = land_of(case, distinct)
+        parts = None
+        if rng.random() < 0.6:
+            parts = some_parts(land, rng, int(rng.integers(1, 4)))
+            keep_a_place(land, parts)
+            land = land_of(case, distinct, parts)
+    prior = slanted(land)
+    chain = Chain.started(land, as_kernel_prior(prior), seed)
+    for heat in (1.0, 3.0, 0.5):
+        check_books(case, land, prior, parts, chain)
+        chain.walked(30.0, Clock(60.0), heat, 2.0)
+    check_books(case, land, prior, parts, chain)
+    chain.believe(as_kernel_prior(flat(land)))
+    check_books(case, land, flat(land), parts, chain)
+
+
+def keep_a_place(land, parts):
+    """Allow every group a row of the training set, so that the rules leave it a place."""
+    points = np.flatnonzero(land.ground.valid) if len(land.ground.valid) else np.array([0])
+    place = np.append(land.geometry.atoms(points[:1])[0], 0)
+    parts.allowed[:, place + land.values.atom_start[:-1]] = True
+
+
+def check_books(case, land, prior, parts, chain):
+    X, y = written(land, chain.state.atoms)
+    assert case.schema.valid(X, case.release.feature_names).all()
+    np.testing.assert_array_equal(chain.state.rows, rows_in(case.release, X, y))
+    np.testing.assert_array_equal(
+        chain.state.leaves, land.geometry.trace(chain.state.atoms[:, :-1] @ land.geometry.stride)
+    )
+    own = prior.log_prior(chain.state.atoms.astype(np.int64))
+    assert chain.state.log_prior == pytest.approx(own)
+    fit = land.likelihood.log_complete(chain.state.rows, chain.state.seen, chains.GAP)
+    assert chain.log_posterior == pytest.approx(fit + own.sum())
+    if parts is not None:
+        numbered = chain.state.atoms + land.values.atom_start[:-1]
+        assert parts.allowed[parts.group[:, None], numbered].all()
+    draws = land.likelihood.draws
+    if land.likelihood.distinct is None:
+        np.testing.assert_array_equal(chain.state.seen, draws)
+    else:
+        seen = chain.state.seen.reshape(-1, land.likelihood.n_classes)
+        np.testing.assert_array_equal(seen.sum(axis=1), land.likelihood.distinct)
+        assert ((chain.state.seen > 0) == (draws > 0)).all()
+        assert (chain.state.seen <= draws).all()
+
+
+def test_rows_that_rules_leave_no_place_are_named():
+    case = CASES["ruled"]
+    land = land_of(case)
+    allowed = np.ones((2, land.values.n_atoms), dtype=bool)
+    start = land.values.atom_start
+    allowed[1, [start[0], start[1] + 1]] = False  # a = 1 and b = 0
+    land = land_of(case, parts=KnownParts(np.array([0, 1]), allowed))
+    with pytest.raises(BadInput, match="row 1: what is known of it"):
+        Chain.started(land, as_kernel_prior(flat(land)), 0)
+
+
+def test_a_chain_does_not_move_where_all_is_known():
+    case = CASES["two classes"]
+    land = land_of(case)
+    atoms = (
+        Chain.started(land, as_kernel_prior(flat(land)), 0).state.atoms
+        + land.values.atom_start[:-1]
+    )
+    allowed = np.zeros((len(atoms), land.values.n_atoms), dtype=bool)
+    allowed[np.arange(len(atoms))[:, None], atoms] = True
+    known = land_of(case, parts=KnownParts(np.arange(len(atoms)), allowed))
+    chain = Chain.started(known, as_kernel_prior(flat(known)), 1).walked(50.0, Clock(60.0))
+    np.testing.assert_array_equal(chain.state.atoms + land.values.atom_start[:-1], atoms)
+
+
+def test_equal_seeds_walk_alike_and_others_do_not():
+    case = case_of(WIDE, 2, 3, 12, 4, 3)
+    land = land_of(case)
+    prior = as_kernel_prior(flat(land))
+    one, other, third = (
+        Chain.started(land, prior, seed).walked(20.0, Clock(60.0)) for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one.state.atoms, other.state.atoms)
+    assert (one.state.atoms != third.state.atoms).any()
+
+
+def test_a_stopped_clock_stops_a_chain():
+    land = land_of(CASES["two classes"])
+    chain = Chain.started(land, as_kernel_prior(flat(land)), 0)
+    before = chain.state.atoms.copy()
+    clock = Clock(60.0)
+    clock.stop()
+    chain.walked(1000.0, clock)
+    np.testing.assert_array_equal(chain.state.atoms, before)
+
+
+def test_chains_start_where_the_counts_put_the_rows():
+    case = case_of(PAIRED, 2, 0, n_rows=40, n_trees=30, depth=4)
+    land = land_of(case)
+    np.testing.assert_allclose(land.weights.sum(), 40)
+    chain = Chain.started(land, as_kernel_prior(flat(land)), 3)
+    pair = chain.state.atoms[:, :-1] @ land.geometry.stride * 2 + chain.state.atoms[:, -1]
+    found = np.bincount(pair, minlength=land.weights.size)
+    assert (np.abs(found - land.weights.ravel()) < 1 + 1e-9).all()
+
+
+# -------------------------------------------------------------------------- from far starts
+
+
+def traces(land, seed):
+    """Chains that start with all rows in one place or another, and what they walk through."""
+    prior = as_kernel_prior(flat(land))
+    valid = np.flatnonzero(np.repeat(land.ground.valid, land.likelihood.n_classes))
+    places = np.random.default_rng(seed).choice(valid, 4, replace=False)
+    atoms, number, height = [], [], []
+    for c, place in enumerate(places):
+        weights = np.zeros(land.weights.size)
+        weights[place] = land.n_rows
+        far = replace(land, weights=weights.reshape(land.weights.shape))
+        chain = Chain.started(far, prior, c)
+        assert (chain.state.atoms == chain.state.atoms[0]).all()
+        chain.walked(200.0, Clock(60.0))
+        for _ in range(40):
+            chain.walked(20.0, Clock(60.0))
+            atoms.append(chain.state.atoms.copy())
+            number.append(c)
+            height.append(chain.log_posterior)
+    return Samples(land.values, np.array(atoms), np.array(number), np.array(height), np.zeros(0))
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_chains_from_far_starts_agree(distinct):
+    case = case_of(WIDE, 2, 11, n_rows=12, n_trees=6, depth=3)
+    samples = traces(land_of(case, distinct), 0)
+    assert samples.disagreement < 1.15
+    # Not only in height: atoms are as frequent in one chain as in another.
+    share = [np.mean(samples.atoms[samples.chain == c][..., -1], axis=(0, 1)) for c in range(4)]
+    assert np.ptp(share) < 0.1
+
+
+def as_samples(*heights):
+    chain = np.repeat(np.arange(len(heights)), [len(h) for h in heights])
+    height = np.concatenate(heights)
+    return Samples(
+        None, np.zeros((len(height), 1, 1), dtype=np.int16), chain, height, np.zeros(0)
+    )  # fmt: skip
+
+
+def test_disagreement_of_traces():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(4, 200))
+    assert as_samples(*noise).disagreement == pytest.approx(1, abs=0.02)
+    assert as_samples(*noise[:3], noise[3] + 5).disagreement > 2
+    # A single chain that drifts disagrees with itself.
+    assert as_samples(noise[0] + np.linspace(0, 10, 200)).disagreement > 1.5
+    # A constant or the unit of the heights change nothing.
+    one = as_samples(*noise, noise[0] + 1).disagreement
+    assert as_samples(*(3 * h - 7 for h in (*noise, noise[0] + 1))).disagreement == (
+        pytest.approx(one)
+    )
+    assert np.isnan(as_samples(noise[0], noise[1][:3]).disagreement)
+    assert as_samples(np.ones(8), np.ones(8)).disagreement == 1
+    assert np.isnan(as_samples(np.ones(8), np.zeros(8)).disagreement)
+    assert as_samples(noise[0][:9], noise[1][:31]).disagreement > 0  # of unequal lengths
+
+
+def test_disagreement_as_gelman_and_rubin_define_it():
+    x = np.random.default_rng(1).normal(size=(3, 10))
+    halves = x.reshape(6, 5)
+    within = halves.var(axis=1, ddof=1).mean()
+    between = 5 * halves.mean(axis=1).var(ddof=1)
+    expected = np.sqrt((4 / 5 * within + between / 5) / within)
+    assert as_samples(*x).disagreement == pytest.approx(expected)
+
+
+# -------------------------------------------------------------------------------- the prior
+
+
+def rows_from(rng, n, radix, parent, tables):
+    """Rows of a distribution in which each attribute depends on one other."""
+    out = np.zeros((n, len(radix)), dtype=np.int64)
+    done: set[int] = set()
+    while len(done) < len(radix):
+        for a, up in enumerate(parent):
+            if a in done or (up >= 0 and up not in done):
+                continue
+            share = tables[a][out[:, up] if up >= 0 else np.zeros(n, dtype=int)]
+            out[:, a] = (rng.random((n, 1)) > np.cumsum(share, axis=1)[:, :-1]).sum(axis=1)
+            done.add(a)
+    return out
+
+
+def all_rows(radix):
+    return np.array(list(itertools.product(*(range(r) for r in radix))))
+
+
+@given(SEEDS, st.floats(1.0, 300.0))
+@settings(max_examples=40)
+def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
+    rng = np.random.default_rng(seed)
+    radix = rng.integers(1, 4, size=rng.integers(1, 6))
+    sizes = rng.choice([1.0, 2.0, 0.25], size=radix.sum())
+    rows = rng.integers(radix, size=(int(rng.integers(1, 40)), len(radix)))
+    for prior in (TreePrior.fitted(rows, n_rows, radix, sizes), TreePrior.flat(radix, sizes)):
+        table = all_rows(radix)
+        each = prior.log_prior(table)
+        assert np.exp(each).sum() == pytest.approx(1)
+        kernel = as_kernel_prior(prior)
+        own = [log_prior_of(row.astype(np.int16), 0, kernel, radix) for row in table]
+        assert own == pytest.approx(each)
+        assert (prior.parent == -1).sum() == (len(radix) if prior.parent.max() < 0 else 1)
+    start = np.cumsum([0, *radix])[:-1]
+    own = [sizes[row + start].prod() for row in all_rows(radix)]
+    expected = np.array(own) / np.sum(own)
+    flat_one = TreePrior.flat(radix, sizes)
+    assert np.exp(flat_one.log_prior(all_rows(radix))) == pytest.approx(expected)
+
+
+def test_a_table_is_read_by_points_and_classes():
+    land = land_of(CASES["three classes"])
+    table = tabled(land)
+    kernel = as_kernel_prior(table)
+    for row in all_rows(land.radix):
+        point = int(row[:-1] @ land.geometry.stride)
+        own = log_prior_of(row.astype(np.int16), point * 3 + row[-1], kernel, land.radix)
+        assert own == pytest.approx(table[point, row[-1]], rel=1e-6)
+
+
+def test_a_tree_is_found_again():
+    rng = np.random.default_rng(3)
+    radix = np.array([2, 3, 2, 2, 3])
+    parent = np.array([1, 4, 1, 4, -1])
+    tables = []
+    for a, up in enumerate(parent):
+        above = radix[up] if up >= 0 else 1
+        share = np.full((above, radix[a]), 0.1)
+        share[np.arange(above), np.arange(above) % radix[a]] = 1.1 - 0.1 * radix[a]
+        tables.append(share if up >= 0 else np.full((1, radix[a]), 1 / radix[a]))
+    rows = rows_from(rng, 20_000, radix, parent, tables)
+    prior = TreePrior.fitted(rows, len(rows), radix, np.ones(radix.sum()))
+    np.testing.assert_array_equal(prior.parent, parent)
+    for found, true in zip(prior.log_share, tables, strict=True):
+        np.testing.assert_allclose(np.exp(found), true, atol=0.02)
+    # What samples count for together: with next to nothing, the tree says nothing.
+    silent = TreePrior.fitted(rows, 1e-9, radix, np.ones(radix.sum()))
+    for share in silent.log_share:
+        np.testing.assert_allclose(share, -np.log(share.shape[1]) + 0 * share, atol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(prior.log_prior(all_rows(radix))).reshape(radix),
+        np.einsum("ba,eb,bc,ed,e->abcde", *(tables[a] for a in range(4)), tables[4][0]),
+        atol=0.003,
+    )

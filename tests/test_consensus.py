@@ -1,0 +1,234 @@
+"""The middle of several datasets, against all ways to put their rows in line."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import FEW, cuts_for, random_tree
+from treeleak.attacks import consensus
+from treeleak.attacks.consensus import align, aligned_shares, cheapest
+from treeleak.attacks.space import values_of
+from treeleak.partition import Geometry
+from treeleak.release.tree import AllRows, Release
+from treeleak.schema import Binary, OneHot, Ordinal, Schema
+
+SEEDS = st.integers(0, 2**32 - 1)
+MIXED = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"], at_most_one=True), Ordinal("o", 0, 4)])
+
+
+def space(schema, rng, n_classes=2, depth=4):
+    """Values of a schema, and what is likely within an atom."""
+    names = schema.columns
+    trees = tuple(random_tree(rng, cuts_for(schema, names), depth) for _ in range(3))
+    release = Release(trees, tuple(names), (), AllRows(), "none", None)
+    values = values_of(Geometry.of(release, schema).parts, n_classes)
+    share = rng.dirichlet(np.ones(values.n_values)) + 0.01
+    total = np.bincount(values.atom_of, share, minlength=values.n_atoms)
+    return values, share / total[values.atom_of]
+
+
+def some_atoms(values, n, rng):
+    radix = np.diff(values.atom_start)
+    return rng.integers(radix, size=(n, len(radix))) + values.atom_start[:-1]
+
+
+def blurred(values, atoms, rng, much=0.2):
+    """A sample of a posterior: some atoms changed, the rows in any order."""
+    other = some_atoms(values, len(atoms), rng)
+    out = np.where(rng.random(atoms.shape) < much, other, atoms)
+    return rng.permutation(out)
+
+
+def as_set(table):
+    return sorted(map(tuple, np.asarray(table).tolist()))
+
+
+def certain(values, prior, atoms):
+    """Shares of the values of rows whose atoms are certain."""
+    out = np.zeros((len(atoms), values.n_atoms))
+    out[np.arange(len(atoms))[:, None], atoms] = 1
+    return out[:, values.atom_of] * prior
+
+
+def atom_distance(values, prior, x, y):
+    """Expected distance of rows of atoms, each value drawn given its atom."""
+    cost = values.expected_cost(certain(values, prior, y)) * prior
+    by_atom = np.zeros((len(y), values.n_atoms))
+    np.add.at(by_atom.T, values.atom_of, cost.T)
+    return sum(by_atom[:, x[:, a]].T for a in range(x.shape[1]))
+
+
+def spread(values, share, samples):
+    """Expected distance of one row's shares to the rows that stand for it, over all samples."""
+    cost = values.expected_cost(share)
+    return (cost * share).sum()
+
+
+@given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 12), st.integers(1, 5))
+@settings(max_examples=40)
+def test_copies_of_one_dataset_align_to_certainty(seed, schema, n, times):
+    rng = np.random.default_rng(seed)
+    values, prior = space(schema, rng)
+    atoms = some_atoms(values, n, rng)
+    samples = [rng.permutation(atoms) for _ in range(times)]
+    share, aligned = aligned_shares(values, samples, prior)
+    if not near_ties(values, prior, atoms):
+        np.testing.assert_allclose(share, certain(values, prior, aligned[0]))
+    for table in aligned:
+        assert as_set(table) == as_set(atoms)
+
+
+def near_ties(values, prior, atoms):
+    """Whether rows that differ are no further from each other than from themselves.
+
+    That can be: values within an atom differ as well.
+    """
+    rows = np.unique(atoms, axis=0)
+    d = atom_distance(values, prior, rows, rows)
+    return bool((d + d.T <= np.add.outer(np.diag(d), np.diag(d)) + 1e-9)[
+        ~np.eye(len(rows), dtype=bool)
+    ].any())  # fmt: skip
+
+
+@given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 9), st.integers(1, 5))
+@settings(max_examples=40)
+def test_aligned_samples_are_the_samples_and_shares_count_them(seed, schema, n, times):
+    rng = np.random.default_rng(seed)
+    values, prior = space(schema, rng)
+    group = rng.integers(3, size=n)
+    samples = [some_atoms(values, n, rng) for _ in range(times)]
+    before = [table.copy() for table in samples]
+    share, aligned = aligned_shares(values, samples, prior, group)
+    expected = np.mean([certain(values, prior, table) for table in aligned], axis=0)
+    np.testing.assert_allclose(share, expected)
+    for a, (lo, hi) in enumerate(itertools.pairwise(values.start)):
+        np.testing.assert_allclose(share[:, lo:hi].sum(axis=1), 1, err_msg=str(a))
+    for table, sample, old in zip(aligned, samples, before, strict=True):
+        np.testing.assert_array_equal(sample, old)
+        for g in range(3):
+            assert as_set(table[group == g]) == as_set(sample[group == g])
+
+
+def test_rows_that_are_known_apart_stay_in_their_places():
+    rng = np.random.default_rng(0)
+    values, prior = space(MIXED, rng)
+    samples = [some_atoms(values, 6, rng) for _ in range(4)]
+    _, aligned = aligned_shares(values, samples, prior, np.arange(6))
+    np.testing.assert_array_equal(aligned, samples)
+
+
+@given(SEEDS)
+@settings(max_examples=25)
+def test_two_samples_are_aligned_as_well_as_any_order_does(seed):
+    rng = np.random.default_rng(seed)
+    values, prior = space(MIXED, rng)
+    one, other = some_atoms(values, 5, rng), some_atoms(values, 5, rng)
+    _, (first, second) = aligned_shares(values, [one, other], prior, turns=1)
+    d = atom_distance(values, prior, first, second)
+    best = min(d[range(5), order].sum() for order in itertools.permutations(range(5)))
+    assert np.trace(d) == pytest.approx(best)
+
+
+def far(values, table, samples):
+    """Total distance of a dataset to samples."""
+    return sum(align(values, table, sample)[1] for sample in samples)
+
+
+def middles(n_rows, n_samples, times=40):
+    """Values, samples and their middle, where an atom is a value."""
+    schema = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"])])
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        values, prior = space(schema, rng, depth=9)
+        if values.n_values > values.n_atoms:
+            continue
+        truth = some_atoms(values, n_rows, rng)
+        samples = [blurred(values, truth, rng) for _ in range(n_samples)]
+        share, _ = aligned_shares(values, samples, prior)
+        yield values, samples, cheapest(values.expected_cost(share), values.start)
+
+
+def test_the_middle_is_close_to_the_best_of_all_datasets():
+    found, best = [], []
+    for values, samples, middle in middles(3, 5, times=16):
+        radix = np.diff(values.atom_start)
+        rows = np.array(list(itertools.product(*map(range, radix)))) + values.start[:-1]
+        every = itertools.combinations_with_replacement(range(len(rows)), 3)
+        found.append(far(values, middle, samples))
+        best.append(min(far(values, rows[list(table)], samples) for table in every))
+    assert len(found) > 8
+    assert (np.array(found) >= np.array(best) - 1e-9).all()
+    assert np.sum(found) <= 1.02 * np.sum(best)
+
+
+def test_the_middle_errs_less_than_any_sample():
+    found, samples_best = [], []
+    for values, samples, middle in middles(12, 9):
+        found.append(far(values, middle, samples))
+        samples_best.append(min(far(values, sample, samples) for sample in samples))
+    assert np.sum(found) < 0.95 * np.sum(samples_best)
+    assert np.mean(np.array(found) <= samples_best) > 0.9
+
+
+@pytest.mark.parametrize("limits", [None, (20, 50), (20, 10**9)])
+def test_many_rows_are_neither_lost_nor_doubled(monkeypatch, limits):
+    if limits is not None:
+        monkeypatch.setattr(consensus, "_ALL_AT_ONCE", limits[0])
+        monkeypatch.setattr(consensus, "MAX_ALIGNED", limits[1])
+    rng = np.random.default_rng(1)
+    values, prior = space(MIXED, rng)
+    truth = some_atoms(values, 300, rng)
+    samples = [blurred(values, truth, rng, 0.05) for _ in range(4)]
+    group = np.array([0] * 140 + [1] * 160)
+    for own in (None, group):
+        share, aligned = aligned_shares(values, samples, prior, own)
+        for table, sample in zip(aligned, samples, strict=True):
+            assert as_set(table) == as_set(sample)
+            if own is not None:
+                assert as_set(table[:140]) == as_set(sample[:140])
+    same = [rng.permutation(truth) for _ in range(3)]
+    share, aligned = aligned_shares(values, same, prior)
+    np.testing.assert_array_equal(aligned[0], aligned[1])
+    np.testing.assert_allclose(share, certain(values, prior, aligned[0]))
+
+
+def test_matching_equal_rows_first_costs_little():
+    rng = np.random.default_rng(2)
+    values, prior = space(MIXED, rng)
+    truth = some_atoms(values, 250, rng)
+    samples = [blurred(values, truth, rng, 0.1) for _ in range(4)]
+    costs = []
+    for at_once in (10**9, 10):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(consensus, "_ALL_AT_ONCE", at_once)
+            share, _ = aligned_shares(values, samples, prior)
+        costs.append(spread(values, share, samples))
+    loose = spread(values, np.mean([certain(values, prior, s) for s in samples], axis=0), samples)
+    assert costs[1] <= costs[0] + 0.1 * (loose - costs[0])
+
+
+def test_a_stop_between_turns_keeps_what_is_aligned():
+    rng = np.random.default_rng(4)
+    values, prior = space(MIXED, rng)
+    truth = some_atoms(values, 8, rng)
+    samples = [blurred(values, truth, rng) for _ in range(5)]
+    stopped, aligned = aligned_shares(values, samples, prior, stopped=lambda: True)
+    once, same = aligned_shares(values, samples, prior, turns=1)
+    np.testing.assert_array_equal(stopped, once)
+    np.testing.assert_array_equal(aligned, same)
+
+
+@given(SEEDS, st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 6))
+def test_the_cheapest_entry_of_each_attribute(seed, sizes, n):
+    start = np.cumsum([0, *sizes])
+    cost = np.random.default_rng(seed).integers(5, size=(n, start[-1])).astype(float)
+    chosen = cheapest(cost, start)
+    assert chosen.shape == (n, len(sizes))
+    for k, a in itertools.product(range(n), range(len(sizes))):
+        assert start[a] <= chosen[k, a] < start[a + 1]
+        assert cost[k, chosen[k, a]] == cost[k, start[a] : start[a + 1]].min()

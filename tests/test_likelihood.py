@@ -1,0 +1,269 @@
+"""The likelihood of hidden draws against all draws, and its parts against big integers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from helpers import all_points, log_chance, rows_in, some_drawn
+from treeleak.attacks._draw_kernels import TABLED, _log_surjection, climb, log_surjections
+from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.evidence import HiddenDraws
+from treeleak.partition import Geometry
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def hidden(case, distinct=True, n_rows=None):
+    geometry = Geometry.of(case.release, case.schema)
+    return HiddenDraws(geometry, n_rows or len(case.X), use_distinct=distinct)
+
+
+def likelihood_of(draws, distinct, n_rows):
+    """Leaves of a single tree: draws by class, and distinct rows."""
+    table = np.array(draws)
+    d = None if distinct is None else np.array(distinct)
+    return DrawLikelihood(table.ravel().astype(np.int32), d, table.shape[1], n_rows)
+
+
+def tables(case, rng, times=4):
+    """The true rows, and others that the schema allows."""
+    yield case.X, case.y
+    points = all_points(case.schema, case.release.feature_names)
+    for _ in range(times):
+        X, y = case.X.copy(), case.y.copy()
+        for k in rng.choice(len(X), size=rng.integers(1, len(X) + 1), replace=False):
+            X[k] = points[rng.integers(len(points))]
+            y[k] = rng.integers(len(case.release.classes))
+        yield X, y
+
+
+def splits(likelihood):
+    """Every way to split the distinct rows of all leaves among their classes."""
+    n = likelihood.draws.reshape(-1, likelihood.n_classes)
+    own = [
+        [
+            way
+            for way in itertools.product(*(range(min(1, x), x + 1) for x in leaf))
+            if sum(way) == d
+        ]
+        for leaf, d in zip(n, likelihood.distinct, strict=True)
+    ]
+    return [np.array(way, dtype=np.int32).ravel() for way in itertools.product(*own)]
+
+
+# ------------------------------------------------------------------------- against all draws
+
+
+@given(SEEDS, st.integers(1, 4), st.integers(2, 3), st.booleans())
+@settings(max_examples=60)
+def test_the_likelihood_is_the_share_of_the_draws_that_give_the_counts(seed, n, n_trees, distinct):
+    case = some_drawn(seed, n_rows=n, n_trees=n_trees, tamper=False)
+    evidence = hidden(case, distinct)
+    likelihood = DrawLikelihood.of(evidence)
+    # What the docstring of HiddenDraws leaves out: N_t! / prod n! and N^-N_t.
+    n_draws = case.b.sum(axis=1)
+    constant = likelihood.log_factorial[n_draws].sum() - n_draws.sum() * math.log(n)
+    constant -= likelihood.log_factorial[likelihood.draws].sum()
+    for X, y in tables(case, np.random.default_rng(seed)):
+        rows = rows_in(case.release, X, y)
+        exact = log_chance(case.release, X, y, distinct)
+        assert likelihood.log_likelihood(rows) + constant == pytest.approx(exact, abs=1e-9)
+        assert (likelihood.missing(rows) == 0) == np.isfinite(exact)
+
+
+LEAVES = st.integers(2, 3).flatmap(
+    lambda classes: st.lists(
+        st.tuples(*[st.integers(0, 6)] * classes).filter(any), min_size=1, max_size=3
+    )
+)
+
+
+@st.composite
+def mixed_leaves(draw):
+    """Draws by class in a few leaves, distinct rows that they allow, and rows that lie there."""
+    draws = draw(LEAVES)
+    distinct = [draw(st.integers(sum(x > 0 for x in leaf), sum(leaf))) for leaf in draws]
+    rows = [[draw(st.integers(0, 8)) for _ in leaf] for leaf in draws]
+    likelihood = likelihood_of(draws, distinct, max(1, int(np.sum(rows))))
+    return likelihood, np.array(rows, dtype=np.int32).ravel()
+
+
+def surjections(n, d):
+    return sum((-1) ** k * math.comb(d, k) * (d - k) ** n for k in range(d + 1))
+
+
+@given(mixed_leaves())
+def test_mixed_leaves_count_all_maps_of_draws_onto_distinct_rows(case):
+    likelihood, rows = case
+    ways = sum(
+        math.prod(
+            math.comb(int(a), int(d)) * surjections(int(n), int(d))
+            for a, n, d in zip(rows, likelihood.draws, split, strict=True)
+            if n
+        )
+        for split in splits(likelihood)
+    )
+    expected = math.log(ways) if ways else -math.inf
+    assert likelihood.log_likelihood(rows) == pytest.approx(expected, abs=1e-9)
+    assert (likelihood.missing(rows) == 0) == (ways > 0)
+
+
+@given(mixed_leaves(), st.sampled_from([0.5, 10.0, np.inf]))
+def test_the_likelihood_is_the_sum_over_splits(case, gap):
+    likelihood, rows = case
+    parts = [likelihood.log_complete(rows, split, gap) for split in splits(likelihood)]
+    assert likelihood.log_likelihood(rows, gap) == pytest.approx(logsumexp(parts), abs=1e-9)
+
+
+@given(mixed_leaves())
+def test_chains_start_from_a_split_that_there_is(case):
+    likelihood, _ = case
+    assert any((likelihood.seen() == split).all() for split in splits(likelihood))
+
+
+@given(mixed_leaves())
+def test_missing_rows_are_the_fewest_that_would_do(case):
+    likelihood, rows = case
+    counted = likelihood.draws > 0
+    lacking = [np.maximum(split - rows, 0)[counted].sum() for split in splits(likelihood)]
+    assert likelihood.missing(rows) == min(lacking)
+
+
+@given(mixed_leaves())
+def test_a_gap_prices_what_is_lacking_and_nothing_else(case):
+    likelihood, rows = case
+    free = likelihood.log_likelihood(rows)
+    for split in splits(likelihood):
+        lacking = np.maximum(split - rows, 0).sum()
+        exact = likelihood.log_complete(rows, split)
+        assert (exact == -np.inf) == (lacking > 0)
+        low, high = (likelihood.log_complete(rows, split, gap) for gap in (3.0, 4.0))
+        assert low - high == pytest.approx(lacking)
+        if not lacking:
+            assert low == exact
+    great = likelihood.log_likelihood(rows, 1000.0)
+    if np.isfinite(free):
+        assert great == pytest.approx(free)
+    else:
+        dearer = likelihood.log_likelihood(rows, 1001.0)
+        assert great - dearer == pytest.approx(likelihood.missing(rows))
+
+
+@given(mixed_leaves(), st.floats(0.1, 20.0))
+def test_a_gap_prices_drawn_counts_too(case, gap):
+    by_leaf, rows = case
+    likelihood = DrawLikelihood(by_leaf.draws, None, by_leaf.n_classes, by_leaf.most_rows)
+    n = likelihood.draws
+    lacking = int(((n > 0) & (rows == 0)).sum())
+    expected = sum(x * math.log(a) for x, a in zip(n, rows, strict=True) if x and a)
+    assert likelihood.missing(rows) == lacking
+    assert likelihood.log_likelihood(rows, gap) == pytest.approx(expected - gap * lacking)
+    assert np.isfinite(likelihood.log_likelihood(rows)) == (lacking == 0)
+    assert likelihood.log_complete(rows, n, gap) == likelihood.log_likelihood(rows, gap)
+
+
+# ---------------------------------------------------------------------------- surjections
+
+
+def test_tabled_surjections_are_those_of_inclusion_and_exclusion():
+    table = log_surjections(40)
+    for n, d in itertools.product(range(41), repeat=2):
+        ways = surjections(n, d)
+        assert table[n, d] == pytest.approx(math.log(ways) if ways else -math.inf, rel=1e-12)
+
+
+def stirling_row(n):
+    """Stirling numbers of the second kind S(n, 0..n), exactly."""
+    row = [1]
+    for _ in range(n):
+        row = [0, *(k * x + y for k, (x, y) in enumerate(zip(row[1:], row, strict=False), 1)), 1]
+    return row
+
+
+@pytest.mark.parametrize("n", [300, 1000])
+def test_surjections_beyond_the_table_are_close_to_the_exact_number(n):
+    log_factorial = np.array([math.lgamma(k + 1) for k in range(n + 1)])
+    table = log_surjections(TABLED)
+    assert n > TABLED
+    stirling = stirling_row(n)
+    for d in range(1, n + 1, 1 if n < 500 else 7):
+        exact = math.log(stirling[d]) + math.lgamma(d + 1)
+        assert _log_surjection(n, d, table, log_factorial) == pytest.approx(exact, abs=3e-4)
+    assert _log_surjection(n, 0, table, log_factorial) == -np.inf
+    assert _log_surjection(n, n + 1, table, log_factorial) == -np.inf
+
+
+@pytest.mark.parametrize("n", [3000, 200_000])
+def test_surjections_of_many_draws(n):
+    log_factorial = np.cumsum(np.log(np.maximum(np.arange(n + 1), 1)))
+    table = log_surjections(TABLED)
+    f = log_factorial
+    exact = {
+        2: n * math.log(2),  # less 2 maps onto one row
+        n - 1: f[n] + math.log(n - 1) - math.log(2),  # (n - 1)! C(n, 2)
+        # n draws hit n - 2 rows: one three times, or two twice.
+        n - 2: f[n - 2] + math.log(math.comb(n, 3) + 3 * math.comb(n, 4)),
+    }
+    for d, ways in exact.items():
+        assert _log_surjection(n, d, table, log_factorial) == pytest.approx(ways, abs=3e-4)
+
+
+# ------------------------------------------------------------------------------------- EM
+
+
+def problem(seed, n_points=6, n_leaves=3, n_trees=4):
+    """Random leaves of some points in some trees, and draws of rows at them."""
+    rng = np.random.default_rng(seed)
+    leaf = rng.integers(n_leaves, size=(n_points, n_trees))
+    table = (leaf + n_leaves * np.arange(n_trees)).astype(np.int32)
+    share = rng.dirichlet(np.full(n_points, 0.3))
+    points = [rng.choice(n_points, 12, p=share) for _ in range(n_trees)]
+    fallen = [table[p, t] for t, p in enumerate(points)]
+    draws = np.bincount(np.concatenate(fallen), minlength=n_leaves * n_trees)
+    return table, draws.astype(float)
+
+
+def height(weight, table, draws):
+    total = np.bincount(table.ravel(), np.repeat(weight, table.shape[1]), minlength=len(draws))
+    own = draws > 0
+    with np.errstate(divide="ignore"):
+        return float(draws[own] @ np.log(total[own]))
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_a_step_of_em_never_falls(seed):
+    table, draws = problem(seed)
+    weight = np.full(len(table), 1 / len(table))
+    before = height(weight, table, draws)
+    for _ in range(40):
+        climb(table, draws, weight, 1)
+        now = height(weight, table, draws)
+        assert now >= before - 1e-9
+        assert weight.sum() == pytest.approx(1)
+        before = now
+
+
+@given(SEEDS)
+@settings(max_examples=25)
+def test_em_ends_where_no_point_could_pull_more(seed):
+    table, draws = problem(seed)
+    weight = np.full(len(table), 1 / len(table))
+    climb(table, draws, weight, 200_000)
+    total = np.bincount(table.ravel(), np.repeat(weight, table.shape[1]), minlength=len(draws))
+    pull = np.divide(draws, total, out=np.zeros_like(draws), where=total > 0)[table].sum(axis=1)
+    pull /= draws.sum()
+    assert (pull <= 1 + 1e-3).all()
+    assert pull[weight > 1e-4] == pytest.approx(1, abs=1e-3)
+    # Concave, so any other climber ends as high: one over logarithms of the weights, with a slope.
+    start = np.zeros(len(table))
+    found = minimize(lambda x: -height(np.exp(x - logsumexp(x)), table, draws), start)
+    assert height(weight, table, draws) >= -found.fun - 1e-6
