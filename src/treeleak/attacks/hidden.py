@@ -259,7 +259,9 @@ def _middle(samples: Samples, land: Landscape, clock: Clock) -> Rows:
         parts.group,
         stopped=lambda: clock.stopped,
     )
-    cost = values.expected_cost(share)
+    known = parts.allowed[:, values.atom_of][parts.group]
+    # Between two values that are allowed there may lie one that is not.
+    cost = np.where(known, values.expected_cost(share), np.inf)
     chosen = cheapest(cost, values.start)
     rules = land.geometry.schema.rules
     if rules:
@@ -271,8 +273,7 @@ def _middle(samples: Samples, land: Landscape, clock: Clock) -> Rows:
             )
             best = atom_cost.min(axis=2).sum(axis=1).argmin()
             chosen[k] = atom_cost[best].argmin(axis=1)
-    known = (parts.allowed[:, values.atom_of] * 1.0)[parts.group]
-    n_open = np.add.reduceat(known, values.start[:-1], axis=1)
+    n_open = np.add.reduceat(known, values.start[:-1], axis=1, dtype=np.int64)
     likely = np.take_along_axis(share, chosen, axis=1)
     # A share of all samples is no proof.
     sure = (len(samples) * likely + _DOUBT / n_open) / (len(samples) + _DOUBT)
