@@ -11,6 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from treeleak.attacks.space import Values
+from treeleak.given import KnownParts
 from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 from treeleak.schema import (
     Attribute,
@@ -357,6 +359,19 @@ def log_chance(release: Release, X: np.ndarray, y: np.ndarray, distinct: bool) -
             met &= (drawn_rows[:, own] == tree.distinct[tree.leaves]).all(axis=1)
         total += np.log(met.mean()) if met.any() else -np.inf
     return float(total)
+
+
+def some_parts(
+    values: Values, n_rows: int, rng: np.random.Generator, n_groups: int = 3
+) -> KnownParts:
+    """Groups of rows; in all but the first, some attributes are known, or some atoms excluded."""
+    allowed = np.ones((n_groups, values.n_atoms), dtype=bool)
+    start = values.atom_start
+    for g, a in itertools.product(range(1, n_groups), range(len(start) - 1)):
+        n = start[a + 1] - start[a]
+        keep = rng.choice(n, rng.integers(1, n + 1), replace=False)
+        allowed[g, start[a] : start[a + 1]] = np.isin(np.arange(n), keep)
+    return KnownParts(rng.permutation(np.arange(n_rows) % n_groups), allowed)
 
 
 def as_multiset(table: np.ndarray) -> Counter[tuple[str, ...]]:

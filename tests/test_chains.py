@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from helpers import Drawn, all_points, bootstrap_draws, cuts_for, drawn, random_tree, rows_in
+from helpers import (
+    Drawn,
+    all_points,
+    bootstrap_draws,
+    cuts_for,
+    drawn,
+    random_tree,
+    rows_in,
+    some_parts,
+)
 from treeleak.attacks import chains
 from treeleak.attacks._draw_kernels import State, log_prior_of, split, walk
 from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
@@ -55,17 +64,6 @@ def land_of(case, distinct=True, parts=None):
 
 def flat(land):
     return TreePrior.flat(land.radix, land.values.atom_sizes)
-
-
-def some_parts(land, rng, n_groups=3):
-    """Groups of rows of which some attributes are known, or some atoms excluded."""
-    allowed = np.ones((n_groups, land.values.n_atoms), dtype=bool)
-    start = land.values.atom_start
-    for g, a in itertools.product(range(1, n_groups), range(len(start) - 1)):
-        n = start[a + 1] - start[a]
-        keep = rng.choice(n, rng.integers(1, n + 1), replace=False)
-        allowed[g, start[a] : start[a + 1]] = np.isin(np.arange(n), keep)
-    return KnownParts(rng.permutation(np.arange(land.n_rows) % n_groups), allowed)
 
 
 def written(land, atoms):
@@ -141,7 +139,7 @@ def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None):
     parts = None
     land = land_of(case, distinct)
     if parts_seed is not None:
-        parts = some_parts(land, np.random.default_rng(parts_seed))
+        parts = some_parts(land.values, land.n_rows, np.random.default_rng(parts_seed))
         land = land_of(case, distinct, parts)
     chosen = prior(land)
 
@@ -283,7 +281,7 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
         land = land_of(case, distinct)
         parts = None
         if rng.random() < 0.6:
-            parts = some_parts(land, rng, int(rng.integers(1, 4)))
+            parts = some_parts(land.values, land.n_rows, rng, int(rng.integers(1, 4)))
             keep_a_place(land, parts)
             land = land_of(case, distinct, parts)
     prior = slanted(land)

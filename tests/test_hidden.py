@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given as with_some
+from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
@@ -18,10 +21,13 @@ from helpers import (
     bootstrap_draws,
     cuts_for,
     drawn,
+    equations_of,
     random_tree,
     rows_in,
     shuffled,
     some_drawn,
+    some_parts,
+    some_rows,
 )
 from treeleak.attacks import chains, hidden
 from treeleak.attacks.hidden import hidden_draws
@@ -33,6 +39,7 @@ from treeleak.evidence import HiddenDraws
 from treeleak.given import Given, KnownParts
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
+from treeleak.population import Population
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, Schema
 
@@ -48,11 +55,12 @@ def evidence_of(case, distinct=True, n_rows=None):
     return HiddenDraws(geometry, n_rows or len(case.X), use_distinct=distinct)
 
 
-def attacked(case, distinct=True, seed=0, parts=None, clock=None, plan=SHORT):
+def attacked(case, distinct=True, seed=0, parts=None, clock=None, plan=SHORT, population=None):
     evidence = evidence_of(case, distinct)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hidden, "_affordable", lambda *_: plan)
-        return hidden_draws(evidence, evidence.geometry, clock or Clock(60.0), seed, Given(parts))
+        given = Given(parts, population)
+        return hidden_draws(evidence, evidence.geometry, clock or Clock(60.0), seed, given)
 
 
 def written(answer, values, n_columns):
@@ -124,7 +132,7 @@ def ruled_case(seed, n_rows=12, n_classes=2):
 # ------------------------------------------------------------------------------- any small case
 
 
-@given(SEEDS, st.booleans())
+@with_some(SEEDS, st.booleans())
 @settings(max_examples=30)
 def test_rows_are_valid_and_their_books_in_order(seed, distinct):
     case = some_drawn(seed)
@@ -137,14 +145,14 @@ def test_rows_are_valid_and_their_books_in_order(seed, distinct):
     check(answer, case, distinct)
 
 
-@given(SEEDS, st.booleans(), st.integers(1, 3))
+@with_some(SEEDS, st.booleans(), st.integers(1, 3))
 @settings(max_examples=15)
 def test_rules_hold_in_the_answer_and_in_all_samples(seed, distinct, n_classes):
     case = ruled_case(seed, n_classes=n_classes)
     check(attacked(case, distinct), case, distinct)
 
 
-@given(SEEDS, st.booleans(), st.booleans())
+@with_some(SEEDS, st.booleans(), st.booleans())
 @settings(max_examples=20)
 def test_known_parts_are_kept(seed, distinct, ruled):
     case = ruled_case(seed) if ruled else some_drawn(seed, n_rows=6, tamper=False)
@@ -175,6 +183,35 @@ def known_parts(case, known):
         if known[-1]:
             allowed[g, values.atom_start[-2] :] = np.arange(len(case.release.classes)) == case.y[k]
     return KnownParts(group, allowed)
+
+
+@with_some(SEEDS, st.booleans())
+@settings(max_examples=20)
+def test_what_is_excluded_is_not_answered(seed, distinct):
+    rng = np.random.default_rng(seed)
+    schema = Schema([Ordinal("o", 0, 4), OneHot("g", ["g0", "g1", "g2"], at_most_one=True)])
+    names = schema.columns
+    X, y = some_rows(schema, names, 6, rng), rng.integers(2, size=6)
+    trees = [random_tree(rng, cuts_for(schema, names), 3) for _ in range(2)]
+    b = bootstrap_draws(2, 6, rng)
+    case = Drawn(drawn(trees, names, X, y, 2, b), schema, b, X, y, False)
+    values = hidden.values_of(Geometry.of(case.release, schema).parts, 2)
+    parts = some_parts(values, 6, rng)
+    check(attacked(case, distinct, parts=parts), case, distinct, parts)
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_rows_that_are_all_known_are_handed_back(distinct):
+    case = some_drawn(11, n_rows=6, n_trees=3, tamper=False)
+    parts = known_parts(case, np.ones(len(case.schema.attributes) + 1, dtype=bool))
+    answer = attacked(case, distinct, parts=parts)
+    (rows,) = answer.rows
+    leaves = equations_of(case.release, case.X)
+    X, y = written(answer, rows.values, case.release.n_features)
+    np.testing.assert_array_equal(equations_of(case.release, X), leaves)
+    np.testing.assert_array_equal(y, case.y)
+    assert rows.misfit == 0
+    check(answer, case, distinct, parts)
 
 
 def test_known_columns_help():
@@ -291,6 +328,25 @@ def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
     ruled = ruled_case(0)
     with pytest.raises(NotCovered, match="rules between columns on a grid of"):
         attacked(ruled)
+
+
+def test_a_population_speaks_where_the_counts_are_silent():
+    rng = np.random.default_rng(0)
+    schema = Schema([Binary("a"), Binary("b"), Binary("c")])
+    a = rng.integers(2, size=20)
+    X, y = np.column_stack([a, a, 1 - a]).astype(float), rng.integers(2, size=20)
+    cuts = [[[0.5] if a == t % 3 else [] for a in range(3)] for t in range(12)]
+    trees = [random_tree(rng, own, 1) for own in cuts]
+    b = bootstrap_draws(12, 20, rng)
+    case = Drawn(drawn(trees, schema.columns, X, y, 2, b), schema, b, X, y, False)
+    population = Population.of(
+        pd.DataFrame(np.tile(X, (20, 1)), columns=schema.columns), schema, case.release
+    )
+    alone = attacked(case)
+    told = attacked(case, population=population)
+    check(told, case, True)
+    assert error_of(told, case) < 0.1 < error_of(alone, case)
+    assert Counter(told.samples.chain) == Counter(alone.samples.chain)
 
 
 # ------------------------------------------------------------------------------ contradictions
