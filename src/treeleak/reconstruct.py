@@ -174,15 +174,16 @@ def _releases(
     if bootstrap != "hidden":
         try:
             draws = _draws(release, seed_search, clock)
-            earlier = None if before is None else _draws(before, seed_search, clock).counts
+            earlier = None if before is None else _draws(before, seed_search, clock)
         except NotCovered as why:
             if bootstrap == "known" or clock.stopped:
                 raise
             doubts = (f"the draws are taken as hidden: {why}",)
         else:
-            if not draws.checked:
+            if not all(d.checked for d in (draws, earlier) if d is not None):
                 doubts = ("the model has no numbers of distinct rows that would confirm its draws",)
-            return Releases(release, before, draws.counts, earlier), draws, doubts
+            counts = None if earlier is None else earlier.counts
+            return Releases(release, before, draws.counts, counts), draws, doubts
     found = count_rows(release, n_rows, use_distinct)
     if n_rows is None:
         low, high = found.between
