@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from rich.console import Console
-from rich.table import Table
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.tables import (
+    CONSOLE,
+    TOLERANCE,
+    beside,
+    depth_name,
+    new_table,
+    published,
+    statuses,
+)
 from treeleak.datasets import draft_sample
 
 DEPTHS = (2, 3, 4, 5, 10, None)
-TOLERANCE = 0.002
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,6 @@ def run(case: Case) -> Record:
     }
 
 
-def published() -> pd.DataFrame | None:
-    """The authors' runs without bootstrap that found an answer."""
-    folder = os.environ.get("TREELEAK_PUBLISHED", "../shared/published")
-    path = Path(folder) / "draft_2024.csv"
-    if not path.exists():
-        return None
-    runs = pd.read_csv(path, keep_default_na=False)
-    runs = runs[(runs.method == "cp-sat") & (runs.bootstrap.astype(str) == "False")]
-    error = pd.to_numeric(runs.error, errors="coerce")
-    return runs.assign(error=error, seconds=pd.to_numeric(runs.seconds), depth=runs.max_depth)
-
-
 def table(part: str, records: list[Record]) -> None:
     """Print one line per point: means over seeds, beside the published ones.
 
@@ -101,43 +92,38 @@ def table(part: str, records: list[Record]) -> None:
     among ours: like against like.
     """
     ours = flat(records)
-    ours["depth"] = [("None" if d is None or d != d else str(int(d))) for d in ours.depth]
-    runs = published()
-    console = Console(width=170)
-    out = Table(title=f"exact counts, {part}: seeds {ours.seed.min()} to {ours.seed.max()}")
-    for name in ("dataset", "trees", "depth", "N", "error", "answered", "published", "held",
-                 "exact", "proved", "status", "s median", "s max", "paper s", "MB"):  # fmt: skip
-        left = name in ("dataset", "status")
-        out.add_column(name, justify="left" if left else "right", no_wrap=True)
+    ours["depth"] = [depth_name(d) for d in ours.depth]
+    runs = published("draft_2024.csv")
+    if runs is not None:
+        runs = runs[(runs.method == "cp-sat") & (runs.bootstrap.astype(str) == "False")]
+    out = new_table(
+        f"exact counts, {part}: seeds {ours.seed.min()} to {ours.seed.max()}",
+        "dataset, trees, depth, N, error, answered, published, held, exact, proved, status, "
+        "s median, s max, paper s, MB",
+        left="dataset, status",
+    )
     ratios, held = [], []
     for (dataset, n_trees, depth, n), group in ours.groupby(
         ["dataset", "n_trees", "depth", "n_rows"], sort=False
     ):
-        theirs, seconds, same = float("nan"), float("nan"), group
-        if runs is not None and n == 100:
-            own = runs[(runs.dataset == dataset) & (runs.depth == depth)]
-            own = own[pd.to_numeric(own.n_trees) == n_trees]
-            theirs, seconds = own.error.mean(), own.seconds.median()
-            answered = set(own[own.error.notna()].seed.astype(int))
-            if answered & set(group.seed):
-                same = group[group.seed.isin(answered)]
-        error = same.error.mean()
+        theirs, seconds, _, error = beside(
+            runs, group, dataset=dataset, n_trees=n_trees, depth=depth, n_rows=n
+        )
         if not np.isnan(theirs):
             held.append(error <= theirs + TOLERANCE)
             if theirs >= 0.01:
                 ratios.append(max(error, 1e-4) / theirs)
-        status = " ".join(f"{v} {k}" for k, v in group.status.value_counts().items())
         out.add_row(
             str(dataset), str(n_trees), str(depth), str(n), f"{group.error.mean():.4f}",
             f"{error:.4f}", "" if np.isnan(theirs) else f"{theirs:.4f}",
             "" if np.isnan(theirs) else ("yes" if held[-1] else "NO"),
-            f"{group.exact_rows.mean():.1%}", f"{group.proved_rows.mean():.1%}", status,
+            f"{group.exact_rows.mean():.1%}", f"{group.proved_rows.mean():.1%}", statuses(group),
             f"{group.seconds.median():.2f}", f"{group.seconds.max():.2f}",
             "" if np.isnan(seconds) else f"{seconds:.0f}", f"{group.peak_mb.max():.0f}",
         )  # fmt: skip
-    console.print(out)
+    CONSOLE.print(out)
     if held:
-        console.print(
+        CONSOLE.print(
             f"{part}: {sum(held)} of {len(held)} points at most published + {TOLERANCE}"
             f" ({np.mean(held):.0%}); geometric mean ratio over the {len(ratios)} points with "
             f"published error >= 0.01: {np.exp(np.mean(np.log(ratios))) if ratios else 1:.3f}; "

@@ -19,17 +19,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from benchmarks import seeds as stripped_seeds
 from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.tables import CONSOLE, depth_name, new_table, statuses
 from treeleak.datasets import draft_sample
 from treeleak.release import to_release
 
-CONSOLE = Console(width=190)
 N_SMALL = 200
 BINS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Where the bins of confidence begin, after the first at 0; the last holds what is proved."""
@@ -209,18 +207,6 @@ def warm(case: Case) -> Case:
     return replace(case, n_rows=30, n_trees=10, depth=2, time_limit=2.0)
 
 
-def new_table(title: str, names: str, left: str) -> Table:
-    out = Table(title=title)
-    for name in names.split(", "):
-        justify = "left" if name in left.split(", ") else "right"
-        out.add_column(name, justify=justify, no_wrap=True)
-    return out
-
-
-def statuses(runs: pd.DataFrame) -> str:
-    return " ".join(f"{n} {status}" for status, n in runs.status.value_counts().items())
-
-
 def table(part: str, records: list[Record]) -> None:
     """Print one line per point, over all seeds."""
     all_runs = flat(records)
@@ -235,7 +221,7 @@ def table(part: str, records: list[Record]) -> None:
     for (dataset, n, depth, used), runs in all_runs.groupby(shape, sort=False, dropna=False):
         floor = FLOORS[part][dataset]
         out.add_row(
-            dataset, str(n), "None" if pd.isna(depth) else f"{depth:g}", "yes" if used else "no",
+            dataset, str(n), depth_name(depth), "yes" if used else "no",
             f"{runs.in_order.mean():.1%}", f"{runs.in_order.min():.1%}",
             f"{runs.order_error.mean():.4f}", f"{runs.error.astype(float).mean():.4f}",
             statuses(runs), f"{runs.proved_rows.mean():.1%}", f"{runs.proved_values.mean():.1%}",

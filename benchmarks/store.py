@@ -15,7 +15,8 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,8 @@ FOLDER = Path(".benchmarks")
 
 # A process that was killed gives no answer.
 _LONGEST = 3600.0
+# Seconds.
+_LOG_EVERY = 60.0
 
 Record = dict[str, Any]
 Case = TypeVar("Case")
@@ -64,6 +67,7 @@ class Store:
         run: Callable[[Case], Record],
         warm: Callable[[Case], Case],
         apart: Callable[[Case], bool] = lambda _: True,
+        at_once: int = 1,
     ) -> list[Record]:
         """Run what the store lacks, and return the records of all cases.
 
@@ -77,21 +81,16 @@ class Store:
         apart : callable
             Whether a case has a process of its own, and so a peak memory of its own. For the
             others, ``peak_mb`` is that of all runs so far.
+        at_once : int
+            Processes in which cases run side by side; if more than one, ``apart`` is not asked,
+            and each process warms up once.
         """
         cases = list(cases)
         todo = [c for c in dict.fromkeys(cases) if _key(asdict(c)) not in self._records]  # type: ignore[call-overload]
-        for first in dict.fromkeys(warm(c) for c in todo if not apart(c)):
-            run(first)
-        for case in track(todo, "running", console=Console(stderr=True)):
-            if apart(case):
-                # Spawned, not forked: the memory of this process is not in the child's peak.
-                context = multiprocessing.get_context("spawn")
-                # Python 3.11's ProcessPoolExecutor may wait for ever when it is closed at once.
-                with context.Pool(1) as pool:
-                    done = pool.apply_async(_recorded, (run, case, warm(case)))
-                    record = done.get(timeout=_LONGEST)
-            else:
-                record = _recorded(run, case)
+        done = _one_by_one(todo, run, warm, apart)
+        if at_once > 1 and todo:
+            done = _side_by_side(todo, run, warm, at_once)
+        for record in _watched(done, len(todo)):
             self._records[_key(record["case"])] = record
             _append(self.path, record)
         return [self._records[_key(asdict(c))] for c in cases]  # type: ignore[call-overload]
@@ -116,10 +115,62 @@ def seed_range(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
+def _one_by_one(
+    todo: list[Case],
+    run: Callable[[Case], Record],
+    warm: Callable[[Case], Case],
+    apart: Callable[[Case], bool],
+) -> Iterator[Record]:
+    for first in dict.fromkeys(warm(c) for c in todo if not apart(c)):
+        run(first)
+    for case in todo:
+        if apart(case):
+            yield from _side_by_side([case], run, warm, 1)
+        else:
+            yield _recorded(run, case)
+
+
+def _side_by_side(
+    todo: list[Case], run: Callable[[Case], Record], warm: Callable[[Case], Case], at_once: int
+) -> Iterator[Record]:
+    # Spawned, not forked: the memory of this process is not in the child's peak.
+    context = multiprocessing.get_context("spawn")
+    # Python 3.11's ProcessPoolExecutor may wait for ever when it is closed at once.
+    with context.Pool(at_once) as pool:
+        done = pool.imap_unordered(_unpacked, [(run, case, warm(case)) for case in todo])
+        for _ in todo:
+            yield done.next(timeout=_LONGEST)
+
+
+def _watched(records: Iterable[Record], total: int) -> Iterator[Record]:
+    """Show how many are done, and how long the rest may take; in a log, once a minute."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        yield from track(records, "running", total, console=console)
+        return
+    start = told = time.perf_counter()
+    for n, record in enumerate(records, 1):
+        yield record
+        now = time.perf_counter()
+        if now - told >= _LOG_EVERY or (n == total and now - start >= _LOG_EVERY):
+            gone, left = (now - start) / 60, (now - start) / n * (total - n) / 60
+            console.print(f"{n} of {total} runs, {gone:.0f} min gone, about {left:.0f} min left")
+            told = now
+
+
+def _unpacked(given: tuple[Callable[[Any], Record], Any, Any]) -> Record:
+    return _recorded(*given)
+
+
+@cache
+def _warmed(run: Callable[[Case], Record], case: Case) -> None:
+    run(case)
+
+
 def _recorded(run: Callable[[Case], Record], case: Case, warm: Case | None = None) -> Record:
     code = _code_version()
     if warm is not None:
-        run(warm)
+        _warmed(run, warm)
     outcome = run(case)
     return {
         "case": asdict(case),  # type: ignore[call-overload]
