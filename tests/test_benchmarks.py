@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks import hidden
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
+from benchmarks.tables import beside, depth_name, published
+from sklearn.metrics import roc_auc_score
+
+from treeleak.datasets import Dataset
+from treeleak.schema import Binary, OneHot, Schema
 
 
 @dataclass(frozen=True)
@@ -194,3 +200,168 @@ def test_parts_hold_each_case_once_and_the_reference_runs_beside_treeleak():
     first, second = set(verdicts(0, None)), set(verdicts(1, 60.0))
     assert len(first) == len(second) == 400
     assert not first & second
+
+
+def name_process(case: Sum):
+    return {"sum": case.a + case.b, "pid": os.getpid(), "runs": len(ran), **add(case)}
+
+
+def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
+    store = Store(path)
+    todo = [Sum(i) for i in range(1, 9)]
+    # What each process ran before is counted by itself: the warm-up comes first, once.
+    found = store.collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    assert ran == []
+    assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
+    assert sorted(r["case"]["a"] for r in lines(path)) == list(range(1, 9))
+    assert os.getpid() not in {r["pid"] for r in found}
+    for pid in {r["pid"] for r in found}:
+        before = sorted(r["runs"] for r in found if r["pid"] == pid)
+        assert before == list(range(1, len(before) + 1))
+    again = Store(path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    assert again == found
+    assert len(lines(path)) == 8
+
+
+def write_published(folder, monkeypatch):
+    text = (
+        "dataset,n_trees,max_depth,seed,status,error,seconds\n"
+        "adult,10,None,0,FEASIBLE,0.1,100\n"
+        "adult,10,None,1,FEASIBLE,0.3,200\n"
+        "adult,10,None,2,UNKNOWN,,600\n"
+        "adult,10,3,0,UNKNOWN,,600\n"
+    )
+    (folder / "some.csv").write_text(text)
+    monkeypatch.setenv("TREELEAK_PUBLISHED", str(folder))
+
+
+def test_published_means_are_of_answered_runs_and_ours_of_the_same_seeds(tmp_path, monkeypatch):
+    write_published(tmp_path, monkeypatch)
+    theirs = published("some.csv")
+    ours = pd.DataFrame({"seed": [0, 1, 2], "error": [0.0, 0.1, 0.5]})
+    point = beside(theirs, ours, dataset="adult", n_trees=10, depth=depth_name(None))
+    assert point == pytest.approx((0.2, 200, 2, 0.05))
+    # Other seeds than theirs all count; so do all where there is no answer.
+    point = beside(theirs, ours.assign(seed=[5, 6, 7]), dataset="adult", depth="None")
+    assert (point.answered, point.ours) == (2, pytest.approx(0.2))
+    point = beside(theirs, ours, dataset="adult", depth=depth_name(3.0))
+    assert (point.answered, point.seconds, point.ours) == (0, 600, pytest.approx(0.2))
+    assert np.isnan(point.error)
+
+
+def test_an_answer_that_lacks_is_no_error_of_zero(tmp_path, monkeypatch):
+    write_published(tmp_path, monkeypatch)
+    ours = pd.DataFrame({"seed": [0, 1], "error": [0.0, np.nan]})
+    assert np.isnan(beside(published("some.csv"), ours, depth="None").ours)
+    assert np.isnan(beside(None, ours).ours)
+
+
+def test_published_figures_that_are_not_there_are_missed_with_a_reason(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
+    assert published("none.csv") is None
+    assert "none.csv does not exist" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("said", "true", "error"),
+    [
+        ([0.0, 0.0, 1.0], [0, 0, 1], 0.0),
+        ([0.0, 0.0, 1.0], [1, 1, 0], 1.0),
+        # One bin, right on average.
+        ([0.5, 0.5, 0.59, 0.41], [1, 0, 1, 0], 0.25 * 0.41 + 0.75 * abs(1.59 - 2) / 3),
+        # Deviations of two bins do not make up for each other: 3/4 of 0.1, 1/4 of 0.9.
+        ([0.1, 0.1, 0.1, 0.9], [0, 0, 0, 0], 0.3 / 4 + 0.9 / 4),
+        # Within a bin they do.
+        ([0.32, 0.38], [1, 0], abs(0.70 - 1) / 2),
+    ],
+)
+def test_calibration_error_by_hand(said, true, error):
+    assert hidden.calibration_error(said, true) == pytest.approx(error)
+
+
+def test_predictions_are_pooled_with_what_they_are_of():
+    runs = [{"members": [0.9, 0.8], "others": [0.1, 0.2, 0.3]}, {"members": [0.7], "others": []}]
+    said, true = hidden.pooled(runs)
+    assert said.tolist() == [0.9, 0.8, 0.1, 0.2, 0.3, 0.7]
+    assert true.tolist() == [True, True, False, False, False, True]
+    assert roc_auc_score(true, said) == 1.0
+    assert hidden.halved(runs[0])["others"] == [0.1, 0.2]
+    assert hidden.halved(runs[1]) == runs[1]
+
+
+def test_the_grid_is_scored_by_points_held_and_by_the_mean_ratio():
+    assert hidden.grid_score([0.1, 0.102, 0.103], [0.1, 0.1, 0.1])[0] == 2
+    assert hidden.grid_score([0.05, 0.2], [0.1, 0.1])[1] == pytest.approx(1.0)
+    # Zero counts as a thousandth, on both sides.
+    assert hidden.grid_score([0.0], [0.1]) == (1, pytest.approx(0.01))
+    assert hidden.grid_score([0.0, 0.1], [0.0, 0.2])[1] == pytest.approx(0.5**0.5)
+    held, ratio = hidden.grid_score([np.nan, 0.1], [0.1, 0.1])
+    assert held == 1
+    assert np.isnan(ratio)
+
+
+@pytest.mark.parametrize(
+    ("floor", "columns", "said"),
+    [
+        (hidden.Floor(0.01, 5), {}, "met"),
+        (hidden.Floor(0.01, 5), {"error": [0.0, 0.0, 0.03]}, "met"),
+        (hidden.Floor(0.01, 5), {"error": [0.0, 0.0, 0.031]}, "NOT met"),
+        (hidden.Floor(0.01, 5), {"error": [0.0, 0.0, np.nan]}, "NOT met"),
+        (hidden.Floor(0.01, 5), {"seconds": [1, 5, 9]}, "met"),
+        (hidden.Floor(0.01, 5), {"seconds": [1, 6, 9]}, "NOT met"),
+        (hidden.Floor(rows=0.9, mb=100), {"exact_rows": [0.9, 0.9, 1.0]}, "met"),
+        (hidden.Floor(rows=0.9, mb=100), {"exact_rows": [0.89, 1.0, 1.0]}, "NOT met"),
+        (hidden.Floor(rows=0.9, mb=100), {"peak_mb": [50, 50, 101]}, "NOT met"),
+    ],
+)
+def test_a_floor_on_hidden_draws_is_met_in_the_mean(floor, columns, said):
+    given = {"error": 0.0, "seconds": 1.0, "exact_rows": 1.0, "peak_mb": 50.0}
+    table = pd.DataFrame({k: columns.get(k, [v, v, v]) for k, v in given.items()})
+    assert floor.judge(table) == said
+
+
+def small_table():
+    rows = [[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0], [1, 0, 1]]
+    X = pd.DataFrame(rows, columns=["a", "b", "c"])
+    schema = Schema([Binary("a"), OneHot("g", ["b", "c"])])
+    return Dataset("small", X, pd.Series([0, 0, 1, 1, 1, 1]), schema, "", "", "")
+
+
+def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training_set():
+    data = small_table()
+    X, y = data.X[:3].reset_index(drop=True), data.y[:3]
+    X, y = pd.concat([X, X[:1]], ignore_index=True), pd.concat([y, y[:1]], ignore_index=True)
+    own, other = hidden.records(data, X, y, 10, 0)
+    assert own.to_numpy().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1]]
+    # The values of the first row, with another label, are another record.
+    assert sorted(other.to_numpy().tolist()) == [[0, 0, 1, 1], [0, 1, 0, 1]]
+    assert len(hidden.records(data, X, y, 1, 0)[1]) == 1
+
+
+def test_known_attributes_are_whole_groups_and_grow_one_by_one():
+    data = small_table()
+    for seed in range(5):
+        first, both = (hidden.known_names(data, k, seed) for k in (1, 2))
+        assert first in (["a"], ["b", "c"])
+        assert both == ["a", "b", "c"]
+    assert hidden.known_names(data, 0, 0) == []
+    assert {len(hidden.known_names(data, 1, s)) for s in range(5)} == {1, 2}
+
+
+def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
+    both = (True, False)
+    for name in ("small", "grid", "five_thousand", "membership", "population", "growing"):
+        todo = list(hidden.PARTS[name](range(2), both, None))
+        assert len(set(todo)) == len(todo)
+        assert {c.time_limit for c in hidden.PARTS[name](range(1), both, 7.0)} <= {7.0, 14.0}
+    small = list(hidden.small(range(5), both, None))
+    assert {(c.dataset, depth_name(c.depth), c.distinct) for c in small} == set(hidden.SMALL)
+    for case in small:
+        key = (case.dataset, depth_name(case.depth), case.distinct)
+        assert case.time_limit < hidden.SMALL[key].seconds
+    grid = list(hidden.grid(range(5), both, None))
+    assert len(grid) == 12 * 6 * 3 * 5
+    assert not any(c.distinct for c in grid)
+    assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
