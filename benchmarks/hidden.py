@@ -1,7 +1,8 @@
 """Hidden bootstrap draws: treeleak beside the published figures and the floors it must reach.
 
-"error" is DRAFT's, after matching, and "expected" what the confidences say of it; "drawn" counts are all that the paper's attack had, "distinct"
-counts are what scikit-learn stores besides. Each line that has a floor says "met" or "NOT met".
+"error" is DRAFT's, after matching, and "expected" what the confidences say of it; "drawn" counts are
+all that the paper's attack had, "distinct" counts are what scikit-learn stores besides. Each line
+that has a floor says "met" or "NOT met".
 
 small, five_thousand and reference run alone, because their seconds count; of the other parts two
 runs go side by side (``--at-once``), and their seconds and peak memory are those of a machine that

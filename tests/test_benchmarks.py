@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import hidden
+from benchmarks import hidden, store
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
 from benchmarks.tables import beside, depth_name, published
@@ -137,8 +137,7 @@ def test_a_line_that_is_no_record_is_named(path, capsys, line):
 
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
-    store = Store(path)
-    big, small = store.collect([Sum(300), Sum(1)], allocate, lambda case: replace(case, a=1))
+    big, small = Store(path).collect([Sum(300), Sum(1)], allocate, lambda case: replace(case, a=1))
     assert held.all()
     assert len({big["pid"], small["pid"], os.getpid()}) == 3
     # Only the warm-up ran before it, there.
@@ -207,10 +206,9 @@ def name_process(case: Sum):
 
 
 def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
-    store = Store(path)
     todo = [Sum(i) for i in range(1, 9)]
     # What each process ran before is counted by itself: the warm-up comes first, once.
-    found = store.collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    found = Store(path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert ran == []
     assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
     assert sorted(r["case"]["a"] for r in lines(path)) == list(range(1, 9))
@@ -221,6 +219,16 @@ def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(p
     again = Store(path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert again == found
     assert len(lines(path)) == 8
+
+
+def test_a_log_says_how_many_runs_are_done_and_how_long_the_rest_may_take(
+    path, capsys, monkeypatch
+):
+    monkeypatch.setattr(store, "_LOG_EVERY", 0.0)
+    collect(path, [Sum(1), Sum(2), Sum(3)])
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in told] == [f"{n} of 3 runs" for n in (1, 2, 3)]
+    assert told[-1].endswith("about 0 min left")
 
 
 def write_published(folder, monkeypatch):
