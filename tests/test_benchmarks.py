@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -297,6 +297,22 @@ def test_predictions_are_pooled_with_what_they_are_of():
     assert roc_auc_score(true, said) == 1.0
     assert hidden.halved(runs[0])["others"] == [0.1, 0.2]
     assert hidden.halved(runs[1]) == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"), [([1.0, 0.0], "met"), ([0.0, 1.0], "NOT met"), (None, "NOT met")]
+)
+def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, said, verdict):
+    def record(seed, members):
+        outcome = {"error": 0.0, "error_without": None, "expected_error": 0.0, "first": 1.0}
+        answer = {} if members is None else {"members": members[:1], "others": members[1:]}
+        case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
+        return {"case": case, "code": "x", **outcome, **answer}
+
+    hidden.membership_table([record(0, [1.0, 0.0]), record(1, said)])
+    line = next(x for x in capsys.readouterr().out.splitlines() if "│ all " in x)
+    assert line.split("│")[-2].strip() == verdict
+    assert ("1 of 2" if said is None else "2 of 2") in line
 
 
 def test_the_grid_is_scored_by_points_held_and_by_the_mean_ratio():
