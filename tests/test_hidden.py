@@ -139,6 +139,7 @@ def test_rows_are_valid_and_their_books_in_order(seed, distinct):
     answer = attacked(case, distinct, seed % 1000)
     if answer.status == "infeasible":
         assert case.tampered
+        assert answer.contradiction is not None
         assert answer.rows == ()
         return
     assert answer.status == "likely"
@@ -360,9 +361,21 @@ def test_a_schema_that_no_row_meets_is_named():
         attacked(case)
 
 
-def test_draws_where_no_row_can_go_leave_something_missing():
-    case = with_leaf(one_leaf(), 1, 2, counts=[0.0, 0.0], distinct=0)
-    case = replace(case, schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
+def test_draws_where_no_row_goes_are_named():
+    """The second tree's only split parts a = 0 from a = 1."""
+    case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
+    answer = attacked(case)
+    assert answer.status == "infeasible"
+    assert str(answer.contradiction) == (
+        "tree 1, node 1: counts 2 draws where no row under this schema goes"
+    )
+    ruled = replace(case, schema=Schema(one_leaf().schema.attributes, [AtMost(["a"], 0)]))
+    assert "tree 1, node 2: counts 2 draws" in str(attacked(ruled).contradiction)
+
+
+def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
     answer = attacked(case, False)
     assert answer.status == "likely"
     assert answer.rows[0].misfit > 0

@@ -25,7 +25,7 @@ from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock, OutOfTime
 from treeleak.errors import NotCovered
-from treeleak.evidence import HiddenDraws
+from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, rules_hold
 
@@ -114,6 +114,8 @@ def hidden_draws(
         land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
+    if (clash := _out_of_reach(land)) is not None:
+        return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     walk = _Walk(land, _affordable(land, clock, seed), clock)
     prior = as_kernel_prior(_prior(land, given))
     seeds = np.random.SeedSequence(seed).generate_state(walk.plan.chains)
@@ -134,6 +136,22 @@ def hidden_draws(
         samples=samples,
         likeliest=likeliest,
     )
+
+
+def _out_of_reach(land: Landscape) -> Contradiction | None:
+    """Find a leaf that counts draws where no point of a listed grid goes."""
+    table, valid = land.ground.table, land.ground.valid
+    if not len(table):
+        return None
+    draws = land.likelihood.draws.reshape(-1, land.likelihood.n_classes).sum(axis=1)
+    reached = np.zeros(len(draws), dtype=bool)
+    reached[table[valid] if len(valid) else table] = True
+    lost = (draws > 0) & ~reached
+    if not lost.any():
+        return None
+    v = int(lost.argmax())
+    why = f"counts {draws[v]} draws where no row under this schema goes"
+    return Contradiction(*land.geometry.leaf_of_row(v), why)
 
 
 def _prior(land: Landscape, given: Given) -> TreePrior | FloatArray:
