@@ -565,17 +565,9 @@ def walk(
                 elif from_j == to_i:
                     change += tally[to_j, 0] - tally[from_i, 1]
                 else:
+                    # Each leaf is a product of sets: rows never leave or reach one together.
                     change += tally[to_i, 0] - tally[from_i, 1]
-                    if from_i == from_j:
-                        before = state.rows[from_j] - 2
-                        change -= _gain(before, state.seen[from_j], law.distinct, gap, law.log)
-                    else:
-                        change -= tally[from_j, 1]
-                    if to_i == to_j:
-                        before = state.rows[to_j] + 1
-                        change += _gain(before, state.seen[to_j], law.distinct, gap, law.log)
-                    else:
-                        change += tally[to_j, 0]
+                    change += tally[to_j, 0] - tally[from_j, 1]
             change *= cold
             if change >= 0.0 or uniform(rng) < np.exp(change):
                 _settle(i, first, leaf, n_classes, state, law, gap, tally)
