@@ -20,6 +20,7 @@ from helpers import (
     drawn,
     random_tree,
     rows_in,
+    schemas,
     some_parts,
 )
 from treeleak.attacks import chains
@@ -34,6 +35,7 @@ from treeleak.errors import BadInput
 from treeleak.evidence import HiddenDraws
 from treeleak.given import KnownParts
 from treeleak.partition import Geometry
+from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -52,6 +54,21 @@ def case_of(schema, n_classes, seed, n_rows=3, n_trees=3, depth=1, n_draws=None)
     trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees)]
     b = bootstrap_draws(n_trees, n_rows, rng, n_draws)
     return Drawn(drawn(trees, names, X, y, n_classes, b), schema, b, X, y, False)
+
+
+def uneven():
+    """Trees that ask for one attribute on one side of another: rows that exchange one meet there.
+
+    A row may then leave a leaf that the other comes to.
+    """
+    tests = np.array([0, -1, 1, -1, -1])
+    children = np.array([1, -1, 3, -1, -1]), np.array([2, -1, 4, -1, -1])
+    cut = np.where(tests < 0, np.nan, 0.5)
+    one = Tree(tests, cut, *children, np.zeros(5, dtype=bool))
+    trees = [one, replace(one, feature=np.where(tests < 0, -1, 1 - tests)), one]
+    X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), np.array([0, 0, 0])
+    b = np.array([[1, 2, 0], [3, 1, 1], [0, 1, 1]])
+    return Drawn(drawn(trees, PAIRED.columns, X, y, 2, b), PAIRED, b, X, y, False)
 
 
 def land_of(case, distinct=True, parts=None):
@@ -161,6 +178,7 @@ CASES = {
     "three classes": case_of(GROUPED, 3, 2, n_rows=2, n_draws=4),
     "one attribute": case_of(STEPPED, 2, 3, n_draws=5, depth=2),
     "deep": case_of(PAIRED, 2, 4, n_trees=2, depth=4),
+    "uneven": uneven(),
     "ruled": case_of(RULED, 2, 5, n_rows=2, n_draws=3),
 }
 CLOSE = 0.02
@@ -379,6 +397,47 @@ def test_chains_start_where_the_counts_put_the_rows():
     pair = chain.state.atoms[:, :-1] @ land.geometry.stride * 2 + chain.state.atoms[:, -1]
     found = np.bincount(pair, minlength=land.weights.size)
     assert (np.abs(found - land.weights.ravel()) < 1 + 1e-9).all()
+
+
+@given(SEEDS, st.booleans(), st.sampled_from([WIDE.attributes, PAIRED.attributes]))
+@settings(max_examples=40)
+def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
+    """Every change is known exactly: else some move would be taken that lowers the posterior."""
+    rng = np.random.default_rng(seed)
+    case = case_of(Schema(attributes), int(rng.integers(1, 4)), seed, 8, 4, 4)
+    scattered = replace(land_of(case, distinct), weights=None)
+    prior = as_kernel_prior(slanted(scattered))
+    moves = scattered.moves._replace(swaps=0.7, jumps=0.0)
+    law = scattered.law._replace(every=2 if scattered.law.every else 0)
+    for start in range(10):
+        chain = Chain.started(scattered, prior, start)
+        height = chain.log_posterior
+        for _ in range(25):
+            walk(4, 1e-9, chains.GAP, chain.state, law, scattered.ground, moves, prior)
+            assert chain.log_posterior >= height - 1e-6
+            height = chain.log_posterior
+
+
+@given(SEEDS, schemas())
+@settings(max_examples=40)
+def test_rows_that_share_a_leaf_share_it_after_any_exchange(seed, schema):
+    """The kernel counts on it when two rows exchange attributes."""
+    if not len(all_points(schema, schema.columns)):
+        return
+    case = case_of(schema, 2, seed, n_rows=30, depth=5)
+    land = land_of(case)
+    rng = np.random.default_rng(seed)
+    one, other = (
+        rng.integers(land.geometry.radix, size=(200, len(schema.attributes))) for _ in range(2)
+    )
+    some = rng.random(one.shape) < 0.5
+    tables = one, other, np.where(some, one, other), np.where(some, other, one)
+    before, beside, after, across = (
+        land.geometry.trace(table @ land.geometry.stride) for table in tables
+    )
+    together = before == beside
+    np.testing.assert_array_equal(after == across, together)
+    np.testing.assert_array_equal(after[together], before[together])
 
 
 # -------------------------------------------------------------------------- from far starts
