@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ class Posterior:
         low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
         return Expectation(float(found.mean()), float(low), float(high), level, len(found))
 
-    def membership(self, records: pd.DataFrame) -> pd.Series[float]:
+    def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
         """Probability that each record is in the training set.
 
         Values that no tree tells apart count with the probability that a row has them; numbers,
@@ -129,6 +130,12 @@ class Posterior:
         ----------
         records : DataFrame
             The model's columns, and maybe one more, the label.
+        share : float, optional
+            The share of members among these records, where they were put together on purpose, as
+            in a membership game (0.5). Without it, they are taken to be chosen without a look at
+            the training set, and P = P(m_r >= 1) is said; with it, what follows from the odds
+            share / (1 - share) x P / (1 - P) x (1 - P0) / P0, where P0 is the same before
+            anything was counted, by the population as the attack was told or learned it.
 
         Returns
         -------
@@ -140,49 +147,79 @@ class Posterior:
         BadInput
             Naming the column.
         """
+        if share is not None and not 0 < share < 1:
+            raise BadInput(f"share must lie between 0 and 1, not {share}")
         columns = read_columns(self.release, records, "the records")
         table = np.column_stack([columns[c] for c in self.release.feature_names])
         beside = [c for c in records.columns if str(c) not in columns]
         if len(beside) > 1:
             raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
-        key, chance = self._keys(table)
+        atoms, chance = self._placed(table)
+        n_classes = max(len(self.release.classes), 1)
+        label = self.release.class_numbers(records[beside[0]]) if beside else None
+        if label is not None:
+            chance[label < 0] = 0.0
         # A column that only a joint release has tells nothing of a record.
         own = np.array([p.columns.max() < table.shape[1] for p in self.geometry.parts])
         stride = np.where(own, self.geometry.stride, 0)
-        n_classes = max(len(self.release.classes), 1)
-        if beside:
-            label = self.release.class_numbers(records[beside[0]])
-            chance[label < 0] = 0.0
-            key = key * n_classes + np.maximum(label, 0)
-        out = np.zeros(len(records))
+        key = _key(atoms @ stride, label, n_classes)
+        present = np.zeros(len(records))
         for k in range(len(self)):
-            atoms = self.samples.atoms[k].astype(np.int64)
-            at = atoms[:, :-1] @ stride
-            if beside:
-                at = at * n_classes + atoms[:, -1]
+            rows = self.samples.atoms[k].astype(np.int64)
+            at = _key(rows[:, :-1] @ stride, rows[:, -1] if beside else None, n_classes)
             places, times = np.unique(at, return_counts=True)
             found = np.minimum(np.searchsorted(places, key), len(places) - 1)
-            held = np.where(places[found] == key, times[found], 0)
-            out += 1.0 - (1.0 - chance) ** held
-        return pd.Series(out / len(self), index=records.index, name="membership")
+            m = np.where(places[found] == key, times[found], 0)
+            present += 1.0 - (1.0 - chance) ** m
+        out = present / len(self)
+        if share is not None:
+            once = chance * self._probability(atoms, label, own)
+            before = np.clip(-np.expm1(self.samples.atoms.shape[1] * np.log1p(-once)), 1e-12, 1.0)
+            # One sample's worth of the prior: what no sample holds is not ruled out.
+            after = (present + before) / (len(self) + 1)
+            odds = after * (1 - before) * share, (1 - after) * before * (1 - share)
+            out = np.where(chance > 0, odds[0] / np.maximum(odds[0] + odds[1], 1e-300), 0.0)
+        return pd.Series(out, index=records.index, name="membership")
 
-    def _keys(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Grid point of each record, and the probability of its values in a row that lies there.
+    def _probability(
+        self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]
+    ) -> FloatArray:
+        """Probability of records a priori, summed over what is not said of them."""
+        n_classes = max(len(self.release.classes), 1)
+        labels = [np.full(len(atoms), c) for c in range(n_classes)]
+        if label is not None:
+            labels = [np.maximum(label, 0)]
+        parts = zip(self.geometry.parts, own, strict=True)
+        total = np.zeros(len(atoms))
+        for more in product(*(range(1 if known else len(part)) for part, known in parts)):
+            for c in labels:
+                rows = np.column_stack([np.where(own, atoms, more), c])
+                points = rows[:, :-1] @ self.geometry.stride
+                total += np.exp(self.samples.log_prior(rows, points))
+        return np.minimum(total, 1.0 - 1e-12)
+
+    def _placed(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Atoms of each record, and the probability of its values in a row that has these.
 
         Records outside of the schema have probability 0.
         """
         values = self.samples.values
-        key, chance = np.zeros(len(table), dtype=np.int64), np.ones(len(table))
+        atoms = np.zeros((len(table), len(self.geometry.parts)), dtype=np.int64)
+        chance = np.ones(len(table))
         for a, part in enumerate(self.geometry.parts):
             if part.columns.max() >= table.shape[1]:
                 continue
             block = table[:, part.columns]
             chance[~part.attribute.holds(block)] = 0.0
-            listed = np.arange(values.start[a], values.start[a + 1])
-            held = part.holding(block, self.geometry.release)
-            key += held.argmax(axis=1) * self.geometry.stride[a]
+            atoms[:, a] = part.holding(block, self.geometry.release).argmax(axis=1)
             if any(atom.interval for atom in part.atoms):
                 continue
+            listed = np.arange(values.start[a], values.start[a + 1])
             same = np.isclose(block[:, None, :], values.table(a)[None], equal_nan=True).all(axis=2)
             chance *= np.where(same, self.samples.value_prior[listed], 0.0).sum(axis=1)
-        return key, chance
+        return atoms, chance
+
+
+def _key(points: IntArray, label: IntArray | None, n_classes: int) -> IntArray:
+    """Number a grid point, together with a class where that counts."""
+    return points if label is None else points * n_classes + np.maximum(label, 0)

@@ -184,7 +184,7 @@ class Reconstruction:
         found = ~self._given & ~self.confidence.columns.isin(self.interval_columns)
         return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
 
-    def membership(self, records: pd.DataFrame) -> pd.Series[float]:
+    def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
         """Probability that each record is in the training set: :meth:`Posterior.membership`.
 
         Raises
@@ -192,7 +192,7 @@ class Reconstruction:
         NotCovered
             If there is no posterior: only attacks on hidden draws have one.
         """
-        return self._posterior.membership(records)
+        return self._posterior.membership(records, share)
 
     def expectation(
         self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9

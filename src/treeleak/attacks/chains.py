@@ -44,8 +44,10 @@ GAP = 10.0
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
 _SWAPS, _JUMPS = 0.15, 0.1
-_LIKELY = 1e-7
+_LIKELY = 1e-6
 """Rows expected at a place from which on it is jumped to."""
+_AT_ONCE, _START_SHARE = 5, 0.15
+"""Sweeps of EM between two looks at the clock, and the share of the time left that it may take."""
 _SPLIT_EVERY = 4
 """Sweeps between two looks at how distinct rows split among classes."""
 _SLICE = 200_000
@@ -94,7 +96,6 @@ class Landscape:
             If no row meets the rules of the schema.
         NotCovered
             If the schema has rules and the grid is too large to list.
-        OutOfTime
         """
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
@@ -170,15 +171,19 @@ def start_weights(
     draws = likelihood.draws.reshape(-1, likelihood.n_classes)
     valid = ground.valid if len(ground.valid) else np.ones(n_points, dtype=bool)
     out = np.zeros((n_points, likelihood.n_classes))
+    part = clock.part(_START_SHARE * clock.left)
 
     def fit(c: int) -> None:
         own = draws[:, c].astype(float)
         if not own.any():
             return
-        weight = valid / valid.sum()
-        for _ in range(sweeps // 10):
-            clock.check()
-            climb(ground.table, own, weight, 10)
+        weight, own_rows = valid / valid.sum(), n_rows * own.sum() / likelihood.draws.sum()
+        for k in range(sweeps // _AT_ONCE):
+            if k and part.stopped:
+                break
+            climb(ground.table, own, weight, _AT_ONCE)
+            # What has become as good as empty stays so, and need not be looked at again.
+            weight[weight * own_rows < _LIKELY] = 0.0
         out[:, c] = weight * own.sum()
 
     with ThreadPoolExecutor(2) as pool:

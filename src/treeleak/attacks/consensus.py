@@ -17,6 +17,8 @@ IntArray = NDArray[np.int64]
 
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
+_LEAST_ALIGNED = 5
+"""Samples that are aligned even when the time is up."""
 _ALL_AT_ONCE = 200
 """Rows up to which all are aligned at their cost, also those that are equal."""
 
@@ -101,6 +103,9 @@ def aligned_shares(
         cost = np.add.reduceat(values.expected_cost(share) * value_prior, first, axis=1)
         hard = cheapest(cost, values.atom_start)
         for k, sample in enumerate(aligned):
+            if turn == 0 and k >= _LEAST_ALIGNED and stopped():
+                del aligned[k:]
+                break
             rows = np.arange(len(sample))
             for block in blocks:
                 rows[block] = block[_matched(cost[block], hard[block], sample[block])]

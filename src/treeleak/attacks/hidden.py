@@ -23,7 +23,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.attacks.search import run_all
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.clock import Clock, OutOfTime
+from treeleak.clock import Clock
 from treeleak.errors import NotCovered
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.given import NOTHING, Given
@@ -110,21 +110,17 @@ def hidden_draws(
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
     clock.tell("fitting the counts", 0.0)
-    try:
-        land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
-    except OutOfTime:
-        return Answer("unknown", values, numbers=numbers)
+    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     if (clash := _out_of_reach(land)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    walk = _Walk(land, _affordable(land, clock, seed), clock)
-    prior = as_kernel_prior(_prior(land, given))
+    walk, prior = _Walk(land, _affordable(land, clock, seed), clock), _prior(land, given)
     seeds = np.random.SeedSequence(seed).generate_state(walk.plan.chains)
-    chains = [Chain.started(land, prior, int(s)) for s in seeds]
+    chains = [Chain.started(land, as_kernel_prior(prior), int(s)) for s in seeds]
     walk.cool(chains)
-    if given.population is None:
-        walk.learn(chains)
+    if isinstance(prior, TreePrior):
+        prior = walk.learned(chains, prior)
     cooled = not clock.stopped
-    samples = walk.sample(chains)
+    samples = walk.sample(chains, prior)
     likeliest = walk.likeliest(chains)
     numbers |= {"chains": len(chains), "samples": len(samples)}
     return Answer(
@@ -206,19 +202,20 @@ class _Walk:
 
         run_all([partial(cooled, chain) for chain in chains])
 
-    def learn(self, chains: Sequence[Chain]) -> None:
+    def learned(self, chains: Sequence[Chain], prior: TreePrior) -> TreePrior:
         """Fit the prior to what the chains find, and let them go on under it."""
         for _ in range(self.plan.fits):
             if self.clock.stopped:
-                return
+                break
             found = self._drawn(chains, self.plan.between, "learning what rows are like")
             atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
             sizes = self.land.values.atom_sizes
-            tree = TreePrior.fitted(atoms, self.land.n_rows, self.land.radix, sizes)
+            prior = TreePrior.fitted(atoms, self.land.n_rows, self.land.radix, sizes)
             for chain in chains:
-                chain.believe(as_kernel_prior(tree))
+                chain.believe(as_kernel_prior(prior))
+        return prior
 
-    def sample(self, chains: Sequence[Chain]) -> Samples:
+    def sample(self, chains: Sequence[Chain], prior: TreePrior | FloatArray) -> Samples:
         """Draw samples from every chain."""
         found = self._drawn(chains, self.plan.samples, "drawing datasets")
         values = self.land.values
@@ -230,6 +227,7 @@ class _Walk:
             np.array([c for _, c, _ in found]),
             np.array([height for _, _, height in found]),
             values.prior(marginal),
+            prior,
         )
 
     def likeliest(self, chains: Sequence[Chain]) -> IntArray:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.space import Values
+from treeleak.attacks.tree_prior import TreePrior
 
 __all__ = ["Samples"]
 
@@ -30,6 +31,8 @@ class Samples:
         Up to a constant.
     value_prior : float array, shape (n_values,)
         Probability of each value given its atom.
+    prior : TreePrior, or float array, shape (n_points, n_classes)
+        Log probability of a row before anything was counted.
     """
 
     values: Values
@@ -37,9 +40,16 @@ class Samples:
     chain: IntArray
     log_posterior: FloatArray
     value_prior: FloatArray
+    prior: TreePrior | FloatArray
 
     def __len__(self) -> int:
         return len(self.atoms)
+
+    def log_prior(self, atoms: IntArray, points: IntArray) -> FloatArray:
+        """Log probability of rows, given as atoms (class last) and as grid points, as a priori."""
+        if isinstance(self.prior, TreePrior):
+            return self.prior.log_prior(atoms)
+        return np.asarray(self.prior[points, atoms[:, -1]])
 
     def numbered(self, k: int) -> IntArray:
         """Atoms of sample k, numbered over all attributes."""
