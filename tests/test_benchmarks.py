@@ -295,8 +295,9 @@ def test_predictions_are_pooled_with_what_they_are_of():
     assert said.tolist() == [0.9, 0.8, 0.1, 0.2, 0.3, 0.7]
     assert true.tolist() == [True, True, False, False, False, True]
     assert roc_auc_score(true, said) == 1.0
-    assert hidden.halved(runs[0])["others"] == [0.1, 0.2]
-    assert hidden.halved(runs[1]) == runs[1]
+
+    even = [{f"{k}_even": v for k, v in run.items()} for run in runs]
+    assert hidden.pooled(even, "_even")[0].tolist() == [0.9, 0.8, 0.1, 0.2, 0.7]
 
 
 @pytest.mark.parametrize(
