@@ -466,7 +466,8 @@ def membership_table(found: list[Record]) -> None:
             floor = [f"<= {CALIBRATION_FLOOR}", _met(good)]
             out.add_row(
                 depth, counts, name, answered, str(true.sum()), str((~true).sum()), f"{error:.4f}",
-                f"{equal:.4f}", f"{untold:.4f}", f"{roc_auc_score(true, said):.4f}", f"{runs.error.mean():.4f}",
+                f"{equal:.4f}", f"{untold:.4f}", f"{roc_auc_score(true, said):.4f}",
+                f"{runs.error.mean():.4f}",
                 f"{runs.expected_error.mean():.4f}",
                 f"{(runs.error - runs.expected_error).abs().mean():.4f}",
                 *(floor if name == "all" else ("", "")),

@@ -306,7 +306,8 @@ def test_predictions_are_pooled_with_what_they_are_of():
 def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, said, verdict):
     def record(seed, members):
         outcome = {"error": 0.0, "error_without": None, "expected_error": 0.0, "first": 1.0}
-        answer = {} if members is None else {"members": members[:1], "others": members[1:]}
+        said = {} if members is None else {"members": members[:1], "others": members[1:]}
+        answer = {f"{k}{kind}": v for k, v in said.items() for kind in ("", "_told", "_even")}
         case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
         return {"case": case, "code": "x", **outcome, **answer}
 
