@@ -439,19 +439,18 @@ def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
 def _exchanged(
     state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
 ) -> bool:
-    """Exchange some attributes of two rows; False if that comes to nothing or is not allowed."""
+    """Exchange some attributes of two rows that may be; False if that comes to nothing."""
     first[:], second[:] = state.atoms[i], state.atoms[j]
     differ, exchanged = 0, 0
     # Exchanging the classes as well would be exchanging all other attributes.
     for a in range(len(first) - 1):
         if first[a] != second[a]:
             differ += 1
-            if uniform(state.rng) < 0.5:
+            legal = moves.allowed[moves.group[i], ground.start[a] + second[a]]
+            legal &= moves.allowed[moves.group[j], ground.start[a] + first[a]]
+            if legal and uniform(state.rng) < 0.5:
                 exchanged += 1
                 first[a], second[a] = second[a], first[a]
-                legal = moves.allowed[moves.group[i], ground.start[a] + first[a]]
-                if not (legal and moves.allowed[moves.group[j], ground.start[a] + second[a]]):
-                    return False
     return exchanged > 0 and (exchanged < differ or moves.group[i] != moves.group[j])
 
 
