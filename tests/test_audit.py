@@ -28,15 +28,16 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.audit import Entry, Measurement
+from treeleak.audit import Entry, Measurement, Variant
 from treeleak.audit.counts import count_leaves
 from treeleak.audit.inventory import take_inventory
-from treeleak.audit.measurement import singled_out
+from treeleak.audit.measurement import measure, singled_out
 from treeleak.audit.percent import percent
 from treeleak.audit.rules import Context
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, find, overall
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release
+from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
 from treeleak.training import match_training
 
@@ -442,6 +443,9 @@ def rebuilt(audited):
         ("unknown", 0.1, 0, LEAK),
         ("unknown", 0.2, 0, OPEN),
         ("infeasible", None, 0, OPEN),
+        ("likely", None, 0, OPEN),
+        ("likely", 0.1, 0, LEAK),
+        ("likely", 0.2, 0, NO_LEAK),
     ],
 )
 def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
@@ -637,15 +641,188 @@ def test_deleted_seeds_that_are_found_again_are_told_with_the_advice(data):
     assert any("That alone is not enough" in text for text in found.advice)
 
 
-def test_draws_that_cannot_be_had_are_not_assessed(data):
-    X, y, schema = data
-    found = treeleak.audit(without_seeds(X, y), X, y, schema=schema, seed_search=3)
-    assert found.verdict == OPEN
+def small(data, n=20):
+    X, y, _ = data
+    X, y = X.iloc[:n, :8], y.iloc[:n]
+    return X, y, treeleak.Schema.from_columns(X.columns)
+
+
+HIDDEN = {"bootstrap": "hidden", "time_limit": 20}
+
+
+@pytest.fixture(scope="module")
+def behind(data):
+    """A small forest whose draws are hidden, audited with its training rows."""
+    X, y, schema = small(data)
+    model = without_seeds(X, y, n_estimators=30)
+    return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=20)
+
+
+def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
+    _, found = behind
+    assert found.verdict == LEAK
     assert found.mismatch is None
-    reasons = dict(found.not_assessed)
-    assert "none of the first 3 forest seeds fits" in reasons["reconstruction"]
-    assert reasons["measurement"] == "no rows were rebuilt"
-    valid(json.loads(found.to_json()))
+    assert found.not_assessed == ()
+    assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
+    assert found.reconstruction.status == "likely"
+    assert "which rows each tree drew is not known" in " ".join(
+        f.text.lower() for f in found.findings
+    )
+    assert found.measurement.compared == "every leaf holds the rows that it counts draws of"
+    assert found.measurement.exact_in_order is None
+
+
+def test_both_kinds_of_evidence_are_told_and_measured(behind):
+    _, found = behind
+    (variant,) = found.variants
+    assert variant.what == "drawn counts only"
+    assert variant.reconstruction is found.reconstruction.without_distinct
+    told = valid(json.loads(found.to_json(include_rows=True)))
+    assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
+    assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
+    (advice,) = (a for a in found.advice if "n_node_samples were deleted" in a)
+    assert percent(variant.measurement.error, 1) in advice
+    assert percent(found.measurement.error, 1) in advice
+
+
+def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):
+    _, _, schema = small(data)
+    model, _ = behind
+    found = treeleak.audit(model, schema=schema, use_distinct=False, **HIDDEN)
+    assert found.verdict == OPEN
+    assert found.variants == ()
+    assert "20 rows that are likely, and proves none" in found.headline
+    assert found.reconstruction.evidence.endswith("drawn counts only")
+    valid(json.loads(found.to_json(include_rows=True)))
+
+
+def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind):
+    X, y, _ = small(data)
+    model, _ = behind
+    for rows, labels, why in (
+        (
+            X.iloc[1:],
+            y.iloc[1:],
+            "these are 19 rows; the model was trained on 20, as the model says",
+        ),
+        (X, 1 - y, "draws of [0-9]+ rows that are not among these"),
+        (1 - X, y, "draws of [0-9]+ rows that are not among these"),
+    ):
+        with pytest.raises(Mismatch, match=why):
+            match_training(to_release(model), rows, labels, hidden=count_rows(to_release(model)))
+    shuffled = X.sample(frac=1, random_state=0)
+    counted = count_rows(to_release(model))
+    assert match_training(to_release(model), shuffled, y[shuffled.index], hidden=counted)
+    assert match_training(to_release(model), X, hidden=counted)
+    with pytest.raises(Mismatch, match="not among these"):
+        match_training(to_release(model), 1 - X, hidden=counted)
+
+
+def silent_on_n(model, distinct):
+    """A release that does not say how many rows there were, and maybe not how many were drawn."""
+    release = to_release(model)
+    trees = release.trees if distinct else (replace(t, distinct=None) for t in release.trees)
+    sampling = replace(release.sampling, rows_between=None)
+    return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
+
+
+def test_a_number_of_rows_that_was_not_told_can_be_given(data):
+    X, y, schema = small(data, 24)
+    model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
+    release = silent_on_n(model, distinct=False)
+    found = treeleak.audit(release, X, y, schema=schema, **HIDDEN)
+    assert "trained on 12, taken to be the number of draws" in found.mismatch
+    assert "give their number" in found.mismatch
+    found = treeleak.audit(release, X, y, schema=schema, n_rows=24, **HIDDEN)
+    assert found.measurement is not None
+    assert str(found.reconstruction.row_count) == "24, as given"
+
+
+def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
+    X, y, schema = small(data, 24)
+    model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
+    release = silent_on_n(model, distinct=True)
+    counted = count_rows(release)
+    low, high = counted.between
+    assert low < 24 < high
+    assert counted.n != 24
+    found = treeleak.audit(release, X, y, schema=schema, **HIDDEN)
+    assert found.reconstruction.row_count == counted
+    assert found.mismatch is None
+    reason = dict(found.not_assessed)["measurement"]
+    assert f"{counted.n} reconstructed rows against 24" in reason
+    assert "give their number" in reason
+
+
+def test_what_was_given_is_neither_proved_nor_measured(data):
+    X, y, schema = small(data)
+    model = without_seeds(X, y, n_estimators=30)
+    rows = X.iloc[:4].assign(label=y.iloc[:4])
+    columns = X[X.columns[:1]]
+    found = treeleak.audit(
+        model, X, y, schema=schema, known_rows=rows, known_columns=columns, **HIDDEN
+    )
+    known = found.reconstruction.known
+    assert known.to_numpy().sum() == 20 + 4 * 7
+    assert found.measurement.error == treeleak.metrics.partial_error(
+        found.reconstruction.X, X, known, schema
+    )
+    assert "values that were not given are wrong" in found.headline
+    whole = treeleak.audit(model, X, y, schema=schema, known_columns=X.assign(label=y), **HIDDEN)
+    assert whole.verdict == OPEN
+    assert "nothing to rebuild" in whole.headline
+    assert dict(whole.not_assessed)["measurement"] == "all rows were given"
+
+
+def test_rows_that_were_given_do_not_count_as_rebuilt(data):
+    X, y, schema = data
+    forest = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
+    rows = X.iloc[:50].assign(label=y.iloc[:50])
+    rebuilt = treeleak.reconstruct(forest, schema, known_rows=rows)
+    whole = treeleak.reconstruct(forest, schema)
+    release = to_release(forest)
+    assert 0 < singled_out(rebuilt, release) <= 10 < singled_out(whole, release)
+    # One of the ten others is made wrong: nine of ten, not 59 of 60.
+    off = rebuilt.X.copy()
+    place = int(np.flatnonzero(~rebuilt.given.all(axis=1))[0])
+    off.iloc[place] = 1 - off.iloc[place]
+    measured = measure(replace(rebuilt, X=off), match_training(release, X, y), release)
+    assert measured.exact_rows == pytest.approx(0.9)
+    (finding,) = (f for f in find([], None, rebuilt, None, 0) if f.verdict == LEAK)
+    assert finding.text.startswith("All 10 training rows that were not given were rebuilt")
+
+
+def test_with_and_without_the_population(data):
+    X, y, schema = small(data)
+    population = pd.concat([X, 1 - X])
+    found = treeleak.audit(
+        without_seeds(X, y, n_estimators=10), X, y, schema=schema, population=population, **HIDDEN
+    )
+    assert [v.what for v in found.variants] == [
+        "without the population",
+        "drawn counts only",
+        "drawn counts only, without the population",
+    ]
+    assert all(v.measurement is not None for v in found.variants)
+    valid(json.loads(found.to_json(include_rows=True)))
+
+
+def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
+    near, far = (replace(MEASURED, error=e) for e in (0.1, 0.2))
+    variants = [Variant("without the population", rebuilt, near)]
+    likely = replace(rebuilt, status="likely")
+    assert overall(find([], None, likely, far, 0)) == NO_LEAK
+    assert overall(find([], None, likely, far, 0, variants=variants)) == LEAK
+
+
+def test_an_earlier_model_is_told(data):
+    X, y, schema = small(data)
+    model = without_seeds(X, y, n_estimators=10)
+    earlier = without_seeds(X[:8], y[:8], n_estimators=10)
+    found = treeleak.audit(model, X, y, schema=schema, earlier=earlier, **HIDDEN)
+    assert found.reconstruction.in_earlier.sum() == 8
+    told = valid(json.loads(found.to_json(include_rows=True)))
+    assert sum(told["reconstruction"]["rows"]["in_earlier"]) == 8
 
 
 def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(drawn, data):

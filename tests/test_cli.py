@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -182,21 +183,184 @@ def test_a_stripped_seed_is_searched_for(default, stripped, tmp_path):
     assert out.read_bytes() == (default / "train.csv").read_bytes()
 
 
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory, compas):
+    """A small forest whose draws are hidden, an earlier one, and what may be known beside."""
+    X, y, _ = compas
+    X, y = X.iloc[:16, :5], y.iloc[:16]
+    folder = tmp_path_factory.mktemp("hidden")
+    for name, n, trees in (("model", 16, 30), ("earlier", 10, 10)):
+        forest = RandomForestClassifier(trees, random_state=11).fit(X[:n], y[:n])
+        for part in (forest, *forest.estimators_):
+            part.random_state = None
+        skops.io.dump(forest, folder / f"{name}.skops")
+    (folder / "schema.toml").write_text(Schema.from_columns(X.columns).to_toml())
+    train = X.assign(**{LABEL: y}).reset_index(drop=True)
+    train.to_csv(folder / "train.csv", index=False)
+    train[:4].rename_axis("row").to_csv(folder / "rows.csv")
+    train[[X.columns[0], LABEL]].to_csv(folder / "columns.csv", index=False)
+    pd.concat([train, 1 - train]).to_csv(folder / "population.csv", index=False)
+    shares = {X.columns[0]: 0.5, X.columns[1]: {"0": 0.25, "1": 0.75}, LABEL: {"0": 0.5, "1": 0.5}}
+    (folder / "population.json").write_text(json.dumps(shares))
+    (1 - train).iloc[:6].to_csv(folder / "records.csv", index=False)
+    return folder
+
+
+def of_hidden(command, folder, *more):
+    arguments = [command, folder / "model.skops", "--schema", folder / "schema.toml"]
+    return [*arguments, "--bootstrap", "hidden", "--time-limit", 20, *more]
+
+
+def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
+    out = tmp_path / "rows.csv"
+    result = run(*of_hidden("reconstruct", hidden, "--out", out, "--label", LABEL))
+    assert result.exit_code == 0
+    assert "16 rows, likely: likely given the evidence; nothing is proved" in result.stderr
+    assert "Which rows each tree drew is not known" in result.stderr
+    assert "Number of training rows: 16, as the model says" in result.stderr
+    assert "of the values may be wrong, as the attack expects" in result.stderr
+    assert list(pd.read_csv(out)) == list(pd.read_csv(hidden / "train.csv"))
+
+
 @pytest.mark.parametrize(
     ("n", "tried"), [(0, "no forest seeds were tried"), (10, "none of the first 10 forest seeds")]
 )
-def test_a_seed_that_is_not_found_is_said_and_no_answer(stripped, tmp_path, n, tried):
-    out = tmp_path / "rows.csv"
-    said = refused("reconstruct", stripped / "model.skops", "--out", out, "--seed-search", n)
-    assert said.startswith("treeleak: the trees' draws are not known")
-    assert said.count("\n") == 1
-    assert tried in said
-    assert not out.exists()
-    result = run("audit", stripped / "model.skops", "--seed-search", n)
+def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
+    arguments = ("--schema", hidden / "schema.toml", "--time-limit", 20, "--seed-search", n)
+    result = run("audit", hidden / "model.skops", *arguments)
     assert result.exit_code == 0
-    assert "Not assessed: the trees' draws are not known" in result.stdout
-    assert tried in unframed(result.stdout)
-    assert "Delete all seeds" in result.stdout
+    text = unframed(result.stdout)
+    assert "16 rows that are likely, and proves none" in text
+    assert "the draws are taken as hidden: the trees' draws are not known" in text
+    assert tried in text
+    assert "nobody knows the draws does not protect" in text
+
+
+def test_an_audit_of_hidden_draws_says_what_was_used_side_by_side(hidden, tmp_path):
+    given = ("--train", hidden / "train.csv", "--label", LABEL, "--json", tmp_path / "a.json")
+    more = ("--population", hidden / "population.csv", "--known-rows", hidden / "rows.csv")
+    result = run(*of_hidden("audit", hidden, *given, *more))
+    assert result.exit_code == 0
+    text = unframed(result.stdout)
+    assert "how many draws of each class every leaf counts, and how many different" in text
+    assert "Values given, not counted below 20 of 80" in text
+    assert "Against the training rows, of what was not given" in text
+    assert "With less to go by" in text
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    audit = json.loads((tmp_path / "a.json").read_text())
+    assert len(audit["variants"]) == 3
+    assert audit["reconstruction"]["known_values"] == 20
+    assert audit["reconstruction"]["posterior"]["samples"] > 0
+    assert audit["reconstruction"]["without_population"]["without_population"] is None
+
+
+def test_drawn_counts_only_are_all_that_is_used(hidden):
+    result = run(*of_hidden("audit", hidden, "--drawn-counts-only", "--n-rows", 16))
+    text = unframed(result.stdout)
+    assert "every leaf counts, nothing else" in text
+    assert "Number of training rows: 16, as given" in text
+    assert "With less to go by" not in text
+
+
+def test_what_is_known_beside_the_model_stands_in_the_answer(hidden, tmp_path):
+    out, train = tmp_path / "rows.csv", pd.read_csv(hidden / "train.csv")
+    given = ("--known-rows", hidden / "rows.csv", "--known-columns", hidden / "columns.csv")
+    for population in ("population.csv", "population.json"):
+        more = (*given, "--population", hidden / population, "--label", LABEL, "--force")
+        result = run(*of_hidden("reconstruct", hidden, "--out", out, *more))
+        assert result.exit_code == 0, result.stderr
+        found = pd.read_csv(out)
+        assert found[:4].equals(train[:4])
+        assert found[[train.columns[0], LABEL]].equals(train[[train.columns[0], LABEL]])
+
+
+def test_a_model_s_own_column_row_is_no_position(tmp_path):
+    X = pd.DataFrame({"row": [0, 1, 1, 0], "b": [0, 1, 0, 1]})
+    model = save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3)
+    known = tmp_path / "known.csv"
+    X.assign(label=[0, 1, 1, 0]).iloc[:2].to_csv(known, index=False)
+    result = run("reconstruct", model, "--out", tmp_path / "o.csv", "--known-rows", known)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_an_earlier_model_speaks_too(hidden, tmp_path):
+    earlier = ("--earlier", hidden / "earlier.skops", "--out", tmp_path / "rows.csv")
+    result = run(*of_hidden("reconstruct", hidden, *earlier))
+    assert result.exit_code == 0, result.stderr
+    assert "10 of the rows are in the earlier training set" in result.stderr
+    text = unframed(run(*of_hidden("audit", hidden, *earlier[:2])).stdout)
+    assert "Rows that the earlier model saw, too 10" in text
+
+
+def test_records_get_their_probability_of_membership(hidden, tmp_path):
+    out, members = tmp_path / "rows.csv", tmp_path / "members.csv"
+    asked = ("--members", hidden / "records.csv", "--members-out", members)
+    result = run(*of_hidden("reconstruct", hidden, "--out", out, *asked))
+    assert result.exit_code == 0, result.stderr
+    assert "6 records" in result.stderr
+    assert stat.S_IMODE(members.stat().st_mode) == 0o600
+    schema = Schema.read(hidden / "schema.toml")
+    posterior = treeleak.reconstruct(hidden / "model.skops", schema, "hidden", 20)
+    expected = posterior.membership(pd.read_csv(hidden / "records.csv"))
+    found = pd.read_csv(members)
+    assert found["membership"].tolist() == pytest.approx(expected.tolist())
+    assert found.drop(columns="membership").equals(pd.read_csv(hidden / "records.csv"))
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "said"),
+    [
+        (["--known-rows"], "a\n1\n", "columns.*'a'|column 'a'|lack"),
+        (["--known-rows"], "", "No columns"),
+        (["--known-columns"], "COLUMN\n1\n", "has 1 rows, the training set 16"),
+        (["--known-columns"], "COLUMN\n" + "7\n" * 16, "row 0, column .*: 7 is outside"),
+        (["--population"], "COLUMN\n1\n", "lack column"),
+        (["--members", "--members-out"], "COLUMN\n1\n", "lack column"),
+        (["--members", "--members-out"], "membership\n1\n", "'membership' is there already"),
+    ],
+)
+def test_errors_name_the_file_of_what_is_known(hidden, tmp_path, options, content, said):
+    file = tmp_path / "given.csv"
+    file.write_text(content.replace("COLUMN", pd.read_csv(hidden / "train.csv").columns[0]))
+    places = dict(zip(options, (file, tmp_path / "members.csv"), strict=False))
+    arguments = [a for pair in places.items() for a in pair]
+    told = refused(*of_hidden("reconstruct", hidden, "--out", tmp_path / "o.csv", *arguments))
+    assert str(file) in told
+    assert re.search(said, told)
+    assert not (tmp_path / "members.csv").exists()
+
+
+def test_options_of_what_is_known_that_cannot_be(hidden, default, tmp_path):
+    out = ("--out", tmp_path / "o.csv")
+    shares, rows = tmp_path / "shares.json", hidden / "rows.csv"
+    for text, why in (
+        ("{", "shares.json"),
+        ("[1]", "no mapping"),
+        ('{"typo": 0.5}', "column 'typo' is neither"),
+    ):
+        shares.write_text(text)
+        assert why in refused(*of_hidden("audit", hidden, "--population", shares))
+    told = refused(*of_hidden("audit", hidden, "--known-rows", rows, "--label", "other"))
+    assert f"{rows}: no column 'other'" in told
+    told = refused(*of_hidden("audit", hidden, "--population", rows, "--label", "other"))
+    assert f"{rows}: column 'row' is neither" in told
+    told = refused(*of_hidden("reconstruct", hidden, *out, "--members", rows))
+    assert "--members-out" in told
+    members = ("--members", rows, "--members-out", out[1])
+    assert "both" in refused(*of_hidden("reconstruct", hidden, *out, *members))
+    told = refused(*of_hidden("reconstruct", hidden, *out, "--method", "reference-milp"))
+    assert "reference-milp" in told
+    model = hidden / "model.skops"
+    before = rows.read_bytes()
+    told = refused("reconstruct", model, "--known-rows", rows, "--out", rows, "--force")
+    assert "would be overwritten" in told
+    assert rows.read_bytes() == before
+    small = refused(*of_hidden("reconstruct", hidden, *out, "--n-rows", 2))
+    assert "n_rows is 2, but tree 0 drew" in small
+    records = ("--members", default / "train.csv", "--members-out", tmp_path / "m.csv")
+    schema = ("--schema", default / "schema.toml")
+    told = refused("reconstruct", default / "model.skops", *schema, *out, *records)
+    assert "there is no posterior of rows rebuilt from known bootstrap draws" in told
 
 
 def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):
@@ -222,13 +386,14 @@ def test_the_published_program_can_be_asked_for(tmp_path):
         save(tmp_path, X, [0, 1, 1, 0], bootstrap=False, n_estimators=3),
         tmp_path / "r.csv",
     )
-    result = run("reconstruct", model, "--out", out, "--method", "reference-cp")
-    assert result.exit_code == 0
-    assert "feasible" in result.stderr
-    assert sorted(map(tuple, pd.read_csv(out)[["a", "b"]].to_numpy())) == sorted(
-        map(tuple, X.to_numpy())
-    )
-    assert "--method must be one of auto, reference-cp" in refused(
+    for method in ("reference-cp", "reference-milp"):
+        result = run("reconstruct", model, "--out", out, "--force", "--method", method)
+        assert result.exit_code == 0
+        assert "feasible" in result.stderr
+        assert sorted(map(tuple, pd.read_csv(out)[["a", "b"]].to_numpy())) == sorted(
+            map(tuple, X.to_numpy())
+        )
+    assert "--method must be one of auto, reference-cp, reference-milp" in refused(
         "reconstruct", model, "--out", out, "--force", "--method", "magic"
     )
 
@@ -263,7 +428,8 @@ def test_no_row_value_in_terminal_or_json(canary, spoil):
     result, text = told(model, "--train", train, "--label", LABEL)
     assert result.exit_code == (0 if spoil is None else 2)
     values = {*X["salary"].astype(str), *(f"{v:g}" for v in X["salary"])}
-    assert not [v for v in values if v in text]
+    # Not as a part of another number, such as a time.
+    assert not [v for v in values if re.search(rf"(?<![\d.]){v}(?!\d)", text)]
     assert "rows" not in json.loads((model.parent / "audit.json").read_text())["reconstruction"]
 
 

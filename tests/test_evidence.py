@@ -136,9 +136,9 @@ def test_the_evidence_follows_from_sampling_and_unit(release, bootstrap, expecte
 @pytest.mark.parametrize(
     ("release", "bootstrap", "why"),
     [
-        (plain("draws", Bootstrap()), "auto", "drew their rows at random"),
-        (plain("rows"), "known", "drew their rows at random"),
-        (plain("rows"), "hidden", "drew their rows at random"),
+        (plain("draws", Bootstrap()), "auto", "an unknown number of rows"),
+        (plain("rows"), "known", "given as 'rows', not as draws"),
+        (plain("rows"), "hidden", "given as 'rows', not as draws"),
         (plain("rows", UnknownSampling("no word of it")), "auto", "no word of it"),
         (plain("rows", UnknownSampling()), "auto", 'bootstrap="none"'),
         (plain("rows", not_covered="a regression"), "auto", "a regression"),
@@ -295,7 +295,7 @@ def test_draws_are_left_aside_where_every_row_is_said_to_be_used_once():
     assert draws_needed(case.release)
     assert not draws_needed(replace(case.release, sampling=AllRows()))
     assert draws_needed(replace(case.release, sampling=AllRows()), "known")
-    with pytest.raises(NotCovered, match="drew their rows at random"):
+    with pytest.raises(NotCovered, match="an unknown number of rows"):
         evidence_for(case.release, "hidden", case.b)
     with pytest.raises(NotCovered, match="as 'rows', not as draws"):
         evidence_for(replace(case.release, counts_are="rows"), "known", case.b)

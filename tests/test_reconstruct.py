@@ -61,6 +61,7 @@ from treeleak.metrics import exact_row_share
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.release import to_release
 from treeleak.release.draws import known_draws
+from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Release, Tree, UnknownSampling
 from treeleak.verify import check_rows
 
@@ -478,14 +479,67 @@ def test_unknown_sampling_is_refused_until_the_user_says_how():
     assert result.status in ("unique", "feasible")
 
 
-def test_a_bootstrap_forest_whose_draws_cannot_be_had_is_refused_with_the_reason():
+def test_draws_that_cannot_be_had_are_taken_as_hidden_and_a_note_says_why():
     X, y = small(6, 3)
     schema = Schema.from_columns(X.columns)
-    forest = RandomForestClassifier(3).fit(X, y)
-    with pytest.raises(NotCovered, match="bootstrap"):
-        reconstruct(forest, schema, bootstrap="hidden")
+    release = stripped(to_release(RandomForestClassifier(3).fit(X, y)))
+    fallen = reconstruct(release, schema, seed_search=0, time_limit=20)
+    asked = reconstruct(release, schema, "hidden", time_limit=20)
+    for result in (fallen, asked):
+        assert result.status == "likely"
+        assert not result.ordered
+        assert result.draws is None
+        assert result.evidence == "hidden bootstrap draws, distinct counts"
+        assert result.row_count == RowCount(6, (6, 6), "as the model says")
+        assert result.without_distinct is None
+        assert not result.proved.any()
+    (note,) = set(fallen.notes) - set(asked.notes)
+    assert note.startswith("the draws are taken as hidden: the trees' draws are not known")
+    assert "no forest seeds were tried" in note
     with pytest.raises(NotCovered, match=r"draws are not known: .*no forest seeds were tried"):
-        reconstruct(stripped(to_release(forest)), schema, seed_search=0)
+        reconstruct(release, schema, "known", seed_search=0)
+
+
+def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
+    X, y = small(8, 3)
+    schema = Schema.from_columns(X.columns)
+    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
+    both = reconstruct(forest, schema, "hidden", 20, use_distinct="both")
+    other = both.without_distinct
+    assert both.evidence.endswith("distinct counts")
+    assert other.evidence.endswith("drawn counts only")
+    for own, distinct in ((both, True), (other, False)):
+        alone = reconstruct(forest, schema, "hidden", 20, use_distinct=distinct)
+        assert same(own, alone)
+    told = json.loads(both.to_json(include_rows=True))
+    assert told["without_distinct"]["evidence"] == other.evidence
+    assert "rows" not in told["without_distinct"]
+    # Known draws, and counts without any, are of one kind.
+    assert reconstruct(forest, schema, use_distinct="both").without_distinct is None
+    plain = RandomForestClassifier(4, bootstrap=False).fit(X, y)
+    assert reconstruct(plain, schema, use_distinct="both").without_distinct is None
+    with pytest.raises(BadInput, match="use_distinct must be"):
+        reconstruct(forest, schema, use_distinct="some")
+
+
+def test_what_json_tells_of_hidden_draws():
+    X, y = small(8, 3)
+    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
+    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", 20)
+    told = json.loads(result.to_json(include_rows=True))
+    assert told["row_count"] == {"n": 8, "between": [8, 8], "origin": "as the model says"}
+    assert told["posterior"]["samples"] == len(result.posterior)
+    assert told["posterior"]["chains"] == result.posterior.n_chains
+    likeliest, labels = result.most_likely
+    assert told["rows"]["most_likely"]["values"] == likeliest.to_numpy().tolist()
+    assert told["rows"]["most_likely"]["labels"] == labels.tolist()
+    assert told["rows"]["known"] is None
+    never = replace(
+        result.posterior,
+        samples=replace(result.posterior.samples, chain=np.arange(len(result.posterior))),
+    )
+    assert np.isnan(never.disagreement)
+    assert never.to_dict()["disagreement"] is None
 
 
 @pytest.mark.parametrize(
@@ -702,7 +756,7 @@ def test_a_seed_that_was_taken_out_is_found_and_reported():
     origin = "forest seed 321, found by search among the first 1,000"
     assert json.loads(result.to_json())["draws"] == origin
     with pytest.raises(NotCovered, match="none of the first 300 forest seeds"):
-        reconstruct(release, schema, seed_search=300)
+        reconstruct(release, schema, "known", seed_search=300)
 
 
 def test_a_search_that_is_stopped_says_so():

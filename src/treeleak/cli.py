@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-METHODS = ("auto", "reference-cp")
+METHODS = ("auto", "reference-cp", "reference-milp")
 AUDITED, NO_ANSWER, INTERRUPTED = 0, 3, 130
 BAD_INPUT = BadInput.exit_code
 
@@ -67,7 +68,9 @@ Train = Annotated[
         metavar="CSV", help="The training rows, in the columns that enter the trees, to compare."
     ),
 ]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the labels.")]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the labels, in all CSV files.")
+]
 TimeLimit = Annotated[
     float, typer.Option(metavar="SECONDS", help="For the reconstruction.", show_default=True)
 ]
@@ -85,6 +88,42 @@ SeedSearch = Annotated[
         help="Where the seeds were taken out of the file of a bootstrap forest: "
         "forest seeds to try, 0, 1, 2 and so on, until one fits; 0 for none.",
     ),
+]
+NRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Rows of the training set, if the draws are hidden and the model does not say.",
+    ),
+]
+DrawnCountsOnly = Annotated[
+    bool,
+    typer.Option("--drawn-counts-only", help="Leave aside how many different rows a leaf holds."),
+]
+KnownRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Training rows that are known, with labels. A column 'row' holds their positions.",
+    ),
+]
+KnownColumns = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV", help="Columns that are known of all training rows, labels maybe among them."
+    ),
+]
+Population = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV|JSON",
+        help="Other rows of the population, or in JSON its marginals: column, value, share.",
+    ),
+]
+Earlier = Annotated[
+    Path | None,
+    typer.Option(metavar="MODEL", help="A model trained before on a part of the same rows."),
 ]
 TrustPickle = Annotated[
     bool,
@@ -131,6 +170,12 @@ def audit(
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
     seed_search: SeedSearch = 1_000_000,
+    n_rows: NRows = None,
+    drawn_counts_only: DrawnCountsOnly = False,
+    known_rows: KnownRows = None,
+    known_columns: KnownColumns = None,
+    population: Population = None,
+    earlier: Earlier = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the audit as JSON.")
     ] = None,
@@ -147,11 +192,12 @@ def audit(
     from treeleak.report import render
 
     _check_options(time_limit, bootstrap)
-    rows, labels = _training(train, label)
-    known = _schema(schema)
+    beside = _Beside(known_rows, known_columns, population, earlier)
+    rows, labels = _training(train, label, beside.tables)
+    known, given = _schema(schema), beside.read(model, label, trust_pickle)
     if json is not None:
-        _check_place(json, model, schema, train)
-    with _progress(quiet) as progress:
+        _check_place(json, model, schema, train, *beside.files)
+    with _progress(quiet) as progress, beside.named():
         result = treeleak.audit(
             model,
             rows,
@@ -163,6 +209,9 @@ def audit(
             seed_search=seed_search,
             trust_pickle=trust_pickle,
             progress=progress,
+            n_rows=n_rows,
+            use_distinct=not drawn_counts_only,
+            **given,
         )
     if json is not None:
         _write(json, result.to_json(include_rows) + "\n", private=include_rows, force=True)
@@ -180,7 +229,7 @@ def reconstruct(
     model: Model,
     out: Annotated[Path, typer.Option(metavar="CSV", help="Where to write the rows.")],
     schema: SchemaFile = None,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Name of the labels.")] = "label",
+    label: Label = None,
     time_limit: TimeLimit = 60,
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
@@ -189,9 +238,27 @@ def reconstruct(
         str,
         typer.Option(
             metavar="|".join(METHODS),
-            help="treeleak's own attack, or the constraint program published in 2024.",
+            help="treeleak's own attack, or the constraint or integer program published in 2024.",
         ),
     ] = "auto",
+    n_rows: NRows = None,
+    drawn_counts_only: DrawnCountsOnly = False,
+    known_rows: KnownRows = None,
+    known_columns: KnownColumns = None,
+    population: Population = None,
+    earlier: Earlier = None,
+    members: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Records: how probable is it that each is in the training set? "
+            "For hidden draws; needs --members-out.",
+        ),
+    ] = None,
+    members_out: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Where to write the records with these probabilities."),
+    ] = None,
     trust_pickle: TrustPickle = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -202,13 +269,23 @@ def reconstruct(
     _check_options(time_limit, bootstrap)
     if method not in METHODS:
         raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
-    _check_free(out, force, model, schema)
-    known = _schema(schema)
-    with _progress(quiet) as progress:
+    if (members is None) != (members_out is None):
+        raise BadInput("--members and --members-out go together: give both or none")
+    beside = _Beside(known_rows, known_columns, population, earlier)
+    _check_free(out, force, model, schema, members, *beside.files)
+    if members_out is not None:
+        _check_free(members_out, force, model, schema, members, *beside.files)
+        if members_out.resolve() == out.resolve():
+            raise BadInput(f"{out}: is named by both --out and --members-out")
+    known, given = _schema(schema), beside.read(model, label, trust_pickle)
+    records = None if members is None else _records(members, model, trust_pickle)
+    with _progress(quiet) as progress, beside.named():
         result = treeleak.reconstruct(
             model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
-            trust_pickle=trust_pickle, progress=progress,
+            trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
+            use_distinct=not drawn_counts_only, **given,
         )  # fmt: skip
+    label = label or "label"
     stopped = "interrupted, " if result.interrupted else ""
     if result.X is None or result.y is None:
         if result.status == "infeasible":
@@ -225,6 +302,15 @@ def reconstruct(
     _say_order(result)
     if result.misfit:
         _say(f"The counts of these rows differ from the model's by {result.misfit:g} in sum.")
+    if records is not None and members is not None and members_out is not None:
+        with _named({"the records": members}):
+            chance = result.membership(records)
+        table = records.assign(membership=chance)
+        _write(members_out, table.to_csv(index=False), private=True, force=force)
+        _say(
+            f"{members_out}: {len(table)} records, of which {chance.sum():.1f} are expected to be "
+            "in the training set."
+        )
     raise typer.Exit(_status(result))
 
 
@@ -245,7 +331,7 @@ def schema(
 
     if out is not None:
         _check_free(out, force, model, train)
-    rows, _ = _training(train, label)
+    rows, _ = _training(train, label, ())
     release = to_release(model, trust_pickle)
     try:
         suggested, remarks = suggest_schema(release, rows)
@@ -320,23 +406,139 @@ def _schema(path: Path | None) -> Schema | None:
 
 
 def _training(
-    path: Path | None, label: str | None
+    path: Path | None, label: str | None, others: Sequence[Path]
 ) -> tuple[pd.DataFrame | None, pd.Series[Any] | None]:
     if path is None:
-        if label is not None:
+        if label is not None and not others:
             raise BadInput("--label names a column of the training rows: give --train, too")
         return None, None
+    table = _table(path)
+    if label is None:
+        return table, None
+    _check_label(path, table, label)
+    return table.drop(columns=label), table[label]
+
+
+def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(path)
+        return pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    if label is None:
-        return table, None
+
+
+def _records(path: Path, model: Path, trust_pickle: bool) -> pd.DataFrame:
+    """Read records in the model's columns, and find what is wrong with them before any work."""
+    from treeleak.infer import read_columns
+    from treeleak.release import to_release
+
+    table = _table(path)
+    if "membership" in table:
+        raise BadInput(f"{path}: column 'membership' is there already")
+    read_columns(to_release(model, trust_pickle), table, str(path))
+    return table
+
+
+def _check_label(path: Path, table: pd.DataFrame, label: str) -> None:
     if label not in table:
         raise BadInput(f"{path}: no column {label!r} for the labels")
-    return table.drop(columns=label), table[label]
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Files with what is known beside the model."""
+
+    known_rows: Path | None
+    known_columns: Path | None
+    population: Path | None
+    earlier: Path | None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that were given."""
+        all_ = (self.known_rows, self.known_columns, self.population, self.earlier)
+        return tuple(path for path in all_ if path is not None)
+
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """Those in which --label may name a column."""
+        return tuple(path for path in self.files if path != self.earlier)
+
+    def read(self, model: Path, label: str | None, trust_pickle: bool) -> dict[str, Any]:
+        """Read them, as :func:`treeleak.reconstruct` takes them."""
+        from treeleak.release import to_release
+
+        given: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
+        names = to_release(model, trust_pickle).feature_names if self.tables else ()
+        if self.known_rows is not None:
+            table = _table(self.known_rows)
+            if "row" in table and "row" not in names:
+                table = table.set_index("row")
+            if label is not None:
+                _check_label(self.known_rows, table, label)
+            given["known_rows"] = table
+        if self.known_columns is not None:
+            given["known_columns"] = _table(self.known_columns)
+        if self.population is not None:
+            json = self.population.suffix.lower() == ".json"
+            given["population"] = _marginals(self.population) if json else _table(self.population)
+        for path, key in zip(self.tables, (k for k in given if k != "earlier"), strict=True):
+            other = [c for c in given[key] if c not in names and c != label]
+            if other and (label is not None or path.suffix.lower() == ".json"):
+                raise BadInput(
+                    f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
+                    "labels, which --label names"
+                )
+        return given
+
+    def named(self) -> AbstractContextManager[None]:
+        """Let errors name the files."""
+        names = {
+            "known_rows": self.known_rows,
+            "known_columns": self.known_columns,
+            "the population's rows": self.population,
+            "the population's shares": self.population,
+            "the earlier release": self.earlier,
+        }
+        return _named({name: path for name, path in names.items() if path is not None})
+
+
+@contextmanager
+def _named(files: Mapping[str, Path]) -> Iterator[None]:
+    """Put a file's name in place of what Python calls its table."""
+    try:
+        yield
+    except TreeleakError as error:
+        text = str(error)
+        for name, path in files.items():
+            text = text.replace(name, str(path))
+        raise type(error)(text) from error
+
+
+def _marginals(path: Path) -> Any:
+    """Read column -> {value: share}; JSON writes values that are numbers as texts."""
+    import json
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{path}: holds no mapping of columns to shares")
+    return {
+        column: {_number(v): share for v, share in shares.items()}
+        if isinstance(shares, dict)
+        else shares
+        for column, shares in found.items()
+    }
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 # ----------------------------------------------------------------------------- files, progress
@@ -355,6 +557,13 @@ def _say_order(result: Reconstruction) -> None:
         _say("In order: row k of the file is that for row k of the training set. Do not sort it.")
     if result.draws is not None:
         _say(f"Which rows each tree drew is known from: {result.draws}.")
+    if result.row_count is not None:
+        _say("Which rows each tree drew is not known: all draws were taken as possible.")
+        _say(f"Number of training rows: {result.row_count}.")
+    if result.in_earlier is not None:
+        _say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
+    if result.status == "likely" and result.expected_error is not None:
+        _say(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects.")
     if never := result.numbers.get("rows_never_drawn"):
         _say(f"{never} of the rows were drawn by no tree: they are guesses.")
 

@@ -82,6 +82,15 @@ class Posterior:
         """Gelman and Rubin's R of the log posterior: near 1 where the chains agree."""
         return self.samples.disagreement
 
+    def to_dict(self) -> dict[str, float | int | None]:
+        """Describe it without any row (formats/reconstruction.schema.json)."""
+        told = np.isfinite(self.disagreement)
+        return {
+            "samples": len(self),
+            "chains": self.n_chains,
+            "disagreement": self.disagreement if told else None,
+        }
+
     def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any]]]:
         """All samples as rows and labels."""
         rng = np.random.default_rng(self.seed)

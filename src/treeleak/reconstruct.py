@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from treeleak.posterior import Posterior
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
-from treeleak.release.n_rows import count_rows
+from treeleak.release.n_rows import RowCount, count_rows
 from treeleak.schema import Schema
 
 __all__ = ["reconstruct"]
@@ -46,7 +46,7 @@ def reconstruct(
     *,
     method: str = "auto",
     seed_search: int = 1_000_000,
-    use_distinct: bool = True,
+    use_distinct: bool | Literal["both"] = True,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
     known_rows: pd.DataFrame | None = None,
@@ -77,8 +77,10 @@ def reconstruct(
         "reference-milp" for the published integer program (exact counts only).
     seed_search : int
         Forest seeds to try, from 0, where the file's seeds were taken out; 0 for none.
-    use_distinct : bool
+    use_distinct : bool or "both"
         Where rows were drawn: use the numbers of distinct rows (``n_node_samples``) as well.
+        "both", where the draws are hidden: the answer from the numbers of draws alone comes too, as
+        :attr:`Reconstruction.without_distinct`; each has half of the time.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
     progress : callable, optional
@@ -118,84 +120,118 @@ def reconstruct(
         raise BadInput(f"time_limit must be positive, not {time_limit}")
     if seed < 0:
         raise BadInput(f"seed must be 0 or more, not {seed}")
+    if use_distinct not in (True, False, "both"):
+        raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
     before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
-    notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
     with clock.until_interrupt():
-        both, draws, doubts = _releases(
-            release, before, bootstrap, n_rows, use_distinct, seed_search, clock
-        )
+        found, notes = _found(release, before, bootstrap, seed_search, clock)
+        question = _Question(
+            release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
+            int(seed), n_rows, known_rows, known_columns, population, notes,
+        )  # fmt: skip
+        task = question.task(bool(use_distinct))
+        if use_distinct != "both" or not task.tells_distinct:
+            return task.answer(clock)
+        without = question.task(False).answer(clock.part(clock.left / 2))
+        return replace(task.answer(clock.part(clock.left)), without_distinct=without)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Draws of the later and of the earlier release, or that there are some, but hidden."""
+
+    draws: Draws | None = None
+    earlier: Draws | None = None
+    hidden: bool = False
+
+
+def _found(
+    release: Release, before: Release | None, bootstrap: str, seed_search: int, clock: Clock
+) -> tuple[_Found, tuple[str, ...]]:
+    """Find the draws, if there are any, and say what is in doubt."""
+    needed = draws_needed(release, bootstrap)
+    if release.not_covered or not (needed or bootstrap == "hidden"):
+        return _Found(), ()
+    if bootstrap == "hidden":
+        return _Found(hidden=True), ()
+    try:
+        draws = _draws(release, seed_search, clock)
+        found = _Found(draws, None if before is None else _draws(before, seed_search, clock))
+    except NotCovered as why:
+        if bootstrap == "known" or clock.stopped:
+            raise
+        return _Found(hidden=True), (f"the draws are taken as hidden: {why}",)
+    if all(own is None or own.checked for own in (found.draws, found.earlier)):
+        return found, ()
+    return found, ("the model has no numbers of distinct rows that would confirm its draws",)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What was asked, with the draws as far as they are known."""
+
+    release: Release
+    before: Release | None
+    schema: Schema | None
+    bootstrap: str
+    found: _Found
+    method: str
+    seed: int
+    n_rows: int | None
+    known_rows: pd.DataFrame | None
+    known_columns: pd.DataFrame | None
+    population: pd.DataFrame | Mapping[str, Any] | None
+    notes: tuple[str, ...]
+
+    def task(self, use_distinct: bool) -> _Task:
+        """Hold everything against the model and the schema."""
+        release, schema = self.release, self.schema
+        counted = None
+        if self.found.hidden:
+            counted = count_rows(release, self.n_rows, use_distinct)
+        both = self._both(counted, use_distinct)
+        notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
             schema = infer_schema(both.trees_of_both)
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
-        hidden = both.hidden is not None
         make = evidence_for(
-            both.trees_of_both, "hidden" if hidden else bootstrap, both.all_draws, use_distinct,
-            both.n_rows,
-        )  # fmt: skip
-        if known_rows is not None and both.whole.n_features > release.n_features:
+            both.trees_of_both, self.bootstrap, both.all_draws, use_distinct, both.n_rows
+        )
+        wider = both.whole.n_features > release.n_features
+        if self.known_rows is not None and wider:
             raise NotCovered("known rows together with an earlier release, unless draws are known")
         known = KnownTables.of(
-            both.whole, both.schema(schema), both.n_rows, known_rows,
-            both.known_columns(known_columns), ordered=both.draws is not None,
+            both.whole, both.schema(schema), both.n_rows, self.known_rows,
+            both.known_columns(self.known_columns), ordered=both.draws is not None,
         )  # fmt: skip
         prior = None
-        if population is not None:
-            if both.whole.n_features > release.n_features:
+        if self.population is not None:
+            if wider:
                 raise NotCovered(
                     "a population together with an earlier release, unless draws are known"
                 )
-            prior = Population.of(population, schema, release)
-        task = _Task(both, draws, known, schema, make, method, int(seed), (*notes, *doubts))
-        if prior is None:
-            return task.done(clock, None)
-        without = task.done(clock.part(clock.left / 2), None)
-        if without.status in ("unique", "infeasible"):
-            note = "a population cannot change what the counts alone prove"
-            return replace(without, without_population=without, notes=(*without.notes, note))
-        return replace(task.done(clock.part(clock.left), prior), without_population=without)
+            prior = Population.of(self.population, schema, release)
+        return _Task(
+            both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
+            (*notes, *self.notes),
+        )  # fmt: skip
 
-
-def _releases(
-    release: Release,
-    before: Release | None,
-    bootstrap: str,
-    n_rows: int | None,
-    use_distinct: bool,
-    seed_search: int,
-    clock: Clock,
-) -> tuple[Releases, Draws | None, tuple[str, ...]]:
-    """Put both releases together, with the draws where they can be had, and what is in doubt."""
-    if release.not_covered or (bootstrap != "hidden" and not draws_needed(release, bootstrap)):
-        return Releases(release, before), None, ()
-    doubts: tuple[str, ...] = ()
-    if bootstrap != "hidden":
-        try:
-            draws = _draws(release, seed_search, clock)
-            earlier = None if before is None else _draws(before, seed_search, clock)
-        except NotCovered as why:
-            if bootstrap == "known" or clock.stopped:
-                raise
-            doubts = (f"the draws are taken as hidden: {why}",)
-        else:
-            if not all(d.checked for d in (draws, earlier) if d is not None):
-                doubts = ("the model has no numbers of distinct rows that would confirm its draws",)
-            counts = None if earlier is None else earlier.counts
-            return Releases(release, before, draws.counts, counts), draws, doubts
-    found = count_rows(release, n_rows, use_distinct)
-    if n_rows is None:
-        low, high = found.between
-        wide = f" (95 %: {low:,} to {high:,})" if low < high else ""
-        doubts += (f"{found.n:,} training rows{wide}: {found.origin}",)
-    first = found.n if before is None else count_rows(before, None, use_distinct).n
-    if first > found.n:
-        raise BadInput(
-            f"the earlier release was trained on {first} rows, the later one on {found.n}: a "
-            "growing dataset does not lose any"
-        )
-    return Releases(release, before, hidden=(found.n, first)), None, doubts
+    def _both(self, counted: RowCount | None, use_distinct: bool) -> Releases:
+        """Put both releases together."""
+        release, before, found = self.release, self.before, self.found
+        if counted is None:
+            own, old = (None if d is None else d.counts for d in (found.draws, found.earlier))
+            return Releases(release, before, own, old)
+        first = counted.n if before is None else count_rows(before, None, use_distinct).n
+        if first > counted.n:
+            raise BadInput(
+                f"the earlier release was trained on {first} rows, the later one on {counted.n}: a "
+                "growing dataset does not lose any"
+            )
+        return Releases(release, before, hidden=(counted.n, first))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +240,32 @@ class _Task:
 
     both: Releases
     draws: Draws | None
+    counted: RowCount | None
     known: KnownTables
     schema: Schema
     make: EvidenceType
     method: str
     seed: int
+    population: Population | None
     notes: tuple[str, ...]
+
+    @property
+    def tells_distinct(self) -> bool:
+        """Whether draws are hidden and distinct rows counted."""
+        return self.counted is not None and all(
+            tree.distinct is not None for tree in self.both.trees_of_both.trees
+        )
+
+    def answer(self, clock: Clock) -> Reconstruction:
+        """Attack, and where there is a population, first without it in half of the time."""
+        if self.population is None:
+            return self.done(clock, None)
+        without = self.done(clock.part(clock.left / 2), None)
+        if without.status in ("unique", "infeasible"):
+            note = "a population cannot change what the counts alone prove"
+            return replace(without, without_population=without, notes=(*without.notes, note))
+        with_ = self.done(clock.part(clock.left), self.population)
+        return replace(with_, without_population=without)
 
     def done(self, clock: Clock, population: Population | None) -> Reconstruction:
         """Attack, and write the answer."""
@@ -236,7 +292,7 @@ class _Task:
             answer, geometry, both, known, self.schema, evidence, self.draws, clock, self.seed,
             self.notes,
         )  # fmt: skip
-        return replace(written, seconds=clock.seconds - begin)
+        return replace(written, seconds=clock.seconds - begin, row_count=self.counted)
 
 
 def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from treeleak.clock import Incumbent
 from treeleak.errors import NotCovered
 from treeleak.posterior import Expectation, Posterior
 from treeleak.release.draws import Draws
+from treeleak.release.n_rows import RowCount
 from treeleak.schema import Schema
 
 __all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "as_json", "versions"]
@@ -29,7 +30,7 @@ Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
 MEANING: Mapping[str, str] = {
     "unique": "the only dataset that meets the counts, under this schema",
     "feasible": "meets every count exactly; other datasets do too",
-    "likely": "the most likely dataset given the evidence",
+    "likely": "likely given the evidence; nothing is proved",
     "infeasible": "the counts contradict each other or the schema",
     "unknown": "time ran out before every count was met; this is the best so far",
 }
@@ -105,6 +106,10 @@ class Reconstruction:
         average.
     without_population : Reconstruction or None
         The same without the population, where one was given.
+    without_distinct : Reconstruction or None
+        The same from the numbers of draws alone, where draws are hidden and both were asked for.
+    row_count : RowCount or None
+        The number of training rows and where it is from, where the draws are hidden.
     """
 
     status: Status
@@ -133,6 +138,8 @@ class Reconstruction:
     posterior: Posterior | None = None
     most_likely: tuple[pd.DataFrame, pd.Series[Any]] | None = None
     without_population: Reconstruction | None = None
+    without_distinct: Reconstruction | None = None
+    row_count: RowCount | None = None
 
     @property
     def n_rows(self) -> int:
@@ -145,12 +152,14 @@ class Reconstruction:
         meaning = MEANING[self.status]
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
+        elif self.status == "unknown" and self.row_count is not None:
+            meaning = "time ran out before the search had settled; this is the best so far"
         return meaning.replace("time ran out", "interrupted") if self.interrupted else meaning
 
     @property
     def share_proved_rows(self) -> float:
         """Share of the rows that are proved, of those that were not given."""
-        found = np.flatnonzero(~self._given.all(axis=1))
+        found = np.flatnonzero(~self.given.all(axis=1))
         return (
             float(np.mean(self.proved.iloc[found]))
             if self.proved is not None and len(found)
@@ -160,13 +169,13 @@ class Reconstruction:
     @property
     def share_proved_values(self) -> float:
         """Share of the values that are proved, of those that were not given."""
-        found = ~self._given
+        found = ~self.given
         if self.confidence is None or not found.any():
             return 0.0
         return float((self.confidence.to_numpy()[found] == 1.0).mean())
 
     @property
-    def _given(self) -> NDArray[np.bool_]:
+    def given(self) -> NDArray[np.bool_]:
         """Which values were given, shape (n_rows, n_features)."""
         if self.known is not None:
             return self.known.to_numpy()
@@ -181,7 +190,7 @@ class Reconstruction:
         """
         if self.confidence is None:
             return None
-        found = ~self._given & ~self.confidence.columns.isin(self.interval_columns)
+        found = ~self.given & ~self.confidence.columns.isin(self.interval_columns)
         return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
 
     def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
@@ -224,6 +233,9 @@ class Reconstruction:
             "misfit": self.misfit,
             "contradiction": self.contradiction,
             "evidence": self.evidence,
+            "row_count": None if self.row_count is None else asdict(self.row_count),
+            "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "known_values": int(self.given.sum()),
             "share_proved_rows": self.share_proved_rows,
             "share_proved_values": self.share_proved_values,
             "expected_error": self.expected_error,
@@ -236,21 +248,35 @@ class Reconstruction:
             "numbers": dict(self.numbers),
             "notes": list(self.notes),
             "versions": dict(self.versions),
+            "without_population": _summary(self.without_population),
+            "without_distinct": _summary(self.without_distinct),
         }
         if include_rows and self.X is not None and self.confidence is not None:
-            rows = self.X.astype(object).where(self.X.notna(), None)
             out["rows"] = {
-                "columns": list(self.X.columns),
-                "values": rows.to_numpy().tolist(),
-                "labels": [] if self.y is None else self.y.tolist(),
+                **_table(self.X, self.y),
                 "confidence": self.confidence.to_numpy().round(6).tolist(),
                 "proved": [] if self.proved is None else self.proved.tolist(),
+                "known": None if self.known is None else self.known.to_numpy().tolist(),
+                "in_earlier": None if self.in_earlier is None else self.in_earlier.tolist(),
+                "most_likely": None if self.most_likely is None else _table(*self.most_likely),
             }
         return out
 
     def to_json(self, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON."""
         return as_json(self.to_dict(include_rows))
+
+
+def _summary(other: Reconstruction | None) -> dict[str, Any] | None:
+    return None if other is None else other.to_dict()
+
+
+def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
+    return {
+        "columns": list(X.columns),
+        "values": X.astype(object).where(X.notna(), None).to_numpy().tolist(),
+        "labels": [] if y is None else y.tolist(),
+    }
 
 
 def as_json(document: Mapping[str, Any]) -> str:

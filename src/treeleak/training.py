@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import Mismatch
+from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Release
-from treeleak.verify import check_rows
+from treeleak.verify import check_drawable, check_rows
 
-__all__ = ["TrainingRows", "in_model_columns", "match_training"]
+__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training"]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -23,6 +24,8 @@ DRAWN_HINT = (
     " Each tree drew rows by their number: they must stand in the order in which the model was "
     "trained on them."
 )
+
+N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-rows)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ def match_training(
     X: Any,
     y: Any = None,
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    hidden: RowCount | None = None,
 ) -> TrainingRows:
     """Put training rows in the model's columns, and check that the model counted them.
 
@@ -61,6 +65,9 @@ def match_training(
     draws : int array, shape (n_trees, n_rows), optional
         How often each tree drew each row; without it, every tree saw every row once. With it, the
         order of the rows matters.
+    hidden : RowCount, optional
+        The number of rows, where each tree drew some that are not known: each leaf then needs the
+        rows that it counts draws of, and may hold more.
 
     Raises
     ------
@@ -69,6 +76,8 @@ def match_training(
     """
     labelled = y is not None and bool(release.classes)
     table, label, notes = in_model_columns(release, X, y if labelled else None)
+    if hidden is not None:
+        return _drawable(release, table, label if labelled else None, hidden, notes)
     n_rows = release.n_rows if draws is None else draws.shape[1]
     if n_rows is not None and len(table) != n_rows:
         raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}")
@@ -81,6 +90,37 @@ def match_training(
     unit = "rows" if draws is None else "draws"
     checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
     return TrainingRows(table, checked, notes)
+
+
+def _drawable(
+    release: Release,
+    table: pd.DataFrame,
+    label: NDArray[np.int64] | None,
+    counted: RowCount,
+    notes: tuple[str, ...],
+) -> TrainingRows:
+    """Check that every tree could have drawn its counts from these rows."""
+    low, high = counted.between
+    if not low <= len(table) <= high:
+        more = "" if release.n_rows is not None else f". {N_ROWS_HINT}"
+        raise Mismatch(f"these are {len(table)} rows; the model was trained on {counted}{more}")
+    if label is None:
+        # Without labels, what a leaf drew can be of any class.
+        label, release = np.zeros(len(table), dtype=np.int64), _unlabelled(release)
+    if lacking := check_drawable(release, table.to_numpy(), label):
+        raise Mismatch(
+            f"the leaves count draws of {lacking} rows that are not among these. "
+            f"{_suspects(release, table.to_numpy())}"
+        )
+    return TrainingRows(table, "every leaf holds the rows that it counts draws of", notes)
+
+
+def _unlabelled(release: Release) -> Release:
+    trees = tuple(
+        tree if tree.counts is None else replace(tree, counts=tree.counts.sum(axis=1)[:, None])
+        for tree in release.trees
+    )
+    return replace(release, trees=trees, classes=("any",))
 
 
 def in_model_columns(

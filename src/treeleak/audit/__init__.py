@@ -2,7 +2,7 @@
 
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
-from treeleak.audit.measurement import Measurement
+from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.run import audit
 from treeleak.audit.verdict import Finding, Verdict
@@ -14,6 +14,7 @@ __all__ = [
     "Finding",
     "Measurement",
     "Provenance",
+    "Variant",
     "Verdict",
     "audit",
 ]

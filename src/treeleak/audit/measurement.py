@@ -9,12 +9,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.metrics import exact_row_share, random_baseline, reconstruction_error
+from treeleak.metrics import (
+    exact_row_share,
+    partial_error,
+    random_baseline,
+    reconstruction_error,
+)
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.tree import Release
 from treeleak.training import TrainingRows
 
-__all__ = ["Measurement", "measure", "singled_out"]
+__all__ = ["Measurement", "Variant", "measure", "singled_out", "variants_of"]
+
+
+_FEW = 20
+"""Random guesses where some values were given: each must be matched on all columns."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +33,16 @@ class Measurement:
     Attributes
     ----------
     error : float
-        Share of values that are wrong, under the best matching of rows.
+        Share of values that are wrong, under the best matching of rows; of those that were not
+        given, if some were.
     exact_rows : float
-        Share of the true rows that were rebuilt without any difference.
+        Share of the true rows that were rebuilt without any difference. Rows that were given are
+        not counted, here and in what follows.
     located_rows : float
         Share of the true rows that were rebuilt without a difference that any tree could tell. A
         number is never rebuilt exactly, for trees only narrow it down.
     guess_mean, guess_sd : float
-        Error of random guesses that know the schema and nothing of the model.
+        Error of random guesses that know the schema, and what was given, and nothing of the model.
     compared : str
         What was compared first, to see that these are the training rows.
     exact_in_order, located_in_order : float or None
@@ -57,24 +68,91 @@ class Measurement:
         return asdict(self)
 
 
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The same attack with less to go by.
+
+    Attributes
+    ----------
+    what : str
+        What was left out, in words.
+    reconstruction : Reconstruction
+    measurement : Measurement or None
+    """
+
+    what: str
+    reconstruction: Reconstruction
+    measurement: Measurement | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the variant (formats/audit.schema.json)."""
+        return {
+            "what": self.what,
+            "status": self.reconstruction.status,
+            "expected_error": self.reconstruction.expected_error,
+            "measurement": None if self.measurement is None else self.measurement.to_dict(),
+        }
+
+
+def variants_of(
+    reconstruction: Reconstruction | None,
+    truth: TrainingRows | None,
+    release: Release,
+    seed: int = 0,
+) -> tuple[Variant, ...]:
+    """List what came with a reconstruction, measured where there are training rows."""
+    found: list[tuple[str, Reconstruction | None]] = []
+    if reconstruction is not None:
+        found.append(("without the population", reconstruction.without_population))
+        if (drawn := reconstruction.without_distinct) is not None:
+            found.append(("drawn counts only", drawn))
+            found.append(("drawn counts only, without the population", drawn.without_population))
+    return tuple(
+        Variant(what, own, _measured(own, truth, release, seed)) for what, own in found if own
+    )
+
+
+def _measured(
+    own: Reconstruction, truth: TrainingRows | None, release: Release, seed: int
+) -> Measurement | None:
+    if truth is None or own.n_rows != len(truth.X):
+        return None
+    return measure(own, truth, release, seed)
+
+
 def measure(
     reconstruction: Reconstruction, truth: TrainingRows, release: Release, seed: int = 0
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare."""
-    if reconstruction.X is None or reconstruction.X.empty:
+    given, schema = reconstruction.given, reconstruction.schema
+    if reconstruction.X is None or reconstruction.X.empty or given.all():
         return None
     rebuilt, true = reconstruction.X, truth.X
+    if given.any():
+        known = pd.DataFrame(given, columns=rebuilt.columns)
+
+        def error(X: pd.DataFrame) -> float:
+            own = X[rebuilt.columns].reset_index(drop=True).mask(known, rebuilt)
+            return partial_error(own, true, known, schema)
+
+        wrong, guess = error(rebuilt), random_baseline(true, schema, _FEW, seed, error)
+    else:
+        wrong = reconstruction_error(rebuilt, true, schema)
+        guess = random_baseline(true, schema, seed=seed)
+    all_given = np.asarray(given.all(axis=1))
+    rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
-    guess = random_baseline(true, reconstruction.schema, seed=seed)
     exact_in_order = located_in_order = error_in_order = None
     if reconstruction.ordered:
         same = _same(rebuilt[true.columns].to_numpy(), true.to_numpy())
         exact_in_order = float(same.all(axis=1).mean())
         located_in_order = float(_same(rebuilt_leaves, true_leaves).all(axis=1).mean())
-        if (told := ~true.columns.isin(reconstruction.interval_columns)).any():
-            error_in_order = float((~same[:, told]).mean())
+        told = np.broadcast_to(~true.columns.isin(reconstruction.interval_columns), same.shape)
+        told = told & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
+        if told.any():
+            error_in_order = float((~same[told]).mean())
     return Measurement(
-        error=reconstruction_error(rebuilt, true, reconstruction.schema),
+        error=wrong,
         exact_rows=exact_row_share(rebuilt, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
         guess_mean=guess.mean,
@@ -84,6 +162,25 @@ def measure(
         located_in_order=located_in_order,
         error_in_order=error_in_order,
     )
+
+
+def _not_given(
+    rebuilt: pd.DataFrame, true: pd.DataFrame, given: NDArray[np.bool_], ordered: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Leave out the rows that were given, with one true row for each."""
+    if not given.any():
+        return rebuilt, true
+    if ordered:
+        return rebuilt[~given], true[~given]
+    columns = list(true.columns)
+    own = rebuilt.loc[given, columns]
+    key = pd.concat([own, true]).astype(float)
+    group = key.groupby(columns, dropna=False, sort=False).ngroup().to_numpy()
+    left = np.bincount(group[: len(own)], minlength=group.max() + 1)
+    nth = pd.Series(group[len(own) :]).groupby(group[len(own) :]).cumcount().to_numpy()
+    kept = np.flatnonzero(nth >= left[group[len(own) :]])
+    # Given rows that are none of the true ones take the place of any.
+    return rebuilt[~given], true.iloc[kept[: int((~given).sum())]]
 
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
@@ -108,6 +205,8 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     Where row k is row k of the training set, a proof names the row. There, a proved row counts
     if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
     A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
+
+    Rows that were given are not counted.
     """
     X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
     if X is None or y is None or proved is None or X.empty:
@@ -117,16 +216,17 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
     leaves = _leaves(X, release)
     sure = proved.to_numpy(dtype=bool)
+    found = sure & ~reconstruction.given.all(axis=1)
     _, group, size = np.unique(
         np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
     )
     alone = size[group.ravel()] == 1
     if reconstruction.ordered:
-        return int((alone & sure).sum())
+        return int((alone & found).sum())
     alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
     for tree, leaf in zip(release.trees, leaves.T, strict=True):
         if by_class and tree.counts is not None:
             alone |= tree.counts[leaf, label] == 1
         elif tree.totals is not None:
             alone |= tree.totals[leaf] == 1
-    return int((alone & sure).sum())
+    return int((alone & found).sum())

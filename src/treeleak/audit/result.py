@@ -8,7 +8,7 @@ from typing import Any
 
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
-from treeleak.audit.measurement import Measurement
+from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
 
@@ -62,6 +62,8 @@ class Audit:
     measurement : Measurement or None
         The rebuilt rows against the training rows, where these were given and are the ones that
         the model counted.
+    variants : tuple of Variant
+        The same with less to go by: without the population, or from the numbers of draws alone.
     findings : tuple of Finding
     advice : tuple of str
         What to change.
@@ -84,6 +86,7 @@ class Audit:
     mismatch: str | None
     notes: tuple[str, ...]
     provenance: Provenance
+    variants: tuple[Variant, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -107,6 +110,7 @@ class Audit:
             "counts": None if self.counts is None else self.counts.to_dict(),
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(include_rows),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
+            "variants": [v.to_dict() for v in self.variants],
             "mismatch": self.mismatch,
             "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
             "advice": list(self.advice),

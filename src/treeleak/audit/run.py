@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from treeleak.audit.counts import Counts, count_leaves
 from treeleak.audit.inventory import take_inventory
-from treeleak.audit.measurement import Measurement, measure, singled_out
+from treeleak.audit.measurement import (
+    Measurement,
+    Variant,
+    measure,
+    singled_out,
+    variants_of,
+)
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.verdict import advise, find, overall
@@ -22,7 +30,7 @@ from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
 from treeleak.schema import Schema
-from treeleak.training import TrainingRows, match_training
+from treeleak.training import N_ROWS_HINT, TrainingRows, match_training
 
 __all__ = ["audit"]
 
@@ -39,6 +47,12 @@ def audit(
     seed_search: int = 1_000_000,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    use_distinct: bool = True,
+    known_rows: pd.DataFrame | None = None,
+    known_columns: pd.DataFrame | None = None,
+    population: pd.DataFrame | Mapping[str, Any] | None = None,
+    earlier: Any = None,
+    n_rows: int | None = None,
 ) -> Audit:
     """Find out what a model gives away of its training rows.
 
@@ -64,6 +78,12 @@ def audit(
         Also open pickle and joblib files, should ``model`` be a path.
     progress : callable, optional
         Receives :class:`~treeleak.clock.Progress`.
+    use_distinct : bool
+        Use the numbers of distinct rows as well. Where the draws are hidden, the audit then tells
+        both with and without them.
+    known_rows, known_columns, population, earlier, n_rows
+        What somebody may know beside the model: as for :func:`treeleak.reconstruct`. With a
+        population, the audit tells both with and without it.
 
     Returns
     -------
@@ -87,6 +107,7 @@ def audit(
     rebuilt: Reconstruction | None = None
     truth: TrainingRows | None = None
     measured: Measurement | None = None
+    variants: tuple[Variant, ...] = ()
     mismatch: str | None = None
     alone = impossible = 0
     if release is not None:
@@ -97,8 +118,10 @@ def audit(
             open_parts.append(("counts", str(error)))
         try:
             rebuilt = reconstruct(
-                release, schema, bootstrap, time_limit, seed,
-                seed_search=seed_search, progress=progress,
+                release, schema, bootstrap, time_limit, seed, seed_search=seed_search,
+                use_distinct="both" if use_distinct else False, trust_pickle=trust_pickle,
+                progress=progress, known_rows=known_rows, known_columns=known_columns,
+                population=population, earlier=earlier, n_rows=n_rows,
             )  # fmt: skip
             notes += [n for n in rebuilt.notes if n not in notes]
             alone = singled_out(rebuilt, release)
@@ -120,16 +143,24 @@ def audit(
         try:
             measured = measure(rebuilt, truth, release, seed)
         except BadInput as error:
-            open_parts.append(("measurement", str(error)))
+            more = "" if rebuilt.n_rows == len(truth.X) else f". {N_ROWS_HINT}"
+            open_parts.append(("measurement", f"{error}{more}"))
         impossible = _impossible(truth, rebuilt.schema)
         if impossible:
             notes.append(
                 f"{impossible} of the training rows are not possible under the schema: nothing "
                 "that is said to be proved under it holds."
             )
+    if release is not None:
+        variants = variants_of(rebuilt, truth, release, seed)
     if X is not None and measured is None and "measurement" not in dict(open_parts):
-        open_parts.append(("measurement", "no rows were rebuilt"))
-    findings = find(inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible)
+        given = rebuilt is not None and rebuilt.X is not None and len(rebuilt.X) > 0
+        open_parts.append(
+            ("measurement", "all rows were given" if given else "no rows were rebuilt")
+        )
+    findings = find(
+        inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible, variants=variants
+    )
     verdict = overall(findings)
     return Audit(
         verdict=verdict,
@@ -138,7 +169,7 @@ def audit(
         reconstruction=rebuilt,
         measurement=measured,
         findings=findings,
-        advice=advise(inventory, counts, verdict, rebuilt),
+        advice=advise(inventory, counts, verdict, rebuilt, measured, variants),
         not_assessed=tuple(open_parts),
         mismatch=mismatch,
         notes=tuple(notes),
@@ -149,6 +180,7 @@ def audit(
             seed=int(seed),
             seconds=time.perf_counter() - started,
         ),
+        variants=variants,
     )
 
 
@@ -162,6 +194,8 @@ def _matched(
     """Hold the training rows against the model, if it is known how they reached the trees."""
     if rebuilt is not None and rebuilt.draws is not None:
         return match_training(release, X, y, rebuilt.draws.counts)
+    if rebuilt is not None and rebuilt.row_count is not None:
+        return match_training(release, X, y, hidden=rebuilt.row_count)
     evidence_for(release, bootstrap)
     return match_training(release, X, y)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
-from treeleak.audit.measurement import Measurement
+from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.percent import percent
 from treeleak.reconstruction import Reconstruction
 
@@ -50,6 +50,7 @@ def find(
     measurement: Measurement | None,
     singled_out: int,
     proofs_hold: bool = True,
+    variants: Sequence[Variant] = (),
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
@@ -60,14 +61,18 @@ def find(
     - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
       three standard deviations below that of a random guess; or if, with or without training
       rows, it is unique (under the schema), or proves a row that shares its place with no other
-      row. Otherwise no leak shown if it meets every count; not assessed if it does not (time ran
-      out, or the counts contradict each other). Where a training row is not possible under the
-      schema, no proof holds, and no leak shown is not assessed.
+      row. Rows that were given do not count. Otherwise no leak shown if it meets every count; not
+      assessed if it does not (time ran out, or the counts contradict each other), or if there are
+      no training rows and what was rebuilt is only likely: likely rows prove nothing, and may all
+      be right. Where a training row is not possible under the schema, no proof holds, and no leak
+      shown is not assessed.
+    - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if reconstruction is not None:
         found += _of_rows(reconstruction, measurement, singled_out, proofs_hold)
         found += _of_draws(reconstruction)
+        found += [_of_variant(v.what, v.measurement) for v in variants if v.measurement]
     return tuple(found)
 
 
@@ -119,11 +124,16 @@ def _of_rows(
         text = f"No rows fit the counts and the schema: {reconstruction.contradiction}."
         return [Finding("reconstruction", OPEN, text)]
     found: list[Finding] = []
+    given = int(reconstruction.given.all(axis=1).sum())
+    if n and given == n:
+        text = f"All {n:,} rows were given: there was nothing to rebuild."
+        return [Finding("reconstruction", OPEN, text)]
     if status == "unique" and proofs_hold:
         order = ", in their order" if reconstruction.ordered else ""
+        open_ = " that were not given" * bool(given)
         text = (
-            f"All {n:,} training rows were rebuilt{order}: no other rows fit the counts and the "
-            "schema."
+            f"All {n - given:,} training rows{open_} were rebuilt{order}: no other rows fit the "
+            "counts and the schema."
         )
         found.append(Finding("reconstruction", LEAK, text))
     elif singled_out and proofs_hold:
@@ -132,7 +142,7 @@ def _of_rows(
             "place with no other row of their class, in all that the trees can tell apart"
         )
         if reconstruction.ordered:
-            proved = round(reconstruction.share_proved_rows * n)
+            proved = round(reconstruction.share_proved_rows * (n - given))
             text = (
                 f"{proved:,} of {n:,} rows are proved under the schema, each under the number of "
                 f"its row, and {singled_out:,} of them are like no other rebuilt row, in all that "
@@ -143,14 +153,16 @@ def _of_rows(
         found.append(Finding("reconstruction", LEAK, text + "."))
     if measurement is not None:
         m = measurement
-        below = m.error < m.guess_mean - CLEARLY * m.guess_sd
+        below = _clearly_below(m)
         rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
         if reconstruction.interval_columns:
             rows, how, in_order = m.located_rows, "as far as the trees tell", m.located_in_order
         order = "" if in_order is None else f", {percent(in_order)} in their own place"
+        beside = " that were not given" * bool(reconstruction.given.any())
         text = (
-            f"{percent(m.error, 1)} of the rebuilt values are wrong, {percent(m.guess_mean, 1)} in "
-            f"a random guess; {percent(rows)} of the training rows were rebuilt {how}{order}."
+            f"{percent(m.error, 1)} of the rebuilt values{beside} are wrong, "
+            f"{percent(m.guess_mean, 1)} in a random guess; {percent(rows)} of the training rows"
+            f"{' that were not given' * bool(given)} were rebuilt {how}{order}."
         )
         if below:
             found.append(Finding("reconstruction", LEAK, text))
@@ -167,8 +179,18 @@ def _of_rows(
         elif status == "unknown":
             stopped = "Interrupted" if reconstruction.interrupted else "Time ran out"
             text = f"{stopped} before any row was rebuilt."
-            if n:
+            if n and reconstruction.row_count is not None:
+                text = f"{stopped} before the search for {n:,} likely rows had settled."
+            elif n:
                 text = f"{stopped}: the {n:,} rows so far miss counts by {reconstruction.misfit:g}."
+            found.append(Finding("reconstruction", OPEN, text))
+        elif status == "likely":
+            wrong = reconstruction.expected_error
+            sure = f" It expects {percent(wrong, 1)} of their values to be wrong." if wrong else ""
+            text = (
+                f"The attack rebuilt {n:,} rows that are likely, and proves none.{sure} How "
+                "many are right, only a comparison with the training rows can show."
+            )
             found.append(Finding("reconstruction", OPEN, text))
         else:
             text = (
@@ -179,7 +201,24 @@ def _of_rows(
     return found
 
 
+def _clearly_below(m: Measurement) -> bool:
+    return m.error < m.guess_mean - CLEARLY * m.guess_sd
+
+
+def _of_variant(what: str, m: Measurement) -> Finding:
+    text = (
+        f"{what.capitalize()}: {percent(m.error, 1)} of the rebuilt values are wrong, "
+        f"{percent(m.exact_rows)} of the training rows were rebuilt exactly."
+    )
+    return Finding("reconstruction", LEAK if _clearly_below(m) else None, text)
+
+
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:
+    if reconstruction.row_count is not None:
+        text = (
+            "Which rows each tree drew is not known: the rows are likely over all possible draws."
+        )
+        return [Finding("reconstruction", None, text)]
     if reconstruction.draws is None:
         return []
     texts = [f"Which rows each tree drew is known from: {reconstruction.draws}."]
@@ -198,6 +237,8 @@ _CHANGES: Mapping[str, str] = {
     "seed of the forest, such as 0 or 42, is found again by trying all. So train with "
     "random_state=None, or with a large seed that you keep secret, and delete n_node_samples, by "
     "which a right seed shows.",
+    "hidden": "That nobody knows the draws does not protect the rows: the counts in the leaves are "
+    "enough without them, so that deleting seeds alone does not help.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
     "leaves": "Grow larger leaves and fewer trees (min_samples_leaf=10 or more, max_depth, "
@@ -214,12 +255,18 @@ def advise(
     counts: Counts | None,
     verdict: Verdict,
     reconstruction: Reconstruction | None = None,
+    measurement: Measurement | None = None,
+    variants: Sequence[Variant] = (),
 ) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
     wanted = {e.change for e in inventory if e.mark == "leaks"}
     chosen = {str(key) for key in wanted if key}
     if reconstruction is not None and reconstruction.draws is not None:
         chosen.add("seeds")
+    hidden = ""
+    if reconstruction is not None and reconstruction.row_count is not None:
+        chosen.add("hidden")
+        hidden = _of_distinct(reconstruction, measurement, variants)
     if counts is not None and counts.total["small"]:
         chosen.add("leaves")
     if verdict == LEAK:
@@ -227,4 +274,25 @@ def advise(
     if not chosen:
         return ("Nothing that was assessed calls for a change; what was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."
-    return (*(text for key, text in _CHANGES.items() if key in chosen), again)
+    texts = (text + hidden * (key == "hidden") for key, text in _CHANGES.items() if key in chosen)
+    return (*texts, again)
+
+
+def _of_distinct(
+    reconstruction: Reconstruction, measurement: Measurement | None, variants: Sequence[Variant]
+) -> str:
+    """Say what it would save to leave out the numbers of distinct rows."""
+    other = next((v for v in variants if v.what == "drawn counts only"), None)
+    if other is None:
+        return ""
+    with_, without, how = reconstruction.expected_error, other.reconstruction.expected_error, ""
+    if measurement is not None and other.measurement is not None:
+        with_, without = measurement.error, other.measurement.error
+    else:
+        how = ", as the attack expects"
+    if with_ is None or without is None:
+        return ""
+    return (
+        f" If n_node_samples were deleted as well, {percent(without, 1)} of the rebuilt values "
+        f"would be wrong{how}; now {percent(with_, 1)} are."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,13 @@ class Baseline(NamedTuple):
     std: float
 
 
-def random_baseline(X_true: Table, schema: Schema, n_draws: int = 100, seed: int = 0) -> Baseline:
+def random_baseline(
+    X_true: Table,
+    schema: Schema,
+    n_draws: int = 100,
+    seed: int = 0,
+    error: Callable[[pd.DataFrame], float] | None = None,
+) -> Baseline:
     """Measure the error of tables guessed at random within the schema.
 
     Each guess has as many rows as ``X_true``, made as in :func:`random_rows`, and is measured by
@@ -47,6 +54,8 @@ def random_baseline(X_true: Table, schema: Schema, n_draws: int = 100, seed: int
     n_draws : int
         Tables to guess.
     seed : int
+    error : callable, optional
+        Measures a guess of as many rows as ``X_true`` in another way.
 
     Returns
     -------
@@ -63,6 +72,9 @@ def random_baseline(X_true: Table, schema: Schema, n_draws: int = 100, seed: int
     bounded = _bounded(schema, true)
     errors = []
     for _ in range(draws):
+        if error is not None:
+            errors.append(error(_guess(bounded, len(true), rng)))
+            continue
         sample = true if n == len(true) else true.iloc[rng.permutation(len(true))[:n]]
         guess = _guess(bounded, n, rng)
         errors.append(reconstruction_error(guess, sample, bounded))

@@ -37,6 +37,11 @@ class RowCount:
     between: tuple[int, int]
     origin: str
 
+    def __str__(self) -> str:
+        low, high = self.between
+        wide = f" (95 %: {low:,} to {high:,})" if low < high else ""
+        return f"{self.n:,}{wide}, {self.origin}"
+
 
 def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool = True) -> RowCount:
     """Find the number of training rows behind hidden draws.

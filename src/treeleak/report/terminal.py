@@ -155,6 +155,8 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
     yield Text.assemble((rebuilt.status, "bold"), f" ({ended}): {rebuilt.meaning}.")
     if rebuilt.draws is not None:
         yield Text(f"Which rows each tree drew is known from: {rebuilt.draws}.")
+    if rebuilt.row_count is not None:
+        yield from _hidden(rebuilt)
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
@@ -164,6 +166,40 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
         yield _measurement(audit.measurement, rebuilt)
     else:
         yield from _reasons(audit, "measurement")
+    if audit.variants:
+        yield Text()
+        yield _compared(audit, rebuilt)
+
+
+def _hidden(rebuilt: Reconstruction) -> Iterator[RenderableType]:
+    """Say in plain words what an answer behind hidden draws rests on."""
+    yield Text("Which rows each tree drew is not known: all draws were taken as possible.")
+    beside = ", and how many different ones"
+    distinct = beside if "distinct" in rebuilt.evidence else ", nothing else"
+    yield Text(f"Used: how many draws of each class every leaf counts{distinct}.")
+    yield Text(f"Number of training rows: {rebuilt.row_count}.")
+
+
+def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
+    """What was used, side by side."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column("With less to go by", no_wrap=True)
+    for what in ("all of it", *(v.what for v in audit.variants)):
+        table.add_column(what, justify="right", max_width=14)
+    all_ = [(rebuilt, audit.measurement)]
+    all_ += [(v.reconstruction, v.measurement) for v in audit.variants]
+    expected = [_share(r.expected_error, 1) for r, _ in all_]
+    table.add_row("Values wrong, as expected", *expected)
+    if any(m is not None for _, m in all_):
+        exact = [_share(None if m is None else m.exact_rows) for _, m in all_]
+        table.add_row("Training rows rebuilt exactly", *exact)
+        wrong = [_share(None if m is None else m.error, 1) for _, m in all_]
+        table.add_row("Values wrong", *wrong)
+    return table
+
+
+def _share(share: float | None, digits: int = 0) -> str:
+    return "-" if share is None else percent(share, digits)
 
 
 def _numbers(rebuilt: Reconstruction) -> Table:
@@ -171,10 +207,17 @@ def _numbers(rebuilt: Reconstruction) -> Table:
     table.add_column()
     table.add_column(justify="right")
     table.add_row("Rows rebuilt", f"{rebuilt.n_rows:,}{', in their order' * rebuilt.ordered}")
+    if given := int(rebuilt.given.sum()):
+        table.add_row("Values given, not counted below", f"{given:,} of {rebuilt.given.size:,}")
+    if rebuilt.in_earlier is not None:
+        table.add_row("Rows that the earlier model saw, too", f"{int(rebuilt.in_earlier.sum()):,}")
     if rebuilt.misfit:
-        table.add_row("Counts still missed, in sum", f"{rebuilt.misfit:,.0f}")
-    table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
-    table.add_row("Values proved", percent(rebuilt.share_proved_values))
+        hidden = rebuilt.row_count is not None
+        missed = "Rows that leaves still lack, in sum" if hidden else "Counts still missed, in sum"
+        table.add_row(missed, f"{rebuilt.misfit:,.0f}")
+    if rebuilt.row_count is None:
+        table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
+        table.add_row("Values proved", percent(rebuilt.share_proved_values))
     if rebuilt.expected_error is not None:
         table.add_row("Values that may be wrong, as expected", percent(rebuilt.expected_error, 1))
     if never := rebuilt.numbers.get("rows_never_drawn"):
@@ -204,7 +247,9 @@ def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
         table.add_row("  row by row, in their own place", percent(m.error_in_order, 1))
     guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
     table.add_row("Values wrong in a random guess", guess)
-    return Group(Text(f"Against the training rows ({m.compared}: the same as the model's)"), table)
+    same = "" if rebuilt.row_count is not None else ": the same as the model's"
+    given = ", of what was not given" * bool(rebuilt.given.any())
+    return Group(Text(f"Against the training rows{given} ({m.compared}{same})"), table)
 
 
 def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
