@@ -63,7 +63,7 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
     BadInput
         If the user's number is too small for some tree.
     NotCovered
-        If a tree counts nothing.
+        If a tree counts nothing, or nothing bounds the number.
     """
     least, drawn, hit = 1, [], []
     for t, tree in enumerate(release.trees):
@@ -100,6 +100,11 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
     n = int(rows[np.argmax(np.diff(share, prepend=0.0))])
     ends = np.searchsorted(share, share[-1] * np.array([(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
     between = int(rows[ends[0]]), int(rows[min(ends[1], len(rows) - 1)])
+    if between[1] > 0.9 * _MOST:
+        raise NotCovered(
+            "the numbers of distinct rows do not tell how many training rows there were; give "
+            "their number (n_rows, --n-rows)"
+        )
     return RowCount(n, between, "the likeliest for the numbers of distinct rows")
 
 

@@ -1,0 +1,251 @@
+"""The posterior: membership and statistics, against sums over its samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
+
+
+def rebuilt(X, y, schema, n_trees=4, **options):
+    forest = RandomForestClassifier(n_trees, random_state=0).fit(X, y)
+    result = reconstruct(forest, schema, "hidden", 20, **options)
+    assert result.status == "likely"
+    return result
+
+
+def bits(n, columns, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(2, size=(n, columns))).add_prefix("x")
+    return X, pd.Series(np.where(rng.random(n) < 0.3 + 0.4 * X["x0"], "yes", "no"))
+
+
+def grid(schema, classes=None):
+    """All records, with labels if asked for."""
+    values = [[0, 1] if isinstance(a, Binary) else range(a.low, a.high + 1) for a in schema]
+    names = [a.name for a in schema]
+    if classes is None:
+        return pd.DataFrame(list(product(*values)), columns=names)
+    return pd.DataFrame(list(product(*values, classes)), columns=[*names, "label"])
+
+
+def holds(records, X, y=None):
+    """Whether each record is a row of a dataset."""
+    table = X if y is None else X.assign(label=y)
+    rows = set(table.itertuples(index=False, name=None))
+    return [r in rows for r in records.itertuples(index=False, name=None)]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Every column is tested, so that each sample is one dataset."""
+    X, y = bits(8, 3)
+    result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=6)
+    assert not result.free_columns
+    return result
+
+
+ORDINAL = (Ordinal("age", 0, 5), Binary("sex"), Binary("free"))
+
+
+@pytest.fixture(scope="module")
+def coarse():
+    """Ages of which a tree sees two kinds, and a column that no tree tests."""
+    X = pd.DataFrame({"age": [0, 1, 2, 3, 4, 5] * 2, "sex": [0, 0, 1, 1] * 3, "free": 0})
+    y = ((X["age"] > 2) ^ (X["sex"] == 1)).astype(int)
+    forest = RandomForestClassifier(6, max_depth=2, max_features=None, random_state=1).fit(X, y)
+    result = reconstruct(forest, Schema(ORDINAL), "hidden", 20)
+    assert result.free_columns == ("free",)
+    return result
+
+
+# ---------------------------------------------------------------------------------- membership
+
+
+@pytest.mark.parametrize("classes", [None, ["no", "yes"]])
+def test_membership_is_the_share_of_samples_that_hold_the_record(plain, classes):
+    records = grid(plain.schema.attributes, classes)
+    held = np.zeros(len(records))
+    for X, y in plain.posterior.datasets():
+        held += holds(records, X, None if classes is None else y)
+    share = held / len(plain.posterior)
+    assert np.allclose(plain.membership(records), share)
+    assert ((share > 0) & (share < 1)).any()
+
+
+def chance_of(posterior, record, row):
+    """Probability that a row of a sample (its atoms) has exactly these values."""
+    samples, out = posterior.samples, 1.0
+    values = samples.values
+    for a, part in enumerate(values.parts):
+        columns = [posterior.release.feature_names[c] for c in part.columns]
+        own = np.arange(values.start[a], values.start[a + 1])
+        inside = values.atom_of[own] == values.atom_start[a] + row[a]
+        equal = (values.table(a) == record[columns].to_numpy(dtype=float)).all(axis=1)
+        out *= samples.value_prior[own[inside & equal]].sum()
+    return out
+
+
+def test_values_that_no_tree_tells_apart_count_with_their_probability(coarse):
+    posterior = coarse.posterior
+    # Some values more probable than others, as a population makes them.
+    weight = np.arange(1.0, 1 + len(posterior.samples.value_prior))
+    atom_of = posterior.samples.values.atom_of
+    prior = weight / np.bincount(atom_of, weight)[atom_of]
+    samples = replace(
+        posterior.samples,
+        value_prior=prior,
+        atoms=posterior.samples.atoms[:3],
+        chain=posterior.samples.chain[:3],
+        log_posterior=posterior.samples.log_posterior[:3],
+    )
+    posterior = replace(posterior, samples=samples)
+    for classes in (None, [0, 1]):
+        records = grid(ORDINAL, classes)
+        expected = np.zeros(len(records))
+        for atoms in samples.atoms:
+            for i, record in records.iterrows():
+                own = [row for row in atoms if classes is None or row[-1] == record["label"]]
+                none = np.prod([1 - chance_of(posterior, record, row) for row in own])
+                expected[i] += (1 - none) / len(samples)
+        assert np.allclose(posterior.membership(records), expected)
+        assert len(np.unique(expected.round(9))) > 4
+
+
+def test_samples_written_out_have_the_values_that_membership_speaks_of(coarse):
+    records = grid(ORDINAL)
+    held = np.zeros(len(records))
+    for X, _ in coarse.posterior.datasets():
+        held += holds(records, X)
+    n = len(coarse.posterior)
+    chance = coarse.membership(records)
+    # Four standard deviations of as many independent draws.
+    assert (np.abs(held / n - chance) <= 4 * np.sqrt(chance * (1 - chance) / n) + 1e-9).all()
+
+
+def test_records_that_cannot_be_are_no_members(coarse):
+    possible = pd.DataFrame({"age": [1], "sex": [0], "free": [0]})
+    assert coarse.membership(possible)[0] > 0
+    for column, value in (("age", 6), ("age", -1), ("age", 1.5), ("sex", 2), ("free", np.nan)):
+        record = possible.astype(float)
+        record[column] = value
+        assert coarse.membership(record)[0] == 0
+    assert coarse.membership(possible.assign(label="nobody's"))[0] == 0
+
+
+def test_numbers_count_by_their_interval():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"a": rng.normal(size=10), "b": rng.integers(2, size=10)})
+    y = ((X["a"] > 0) ^ (X["b"] == 1)).astype(int)
+    result = rebuilt(X, y, Schema([Numeric("a"), Binary("b")]), n_trees=3)
+    cuts = result.posterior.release.thresholds[0]
+    low, high = float(cuts[0]), float(cuts[1])
+    inside = pd.DataFrame({"a": np.linspace(low, high, 12)[1:-1], "b": 0})
+    assert result.membership(inside).nunique() == 1
+    held = [
+        ((X["b"] == 0) & (X["a"] > low) & (X["a"] <= high)).any()
+        for X, _ in result.posterior.datasets()
+    ]
+    assert result.membership(inside)[0] == pytest.approx(np.mean(held))
+
+
+def test_the_index_of_the_records_is_kept_and_columns_may_come_in_any_order(plain):
+    records = grid(plain.schema.attributes, ["no", "yes"])
+    shuffled = records[records.columns[::-1]].sample(frac=1, random_state=0)
+    found = plain.membership(shuffled)
+    assert found.index.equals(shuffled.index)
+    assert np.allclose(found.sort_index(), plain.membership(records))
+    assert found.name == "membership"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda r: r.drop(columns="x1"), "the records lack column 'x1'"),
+        (lambda r: r.assign(one=0, two=1), r"columns \['one', 'two'\] that the model lacks"),
+        (lambda r: r.assign(x2="f"), "column 'x2' of the records holds something other"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(plain, change, why):
+    with pytest.raises(BadInput, match=why):
+        plain.membership(change(grid(plain.schema.attributes)))
+
+
+def test_known_rows_are_members():
+    X, y = bits(8, 3)
+    rows = X.iloc[:3].assign(label=y)
+    result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=30, known_rows=rows)
+    assert not result.free_columns
+    assert (result.membership(rows) == 1).all()
+
+
+def test_a_joint_release_speaks_of_members_of_the_later_one():
+    X, y = bits(8, 3)
+    earlier = RandomForestClassifier(3, random_state=5).fit(X[:5], y[:5])
+    result = rebuilt(X, y, Schema.from_columns(X.columns), n_trees=2, earlier=earlier)
+    records = grid(result.schema.attributes, ["no", "yes"])
+    held = np.zeros(len(records))
+    for table, label in result.posterior.datasets():
+        assert list(table) == list(X)
+        held += holds(records, table, label)
+    assert np.allclose(result.membership(records), held / len(result.posterior))
+
+
+# --------------------------------------------------------------------------------- expectation
+
+
+def test_an_expectation_is_that_of_the_samples(coarse):
+    def mean_age(X, y):
+        return X.loc[y == 1, "age"].mean()
+
+    found = [mean_age(X, y) for X, y in coarse.posterior.datasets()]
+    for level in (0.5, 0.9):
+        said = coarse.expectation(mean_age, level)
+        assert said.mean == pytest.approx(np.mean(found))
+        # The interval holds its share of the samples, and leaves out as many on both sides.
+        outside = [np.mean(np.array(found) < said.low), np.mean(np.array(found) > said.high)]
+        assert max(outside) <= (1 - level) / 2 + 1e-9
+        assert said.low <= np.median(found) <= said.high
+        assert said.n_samples == len(coarse.posterior)
+    wide, narrow = (coarse.expectation(mean_age, level) for level in (0.9, 0.5))
+    assert wide.low <= narrow.low <= narrow.high <= wide.high
+    assert wide.low < wide.high
+    assert str(wide) == f"{wide.mean:g} (90%: {wide.low:g} to {wide.high:g})"
+
+
+def test_an_expectation_of_what_is_certain_has_no_width(plain):
+    said = plain.expectation(lambda X, y: len(X) + y.nunique())
+    assert (said.mean, said.low, said.high) == (10, 10, 10)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.1, 90])
+def test_a_level_is_a_probability(plain, level):
+    with pytest.raises(BadInput, match="level"):
+        plain.expectation(lambda X, _: len(X), level)
+
+
+def test_all_samples_are_valid_and_give_every_leaf_its_rows(plain):
+    from treeleak.verify import check_drawable
+
+    release = plain.posterior.release
+    n = 0
+    for X, y in plain.posterior.datasets():
+        label = release.class_numbers(y)
+        assert check_drawable(release, X.to_numpy(), label) == 0
+        n += 1
+    assert n == len(plain.posterior) > plain.posterior.n_chains > 1
+
+
+def test_without_hidden_draws_there_is_no_posterior():
+    X, y = bits(8, 3)
+    forest = RandomForestClassifier(4, random_state=0).fit(X, y)
+    result = reconstruct(forest, Schema.from_columns(X.columns))
+    for ask in (lambda: result.membership(X), lambda: result.expectation(lambda *_: 0.0)):
+        with pytest.raises(NotCovered, match="no posterior of rows rebuilt from known bootstrap"):
+            ask()
