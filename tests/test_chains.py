@@ -479,7 +479,9 @@ def traces(land, seed):
             atoms.append(chain.state.atoms.copy())
             number.append(c)
             height.append(chain.log_posterior)
-    return Samples(land.values, np.array(atoms), np.array(number), np.array(height), np.zeros(0))
+    return Samples(
+        land.values, np.array(atoms), np.array(number), np.array(height), np.zeros(0), None
+    )
 
 
 @pytest.mark.parametrize("distinct", [True, False])
@@ -496,7 +498,7 @@ def as_samples(*heights):
     chain = np.repeat(np.arange(len(heights)), [len(h) for h in heights])
     height = np.concatenate(heights)
     return Samples(
-        None, np.zeros((len(height), 1, 1), dtype=np.int16), chain, height, np.zeros(0)
+        None, np.zeros((len(height), 1, 1), dtype=np.int16), chain, height, np.zeros(0), None
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from treeleak.errors import NotCovered
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, rules_hold
+from treeleak.population import Density
 
 __all__ = ["hidden_draws"]
 
@@ -121,6 +122,8 @@ def hidden_draws(
         prior = walk.learned(chains, prior)
     cooled = not clock.stopped
     samples = walk.sample(chains, prior)
+    if given.population is not None:
+        samples = replace(samples, value_prior=_told(samples, given.population.fitted(geometry)))
     likeliest = walk.likeliest(chains)
     numbers |= {"chains": len(chains), "samples": len(samples)}
     return Answer(
@@ -162,6 +165,20 @@ def _prior(land: Landscape, given: Given) -> TreePrior | FloatArray:
     raise NotCovered(
         f"a population with hidden draws on a grid of {land.geometry.n_points:,} points"
     )
+
+
+def _told(samples: Samples, density: Density) -> FloatArray:
+    """Probability of each value given its atom, by the population, over the rows of the samples."""
+    values = samples.values
+    rows = np.unique(samples.atoms.reshape(-1, samples.atoms.shape[2]), axis=0)
+    atoms = rows.astype(np.int64) + values.atom_start[:-1]
+    within, total = density.within(atoms), 1e-9 * samples.value_prior
+    for a in range(atoms.shape[1]):
+        own = np.arange(values.start[a], values.start[a + 1])
+        held = values.atom_of[own][None, :] == atoms[:, a, None]
+        total[own] += np.where(held, within[:, own], 0.0).sum(axis=0)
+    per_atom = np.bincount(values.atom_of, total, minlength=values.n_atoms)
+    return np.asarray(total / per_atom[values.atom_of])
 
 
 def _affordable(land: Landscape, clock: Clock, seed: int) -> _Plan:
