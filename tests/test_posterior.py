@@ -185,6 +185,21 @@ def test_known_rows_are_members():
     assert (result.membership(rows) == 1).all()
 
 
+def test_known_rows_are_members_in_what_no_tree_tests_as_well():
+    X, y = bits(8, 3)
+    X = X.assign(free=[0, 1] * 4)
+    rows = X.iloc[:3].assign(label=y)
+    schema = Schema.from_columns(X.columns)
+    tested = RandomForestClassifier(30, random_state=0).fit(X.assign(free=0), y)
+    result = reconstruct(tested, schema, "hidden", 20, known_rows=rows)
+    assert result.free_columns == ("free",)
+    for share in (None, 0.5):
+        assert (result.membership(rows, share) == 1).all()
+        assert (result.membership(rows.drop(columns="label"), share) == 1).all()
+        other = result.membership(rows.assign(free=1 - rows["free"], label="nobody's"), share)
+        assert (other == 0).all()
+
+
 def test_a_joint_release_speaks_of_members_of_the_later_one():
     X, y = bits(8, 3)
     earlier = RandomForestClassifier(3, random_state=5).fit(X[:5], y[:5])

@@ -500,6 +500,21 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden_and_a_note_says_why():
         reconstruct(release, schema, "known", seed_search=0)
 
 
+def test_hidden_draws_of_unequal_chances_are_noted():
+    X, y = small(8, 3)
+    release = stripped(to_release(RandomForestClassifier(4, random_state=0).fit(X, y)))
+    for change, why in (
+        ({"row_weights": tuple(range(1, 9))}, "rows of more weight were drawn more often"),
+        ({"hidden": "weights unknown"}, "weights unknown"),
+    ):
+        odd = replace(release, sampling=replace(release.sampling, **change))
+        for bootstrap in ("hidden", "auto"):
+            result = reconstruct(odd, None, bootstrap, 0.01, seed_search=0)
+            assert any(n.startswith("every row is taken") and why in n for n in result.notes)
+    result = reconstruct(release, None, "hidden", 0.01)
+    assert not any(n.startswith("every row is taken") for n in result.notes)
+
+
 def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
     X, y = small(8, 3)
     schema = Schema.from_columns(X.columns)

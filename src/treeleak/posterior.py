@@ -61,6 +61,8 @@ class Posterior:
         Writes rows and class numbers of a sample in the model's columns, with what was known.
     seed : int
         Draws values that no tree tells apart.
+    given : float array, shape (n_given, n_features + 1), or None
+        Rows that were given, and last their class numbers.
     """
 
     samples: Samples
@@ -68,6 +70,7 @@ class Posterior:
     release: Release
     write: Callable[[FloatArray, IntArray], tuple[FloatArray, IntArray]]
     seed: int
+    given: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -133,7 +136,7 @@ class Posterior:
         """Probability that each record is in the training set.
 
         Values that no tree tells apart count with the probability that a row has them; numbers,
-        by the interval between thresholds in which they lie.
+        by the interval between thresholds in which they lie. Rows that were given are members.
 
         Parameters
         ----------
@@ -188,7 +191,16 @@ class Posterior:
             after = (present + before) / (len(self) + 1)
             odds = after * (1 - before) * share, (1 - after) * before * (1 - share)
             out = np.where(chance > 0, odds[0] / np.maximum(odds[0] + odds[1], 1e-300), 0.0)
+        out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
+
+    def _given(self, table: FloatArray, label: IntArray | None) -> NDArray[np.bool_]:
+        """Whether each record is a row that was given."""
+        given = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
+        asked = table if label is None else np.column_stack([table, label])
+        both = np.nan_to_num(np.concatenate([given[:, : asked.shape[1]], asked]), nan=np.inf)
+        row = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        return np.isin(row[len(given) :], row[: len(given)])
 
     def _probability(
         self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]

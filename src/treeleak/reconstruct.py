@@ -26,6 +26,7 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
 from treeleak.release.n_rows import RowCount, count_rows
+from treeleak.release.tree import Bootstrap
 from treeleak.schema import Schema
 
 __all__ = ["reconstruct"]
@@ -155,17 +156,28 @@ def _found(
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return _Found(), ()
     if bootstrap == "hidden":
-        return _Found(hidden=True), ()
+        return _Found(hidden=True), _unequal(release)
     try:
         draws = _draws(release, seed_search, clock)
         found = _Found(draws, None if before is None else _draws(before, seed_search, clock))
     except NotCovered as why:
         if bootstrap == "known" or clock.stopped:
             raise
-        return _Found(hidden=True), (f"the draws are taken as hidden: {why}",)
+        return _Found(hidden=True), (f"the draws are taken as hidden: {why}", *_unequal(release))
     if all(own is None or own.checked for own in (found.draws, found.earlier)):
         return found, ()
     return found, ("the model has no numbers of distinct rows that would confirm its draws",)
+
+
+def _unequal(release: Release) -> tuple[str, ...]:
+    """Say where hidden draws are not what the attack takes them to be."""
+    sampling = release.sampling
+    if not isinstance(sampling, Bootstrap):
+        return ()
+    if sampling.row_weights is None and not sampling.hidden:
+        return ()
+    told = sampling.hidden or "rows of more weight were drawn more often"
+    return (f"every row is taken to be as likely to be drawn as any other, but: {told}",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +370,8 @@ def _written(
             found = known.filled(_unsure(rows, label), ordered=True, rows=True)
             return _tidy(found.table), found.label
 
-        posterior = Posterior(samples, geometry, release, write, seed)
+        members = np.column_stack([known.rows[:, : len(names)], known.row_labels])[known.placed]
+        posterior = Posterior(samples, geometry, release, write, seed, members)
         likeliest = posterior.written(samples.most_probable(answer.likeliest))
         if samples.disagreement > _AGREED:
             notes = (
