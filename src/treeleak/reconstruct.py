@@ -34,6 +34,8 @@ __all__ = ["reconstruct"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_SEARCH_SHARE = 0.3
+"""Share of the time that the search for a forest's seed may take if nobody insists on it."""
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
 
@@ -157,9 +159,11 @@ def _found(
         return _Found(), ()
     if bootstrap == "hidden":
         return _Found(hidden=True), _unequal(release)
+    # Where hidden draws are the way out, the search must leave time for them.
+    part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
     try:
-        draws = _draws(release, seed_search, clock)
-        found = _Found(draws, None if before is None else _draws(before, seed_search, clock))
+        draws = _draws(release, seed_search, part)
+        found = _Found(draws, None if before is None else _draws(before, seed_search, part))
     except NotCovered as why:
         if bootstrap == "known" or clock.stopped:
             raise
