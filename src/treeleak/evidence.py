@@ -497,7 +497,7 @@ def evidence_for(
         why = getattr(release.sampling, "why", "") or "the release does not say"
         raise NotCovered(
             f"how rows reached the trees is not known ({why}); if every tree saw every row once, "
-            'say bootstrap="none"'
+            'say bootstrap="none"; if each drew rows at random, bootstrap="hidden"'
         )
     make = _TYPES.get((sampling, counts_are))
     if draws is not None and needed:

@@ -74,7 +74,9 @@ def reconstruct(
         Seconds. When they are over, the best rows so far are returned, with status "unknown" if
         they miss a count. Ctrl-C does the same.
     seed : int
-        Same model, schema, limits and seed: same rows, unless time ran out.
+        Same model, schema, limits and seed: same rows, unless time ran out. Hidden draws: unless
+        the time was too short for the whole walk, which ``numbers["sweeps"]`` below 200, or
+        ``numbers["chains"]`` below 8, tells.
     method : str
         "auto" for treeleak's own attack; "reference-cp" for the published constraint program,
         "reference-milp" for the published integer program (exact counts only).
@@ -137,7 +139,9 @@ def reconstruct(
         task = question.task(bool(use_distinct))
         if use_distinct != "both" or not task.tells_distinct:
             return task.answer(clock)
-        without = question.task(False).answer(clock.part(clock.left / 2))
+        # What is compared is what the leaves tell, not what is known of N.
+        same = replace(question, n_rows=None if task.counted is None else task.counted.n)
+        without = same.task(False).answer(clock.part(clock.left / 2))
         return replace(task.answer(clock.part(clock.left)), without_distinct=without)
 
 
@@ -206,7 +210,8 @@ class _Question:
         release, schema = self.release, self.schema
         counted = None
         if self.found.hidden:
-            counted = count_rows(release, self.n_rows, use_distinct)
+            given = None if self.known_columns is None else len(self.known_columns)
+            counted = count_rows(release, self.n_rows or given, use_distinct)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
@@ -219,6 +224,11 @@ class _Question:
         wider = both.whole.n_features > release.n_features
         if self.known_rows is not None and wider:
             raise NotCovered("known rows together with an earlier release, unless draws are known")
+        if self.known_columns is not None and self.before is not None and self.found.hidden:
+            # Which rows of the table are the earlier ones is not known.
+            raise NotCovered(
+                "known columns together with an earlier release whose draws are hidden"
+            )
         known = KnownTables.of(
             both.whole, both.schema(schema), both.n_rows, self.known_rows,
             both.known_columns(self.known_columns), ordered=both.draws is not None,

@@ -21,6 +21,7 @@ __all__ = [
     "Moves",
     "Prior",
     "State",
+    "believe_all",
     "climb",
     "drop_all",
     "log_complete",
@@ -249,6 +250,15 @@ def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def believe_all(state: Any, ground: Any, prior: Any) -> None:
+    """Note the log probability of all rows under a prior, in place."""
+    n_classes = ground.radix[-1]
+    for i in range(len(state.atoms)):
+        pair = _point(state.atoms[i], ground.stride) * n_classes + state.atoms[i, -1]
+        state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, ground.radix)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _point(atom: Any, stride: Any) -> int:
     point = 0
     for a in range(len(stride)):
@@ -442,7 +452,7 @@ def _exchanged(
     """Exchange some attributes of two rows that may be; False if that comes to nothing."""
     first[:], second[:] = state.atoms[i], state.atoms[j]
     differ, exchanged = 0, 0
-    # Exchanging the classes as well would be exchanging all other attributes.
+    # Exchanging the classes as well would be exchanging the other attributes instead.
     for a in range(len(first) - 1):
         if first[a] != second[a]:
             differ += 1
@@ -451,7 +461,8 @@ def _exchanged(
             if legal and uniform(state.rng) < 0.5:
                 exchanged += 1
                 first[a], second[a] = second[a], first[a]
-    return exchanged > 0 and (exchanged < differ or moves.group[i] != moves.group[j])
+    alike = moves.group[i] == moves.group[j] and first[-1] == second[-1]
+    return exchanged > 0 and not (alike and exchanged == differ)
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -21,9 +21,9 @@ from treeleak.attacks._draw_kernels import (
     Moves,
     Prior,
     State,
+    believe_all,
     climb,
     drop_all,
-    log_prior_of,
     walk,
 )
 from treeleak.attacks.likelihood import DrawLikelihood
@@ -43,6 +43,10 @@ GAP = 10.0
 """Log of the price of each row that a leaf lacks."""
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
+MAX_SHARES = 2**27
+"""Entries of the tables of how probable each value is in each row: 1 GiB."""
+MAX_POINTS, MAX_ATOMS = 2**62, 8192
+"""Points of a grid, that their numbers fit, and atoms of an attribute, that tables of pairs do."""
 _SWAPS, _JUMPS = 0.15, 0.1
 _LIKELY = 1e-6
 """Rows expected at a place from which on it is jumped to."""
@@ -99,6 +103,7 @@ class Landscape:
         """
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
+        _check_size(geometry, radix, n_rows)
         ground = _ground(geometry, radix, values)
         weights = None
         if len(ground.table):
@@ -132,11 +137,29 @@ class Landscape:
         return np.asarray(self.ground.radix, dtype=np.int64)
 
 
+def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
+    """Raise NotCovered if a table of the attack would not fit, or a number would not."""
+    if geometry.n_points > MAX_POINTS:
+        raise NotCovered(f"hidden draws on a grid of {geometry.n_points:.2g} points; at most 4e18")
+    a = int(radix.argmax())
+    if radix[a] > MAX_ATOMS:
+        name = "the class" if a == len(geometry.parts) else geometry.parts[a].attribute.name
+        raise NotCovered(
+            f"hidden draws: {radix[a]:,} intervals or values of {name!r}; at most {MAX_ATOMS:,}"
+        )
+    if n_rows * int(radix.sum()) > MAX_SHARES:
+        raise NotCovered(
+            f"hidden draws: {n_rows:,} rows with {int(radix.sum()):,} values or intervals; at most "
+            f"{MAX_SHARES:,} pairs of them"
+        )
+
+
 def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
     n_trees = len(geometry.release.trees)
     table = np.zeros((0, n_trees), dtype=np.int32)
     valid = np.zeros(0, dtype=bool)
-    listed = geometry.n_points * n_trees <= MAX_TABLE
+    # Beside the leaves, there is a weight per class and an atom per attribute.
+    listed = geometry.n_points * max(n_trees, int(radix[-1]), 2 * len(radix)) <= MAX_TABLE
     if listed:
         points = np.arange(geometry.n_points)
         table = geometry.trace(points)
@@ -307,10 +330,7 @@ class Chain:
     def believe(self, prior: Prior) -> None:
         """Go on under another prior."""
         self.prior = prior
-        ground, atoms = self.land.ground, self.state.atoms
-        points = atoms[:, :-1].astype(np.int64) @ ground.stride
-        for i, pair in enumerate(points * int(ground.radix[-1]) + atoms[:, -1]):
-            self.state.log_prior[i] = log_prior_of(atoms[i], pair, prior, ground.radix)
+        believe_all(self.state, self.land.ground, prior)
 
     def walked(self, sweeps: float, clock: Clock, heat: float = 1.0, gap: float = GAP) -> Chain:
         """Move on by so many steps per row, or until the clock stops.

@@ -75,6 +75,8 @@ _SHARE = 0.8
 """Share of the time left for which walks are planned."""
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
+_LEAST_SWEEPS = 10.0
+"""Sweeps of a stage with fewer of which a search has not settled, whatever its end looks like."""
 _HOT, _LOW_GAP = 10.0, 2.0
 """First heat, and first price of a row that a leaf lacks."""
 _COLD, _COLD_STAGES = 0.2, 2
@@ -99,7 +101,7 @@ def hidden_draws(
     -------
     Answer
         "likely", with the samples and the likeliest dataset; "infeasible" where no draws give the
-        counts; "unknown" if the time was up before the chains had cooled.
+        counts; "unknown" if the time was too short for the chains to settle.
     """
     values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
     if (clash := evidence.contradiction()) is not None:
@@ -125,9 +127,9 @@ def hidden_draws(
     if given.population is not None:
         samples = replace(samples, value_prior=_told(samples, given.population.fitted(geometry)))
     likeliest = walk.likeliest(chains)
-    numbers |= {"chains": len(chains), "samples": len(samples)}
+    numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     return Answer(
-        "likely" if cooled else "unknown",
+        "likely" if cooled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,
         (_middle(samples, land, clock),),
         numbers=numbers,
@@ -252,8 +254,7 @@ class _Walk:
 
         def frozen(chain: Chain) -> float:
             chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD)
-            fit = self.land.likelihood.log_likelihood(chain.state.rows, GAP)
-            return fit + float(chain.state.log_prior.sum())
+            return chain.log_posterior
 
         heights = run_all([partial(frozen, chain) for chain in chains])
         best = chains[int(np.argmax(heights))]

@@ -15,6 +15,9 @@ IntArray = NDArray[np.int64]
 _DOUBT, _COUPLING_DOUBT = 1.0, 2.0
 """Rows' worth of the sizes in each marginal, and of the marginal in each conditional."""
 
+_MOST_PAIRS = 2**21
+"""Pairs of atoms up to which two attributes are taken together."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreePrior:
@@ -68,23 +71,29 @@ class TreePrior:
         for a, size in enumerate(flat):
             counts = np.bincount(rows[:, a], minlength=radix[a]) * weight + _DOUBT * size * radix[a]
             marginal.append(counts / counts.sum())
-        joint = {}
+
+        def joint(a: int, b: int) -> FloatArray:
+            key = rows[:, a] * radix[b] + rows[:, b]
+            counts = np.bincount(key, minlength=radix[a] * radix[b])
+            return np.asarray(counts.reshape(radix[a], radix[b]) * weight, dtype=float)
+
         information = np.zeros((n_attributes, n_attributes))
         for a in range(n_attributes):
             for b in range(a):
-                key = rows[:, a] * radix[b] + rows[:, b]
-                counts = np.bincount(key, minlength=radix[a] * radix[b]).reshape(radix[a], radix[b])
-                joint[a, b], joint[b, a] = counts * weight, counts.T * weight
-                p = counts * weight + 2 * _DOUBT * np.outer(marginal[a], marginal[b])
+                if radix[a] * radix[b] > _MOST_PAIRS:
+                    continue
+                p = joint(a, b) + 2 * _DOUBT * np.outer(marginal[a], marginal[b])
                 p /= p.sum()
                 log_ratio = np.log(p) - np.log(np.outer(p.sum(axis=1), p.sum(axis=0)))
                 information[a, b] = information[b, a] = (p * log_ratio).sum()
         parent = _spanning(information)
         shares = []
         for a, up in enumerate(parent):
+            if up >= 0 and radix[up] * radix[a] > _MOST_PAIRS:
+                parent[a] = up = -1
             table = marginal[a][None, :]
             if up >= 0:
-                counts = joint[int(up), a]
+                counts = joint(int(up), a)
                 table = counts + _COUPLING_DOUBT * table
                 table /= counts.sum(axis=1, keepdims=True) + _COUPLING_DOUBT
             shares.append(np.log(table))

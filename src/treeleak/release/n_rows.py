@@ -85,6 +85,11 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
     sampling = release.sampling
     if isinstance(sampling, Bootstrap) and sampling.rows_between is not None:
         low, high = max(low, sampling.rows_between[0]), min(high, sampling.rows_between[1])
+    if low > high:
+        raise BadInput(
+            f"the release says that there were at most {high} training rows, but a tree drew {low} "
+            "distinct ones"
+        )
     if low == high:
         return RowCount(low, (low, low), "as the model's number of draws says")
     if not hit:
