@@ -210,8 +210,10 @@ class _Question:
         release, schema = self.release, self.schema
         counted = None
         if self.found.hidden:
-            given = None if self.known_columns is None else len(self.known_columns)
-            counted = count_rows(release, self.n_rows or given, use_distinct)
+            n_rows = self.n_rows
+            if n_rows is None and release.n_rows is None and self.known_columns is not None:
+                n_rows = len(self.known_columns)
+            counted = count_rows(release, n_rows, use_distinct)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
