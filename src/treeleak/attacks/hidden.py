@@ -58,9 +58,9 @@ class _Plan:
 
     chains: int = 8
     cooling: int = 20
-    fits: int = 3
-    between: int = 5
-    samples: int = 25
+    fits: int = 6
+    between: int = 3
+    samples: int = 22
     sweeps: float = 200.0
 
     @property
