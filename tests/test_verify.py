@@ -176,7 +176,10 @@ def test_rows_of_a_scikit_learn_bootstrap_pass_with_the_draws_of_its_seeds():
     assert not check_rows(release, X[::-1], y[::-1], b).ok
 
 
-def test_an_interrupt_stops_the_clock_and_the_handler_comes_back():
+def test_an_interrupt_stops_the_clock_and_the_handler_comes_back(request):
+    # A process in the background starts with interrupts ignored.
+    found = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, found))
     before = signal.getsignal(signal.SIGINT)
     clock = Clock(1000.0)
     part = clock.part(500.0)
