@@ -256,7 +256,7 @@ class ExactTotals:
     def open_leaves(self) -> NDArray[np.bool_]:
         """Close empty leaves, and leaves without any weight of a class for that class."""
         release, start = self.geometry.release, self.geometry.leaf_start
-        present = np.ones((len(self.n), max(len(release.classes), 1)), dtype=bool)
+        present = np.ones((len(self.n), release.n_classes), dtype=bool)
         for t, tree in enumerate(release.trees):
             if release.counts_are == "weights" and tree.counts is not None and release.classes:
                 present[start[t] : start[t + 1]] = tree.counts[tree.leaves] > 0

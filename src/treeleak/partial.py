@@ -275,24 +275,20 @@ class KnownTables:
         first, group = self._parts
         allowed = self._allowed(geometry, self.columns, self.values[first])
         if self.labels is not None:
-            allowed[:, -self._n_classes :] &= self._classes[self.labels[first]]
+            allowed[:, -self.release.n_classes :] &= self._classes[self.labels[first]]
         if not rows:
             return KnownParts(group[self.others], allowed)
         own = np.flatnonzero(self.placed)
         exact = self._allowed(geometry, np.arange(self.release.n_features), self.rows[own])
-        exact[:, -self._n_classes :] &= self._classes[self.row_labels[own]]
+        exact[:, -self.release.n_classes :] &= self._classes[self.row_labels[own]]
         group = group.copy()
         group[self.at[own]] = len(first) + np.arange(len(own))
         used, group = np.unique(group, return_inverse=True)
         return KnownParts(group.ravel(), np.concatenate([allowed, exact])[used])
 
     @property
-    def _n_classes(self) -> int:
-        return max(len(self.release.classes), 1)
-
-    @property
     def _classes(self) -> BoolArray:
-        return np.eye(self._n_classes, dtype=bool)
+        return np.eye(self.release.n_classes, dtype=bool)
 
     def _allowed(self, geometry: Geometry, columns: IntArray, values: Floats) -> BoolArray:
         """Atoms of all attributes, and classes, that agree with the values of some columns."""
@@ -304,7 +300,7 @@ class KnownTables:
                 blocks.append(part.holding(values[:, at], geometry.release, own))
             else:
                 blocks.append(np.ones((len(values), len(part)), dtype=bool))
-        return np.column_stack([*blocks, np.ones((len(values), self._n_classes), dtype=bool)])
+        return np.column_stack([*blocks, np.ones((len(values), self.release.n_classes), dtype=bool)])
 
     def located(self, clash: Contradiction) -> str | None:
         """Say where a contradiction shows, if it is in the tree of the known parts."""

@@ -215,7 +215,7 @@ class Population:
         """
         if any(isinstance(part.attribute, Joint) for part in geometry.parts):
             return _joined(self.fitted(_taken_apart(geometry), seed), geometry)
-        values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+        values = values_of(geometry.parts, geometry.release.n_classes)
         if self.rows is None:
             return _product(self, geometry, values)
         return _mixture(self.rows, self.label, geometry, values, seed)

@@ -167,7 +167,7 @@ class Posterior:
         if len(beside) > 1:
             raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
         atoms, chance = self._placed(table)
-        n_classes = max(len(self.release.classes), 1)
+        n_classes = self.release.n_classes
         label = self.release.class_numbers(records[beside[0]]) if beside else None
         if label is not None:
             chance[label < 0] = 0.0
@@ -206,7 +206,7 @@ class Posterior:
         self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]
     ) -> FloatArray:
         """Probability of records a priori, summed over what is not said of them."""
-        n_classes = max(len(self.release.classes), 1)
+        n_classes = self.release.n_classes
         labels = [np.full(len(atoms), c) for c in range(n_classes)]
         if label is not None:
             labels = [np.maximum(label, 0)]

@@ -97,7 +97,7 @@ def check_rows(
     """
     by_class = release.counts_are in ("rows", "draws") and y is not None
     label = y if y is not None and by_class else np.zeros(len(X), dtype=np.int64)
-    n_classes = max(len(release.classes), 1) if by_class else 1
+    n_classes = release.n_classes if by_class else 1
     names = release.classes if by_class else (None,)
     rows = np.ascontiguousarray(X, dtype=release.float_type)
     times = np.ones(len(rows))
@@ -139,7 +139,7 @@ def check_drawable(
         Heed the numbers of distinct rows, where the release has them.
     """
     rows = np.ascontiguousarray(X, dtype=release.float_type)
-    n_classes, lacking = max(len(release.classes), 1), 0
+    n_classes, lacking = release.n_classes, 0
     for tree in release.trees:
         if tree.counts is None:
             continue

@@ -92,7 +92,7 @@ def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool
 
     ``whole``: no row is left at all.
     """
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if clash is not None:
         return Answer("infeasible", values, contradiction=clash)
     width = len(geometry.parts) + 1

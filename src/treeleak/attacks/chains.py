@@ -313,12 +313,10 @@ class Chain:
         _obey_rules(land, atoms, rng)
         leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
         drop_all(atoms, land.ground, leaves)
-        equation = leaves.astype(np.int64) * land.likelihood.n_classes + atoms[:, -1:]
-        rows = np.bincount(equation.ravel(), minlength=len(land.likelihood.draws))
         state = State(
             atoms,
             leaves,
-            rows.astype(np.int32),
+            land.likelihood.held(leaves, atoms[:, -1]),
             land.likelihood.seen(),
             np.zeros(land.n_rows),
             rng.integers(1, 2**63, size=1, dtype=np.uint64),

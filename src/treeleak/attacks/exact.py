@@ -66,7 +66,7 @@ def exact(
         contradiction, "unknown" with the best rows so far when time ran out.
     """
     given.check(geometry)
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 

@@ -103,7 +103,7 @@ def hidden_draws(
         "likely", with the samples and the likeliest dataset; "infeasible" where no draws give the
         counts; "unknown" if the time was too short for the chains to settle.
     """
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     likelihood = DrawLikelihood.of(evidence)
@@ -312,10 +312,8 @@ def _middle(samples: Samples, land: Landscape, clock: Clock) -> Rows:
     # A share of all samples is no proof.
     sure = (len(samples) * likely + _DOUBT / n_open) / (len(samples) + _DOUBT)
     sure[n_open == 1] = 1.0
-    rows = np.zeros(len(land.likelihood.draws), dtype=np.int32)
     label = chosen[:, -1] - values.start[-2]
     atoms = values.atom_of[chosen[:, :-1]] - values.atom_start[:-2]
-    leaves = land.geometry.trace(atoms @ land.geometry.stride).astype(np.int64)
-    np.add.at(rows, leaves * land.likelihood.n_classes + label[:, None], 1)
+    rows = land.likelihood.held(land.geometry.trace(atoms @ land.geometry.stride), label)
     proved = np.zeros(len(chosen), dtype=bool)
     return Rows(chosen, sure, proved, False, land.likelihood.missing(rows))

@@ -108,7 +108,7 @@ def known_draws(
     """
     given.check(geometry)
     group = None if given.parts is None else given.parts.group
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,17 @@ class DrawLikelihood:
                 part[np.argmax(gain)] += np.sign(left)
             out[leaf, own] = part
         return out.ravel().astype(np.int32)
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation: a = (A m)_tvc.
+
+        Parameters
+        ----------
+        leaves : int array, shape (n_rows, n_trees)
+        label : int array, shape (n_rows,)
+        """
+        equation = leaves.astype(np.int64) * self.n_classes + label[:, None]
+        return np.bincount(equation.ravel(), minlength=len(self.draws)).astype(np.int32)
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """How many rows are lacking in all leaves together for the counts to be possible.

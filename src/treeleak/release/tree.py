@@ -279,6 +279,11 @@ class Release:
         """Number of columns."""
         return len(self.feature_names)
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 1 where the model has none."""
+        return max(len(self.classes), 1)
+
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
         number = {_canonical(c): i for i, c in enumerate(self.classes)}

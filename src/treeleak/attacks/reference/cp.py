@@ -75,7 +75,7 @@ def reference_cp(
         If the schema has rules, if a population is given, or if the program would be too large.
     """
     refuse("constraint program", geometry, given)
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     _check_parts(evidence, given)

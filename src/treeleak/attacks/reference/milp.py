@@ -83,7 +83,7 @@ def reference_milp(
     """
     given.refuse("the published integer program")
     refuse("integer program", geometry, given)
-    values = values_of(geometry.parts, max(len(geometry.release.classes), 1))
+    values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
     if clock.stopped:
