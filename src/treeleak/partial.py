@@ -300,7 +300,8 @@ class KnownTables:
                 blocks.append(part.holding(values[:, at], geometry.release, own))
             else:
                 blocks.append(np.ones((len(values), len(part)), dtype=bool))
-        return np.column_stack([*blocks, np.ones((len(values), self.release.n_classes), dtype=bool)])
+        classes = np.ones((len(values), self.release.n_classes), dtype=bool)
+        return np.column_stack([*blocks, classes])
 
     def located(self, clash: Contradiction) -> str | None:
         """Say where a contradiction shows, if it is in the tree of the known parts."""
