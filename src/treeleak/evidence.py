@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
+from treeleak.noise import CountNoise
 from treeleak.partition import Geometry, Partition, RowSets
 from treeleak.release.tree import AllRows, Release, Tree
 
@@ -29,6 +30,7 @@ __all__ = [
     "ExactTotals",
     "HiddenDraws",
     "KnownDraws",
+    "NoisyCounts",
     "Pairs",
     "draws_needed",
     "evidence_for",
@@ -422,6 +424,37 @@ class HiddenDraws:
         if (per_tree > self.n_rows).any():
             t = int((per_tree > self.n_rows).argmax())
             return Contradiction(t, 0, f"it has {per_tree[t]} {what}, of {self.n_rows} rows")
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Counts with noise of a known law, every row used once per tree: n* = A m + Y.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_rows : int
+        N, or the likeliest number where it is not known.
+    noise : CountNoise
+    rows_between : tuple of two int
+        Where N lies; both are ``n_rows`` where it is known.
+    """
+
+    geometry: Geometry
+    n_rows: int
+    noise: CountNoise
+    rows_between: tuple[int, int]
+    kind: ClassVar[str] = "noisy counts"
+
+    @cached_property
+    def n(self) -> NDArray[np.float64]:
+        """Noisy rows of each class in each leaf, shape (n_leaves, n_classes)."""
+        trees = self.geometry.release.trees
+        return np.concatenate([t.counts[t.leaves] for t in trees if t.counts is not None])
+
+    def contradiction(self) -> Contradiction | None:
+        """Noise may turn any counts into any others."""
         return None
 
 

@@ -2,6 +2,7 @@
 
 from treeleak.datasets.bundled import load_adult, load_compas, load_german_credit
 from treeleak.datasets.dataset import Dataset
+from treeleak.datasets.dp_forests import load_dp_forest
 from treeleak.datasets.draft import draft_sample, load_draft
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "draft_sample",
     "load_adult",
     "load_compas",
+    "load_dp_forest",
     "load_draft",
     "load_german_credit",
 ]

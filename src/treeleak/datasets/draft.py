@@ -14,7 +14,7 @@ from treeleak.datasets.recipes import ADULT, COMPAS
 from treeleak.errors import BadInput
 from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["draft_sample", "load_draft"]
+__all__ = ["draft_sample", "draft_schema", "load_draft"]
 
 _URL = (
     "https://raw.githubusercontent.com/vidalt/DRAFT/"
@@ -147,13 +147,28 @@ def load_draft(name: str, data_home: str | Path | None = None) -> Dataset:
     BadInput
         If there is no such table, it cannot be downloaded, or the file is not that table.
     """
-    if name not in _TABLES:
-        raise BadInput(f"no DRAFT table is named {name!r}; known: {', '.join(_TABLES)}")
-    published = _TABLES[name]
+    published = _published(name)
     path = _find(name, published.sha256, data_home or os.environ.get("TREELEAK_DATA"))
     X, y = _read(path, published)
     source = f"{published.source}; binarised by https://github.com/vidalt/DRAFT"
     return Dataset(name, X, y, published.schema, source, published.licence)
+
+
+def draft_schema(name: str) -> Schema:
+    """What a row of a DRAFT table can be: :attr:`Dataset.schema`, without the table.
+
+    Raises
+    ------
+    BadInput
+        If there is no such table.
+    """
+    return _published(name).schema
+
+
+def _published(name: str) -> _Published:
+    if name not in _TABLES:
+        raise BadInput(f"no DRAFT table is named {name!r}; known: {', '.join(_TABLES)}")
+    return _TABLES[name]
 
 
 def _find(name: str, sha256: str, folder: str | Path | None) -> Path:

@@ -7,11 +7,20 @@ from treeleak.release import exchange, pickled, sklearn, skops_archive  # noqa: 
 from treeleak.release.live import snapshot
 from treeleak.release.registry import adapter, read_model, reader, to_release
 from treeleak.release.stored import Opaque, StoredObject
-from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree, UnknownSampling
+from treeleak.release.tree import (
+    AllRows,
+    Bootstrap,
+    Disjoint,
+    Release,
+    Sampling,
+    Tree,
+    UnknownSampling,
+)
 
 __all__ = [
     "AllRows",
     "Bootstrap",
+    "Disjoint",
     "Opaque",
     "Release",
     "Sampling",

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadModel
+from treeleak.noise import CountNoise, LabelNoise
 
-__all__ = ["AllRows", "Bootstrap", "Release", "Sampling", "Tree", "UnknownSampling"]
+__all__ = ["AllRows", "Bootstrap", "Disjoint", "Release", "Sampling", "Tree", "UnknownSampling"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -154,6 +155,13 @@ class AllRows(Sampling):
 
 
 @dataclass(frozen=True)
+class Disjoint(Sampling):
+    """Every row reached one tree only, any of them with the same probability."""
+
+    kind: ClassVar[str] = "disjoint"
+
+
+@dataclass(frozen=True)
 class Bootstrap(Sampling):
     """Every tree drew rows at random, with replacement.
 
@@ -201,7 +209,7 @@ class UnknownSampling(Sampling):
     kind: ClassVar[str] = "unknown"
 
 
-CountsAre = Literal["rows", "draws", "weights", "none"]
+CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +224,15 @@ class Release:
     classes : tuple
         Class labels in the order of the counts' columns; empty without classes.
     sampling : Sampling
-    counts_are : {"rows", "draws", "weights", "none"}
+    counts_are : {"rows", "draws", "weights", "labels", "none"}
         Unit of :attr:`Tree.counts`: rows of the training set, draws of a bootstrap (a row may
-        count twice), sums of sample weights, or not given.
+        count twice), sums of sample weights, 1 for the only class that a leaf names (and 0 for
+        the others), or not given.
     n_rows : int or None
         Rows of the training set, where known.
+    noise : CountNoise, LabelNoise or None
+        What was done to the counts of the leaves before they were released; only leaves count
+        anything then.
     not_covered : str or None
         Why rows cannot be reconstructed from this kind of model; None where they can.
     maybe_missing : frozenset of str
@@ -247,6 +259,7 @@ class Release:
     sampling: Sampling
     counts_are: CountsAre
     n_rows: int | None
+    noise: CountNoise | LabelNoise | None = None
     not_covered: str | None = None
     maybe_missing: frozenset[str] = frozenset()
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -259,7 +272,11 @@ class Release:
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):
             raise BadModel("two classes of the model have one label")
-        whole = ("counts", "totals") if self.counts_are in ("rows", "draws") else ("totals",)
+        whole: tuple[str, ...] = ("totals",)
+        if self.counts_are in ("rows", "draws"):
+            whole = ("counts", "totals")
+        if isinstance(self.noise, CountNoise) and not self.noise.whole:
+            whole = ()
         for t, tree in enumerate(self.trees):
             if tree.feature.max(initial=LEAF) >= len(self.feature_names):
                 raise BadModel(
