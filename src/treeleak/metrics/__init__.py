@@ -2,18 +2,31 @@
 
 from treeleak.metrics.bagging import BaggingBound, bagging_bound, likeliest_draws
 from treeleak.metrics.baseline import Baseline, random_baseline, random_rows
-from treeleak.metrics.matching import exact_row_share, match_rows, reconstruction_error
+from treeleak.metrics.individual import Group, Individual, individual_errors
+from treeleak.metrics.matching import (
+    exact_row_share,
+    match_rows,
+    reconstruction_error,
+    same_size,
+)
 from treeleak.metrics.partial import partial_error
+from treeleak.metrics.significance import Significance, significance
 
 __all__ = [
     "BaggingBound",
     "Baseline",
+    "Group",
+    "Individual",
+    "Significance",
     "bagging_bound",
     "exact_row_share",
+    "individual_errors",
     "likeliest_draws",
     "match_rows",
     "partial_error",
     "random_baseline",
     "random_rows",
     "reconstruction_error",
+    "same_size",
+    "significance",
 ]

@@ -14,7 +14,7 @@ from treeleak.errors import BadInput, BadSchema
 from treeleak.metrics.matching import MATCH_LIMIT, Table, column_range, reconstruction_error
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["Baseline", "random_baseline", "random_rows"]
+__all__ = ["Baseline", "bounded_schema", "random_baseline", "random_rows"]
 
 FEWEST_DRAWS = 3
 MOST_PAIRS = 10**8
@@ -69,7 +69,7 @@ def random_baseline(
     n = min(len(true), MATCH_LIMIT)
     draws = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // max(n, 1) ** 2))
     # Ranges come from all rows, whatever sample is measured.
-    bounded = _bounded(schema, true)
+    bounded = bounded_schema(schema, true)
     errors = []
     for _ in range(draws):
         if error is not None:
@@ -112,7 +112,7 @@ def random_rows(
     """
     true = _as_frame(X_true, schema)
     n = len(true) if n_rows is None else n_rows
-    return _guess(_bounded(schema, true), n, np.random.default_rng(seed))
+    return _guess(bounded_schema(schema, true), n, np.random.default_rng(seed))
 
 
 def _as_frame(X: Table, schema: Schema) -> pd.DataFrame:
@@ -123,8 +123,14 @@ def _as_frame(X: Table, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(X, columns=list(schema.columns))
 
 
-def _bounded(schema: Schema, true: pd.DataFrame) -> Schema:
-    """Replace infinite bounds by the ends of the true values."""
+def bounded_schema(schema: Schema, true: pd.DataFrame) -> Schema:
+    """Replace infinite bounds of numeric columns by the ends of the true values.
+
+    Raises
+    ------
+    BadInput
+        If a column has neither.
+    """
     attributes: list[Attribute] = []
     for a in schema.attributes:
         if isinstance(a, Numeric) and not all(map(math.isfinite, a.bounds)):

@@ -5,13 +5,15 @@ a column is categorical. Each term is a metric, hence so is the sum. Therefore s
 pairs every reconstructed row that equals a true row with its equal: if it paired the equal rows
 ``a = b`` as ``(a, b')`` and ``(c, b)``, then pairing ``(a, b)`` and ``(c, b')`` costs
 ``d(c, b') <= d(c, b) + d(b, b') = d(c, b) + d(a, b')``, which is no more. Equal rows are
-cancelled first, and only what is left has to be matched.
+cancelled first, and only what is left has to be matched. The same holds where ``b`` is one of
+more true rows than are needed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,12 +26,16 @@ from treeleak.errors import BadInput
 from treeleak.schema import Attribute, Categorical, Schema
 
 __all__ = [
+    "Matching",
     "Table",
+    "best_matching",
     "column_range",
     "exact_row_share",
     "match_rows",
+    "part_errors",
     "reconstruction_error",
     "row_distances",
+    "same_size",
     "table_columns",
 ]
 
@@ -78,6 +84,29 @@ def reconstruction_error(X_rec: Table, X_true: Table, schema: Schema | None = No
     return float(row_distances(X_rec, X_true, schema).mean())
 
 
+class Matching(NamedTuple):
+    """A best matching: for each reconstructed row, its true row, and how far each value is off."""
+
+    true_row: Ints
+    distance: Floats
+
+
+def best_matching(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Matching:
+    """Match rows at the least total distance, and measure each value.
+
+    Parameters and errors are those of :func:`reconstruction_error`. Where several matchings cost
+    the least, one of them.
+
+    Returns
+    -------
+    Matching
+        ``distance`` has the shape (n_rows, n_columns), columns as :func:`table_columns` has them.
+    """
+    rec, true = _encoded(X_rec, X_true, schema)
+    matched = _match(rec, true)
+    return Matching(matched, _distance(rec, true[matched]))
+
+
 def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Floats:
     """Distance of each value of the reconstructed rows from that of the row matched with it.
 
@@ -88,8 +117,66 @@ def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
     float array, shape (n_rows, n_columns)
         Columns as :func:`table_columns` has them.
     """
-    rec, true = _encoded(X_rec, X_true, schema)
-    return _distance(rec, true[_match(rec, true)])
+    return best_matching(X_rec, X_true, schema).distance
+
+
+def part_errors(
+    X: Table, pool: Table, parts: Iterable[Ints], schema: Schema | None = None
+) -> Floats:
+    """Measure one table against several parts of another, as :func:`reconstruction_error` does.
+
+    Parameters
+    ----------
+    X, pool, schema
+        As for :func:`reconstruction_error`; where the schema says no range, it is that of the pool.
+    parts : iterable of int array
+        Positions in ``pool``; at least as many as ``X`` has rows. Of a larger part, the rows that
+        cost the least are matched.
+
+    Returns
+    -------
+    float array, shape (n_parts,)
+
+    Raises
+    ------
+    BadInput
+        As for :func:`reconstruction_error`, and if a part is too small.
+    """
+    a, b = _in_numbers(X, pool, schema)
+    errors = []
+    for part in parts:
+        if len(part) < len(a):
+            raise BadInput(f"{len(a)} rows against {len(part)}: there must be at least as many")
+        own = b[part]
+        errors.append(_distance(a, own[_match(a, own)]).mean())
+    return np.array(errors)
+
+
+def same_size(rows: pd.DataFrame, n_rows: int, seed: int = 0) -> pd.DataFrame:
+    """Give a reconstruction as many rows as the training set has, as DRAFT-DP does.
+
+    Rows too many are left out at random; where there are too few, rows chosen at random are
+    repeated, none twice more often than another.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    n_rows : int
+    seed : int
+
+    Raises
+    ------
+    BadInput
+        If there is no row to repeat.
+    """
+    if len(rows) == n_rows:
+        return rows
+    if rows.empty:
+        raise BadInput("no rows were rebuilt")
+    copies, rest = divmod(n_rows, len(rows))
+    chosen = np.random.default_rng(seed).permutation(len(rows))[:rest]
+    at = np.concatenate([*[np.arange(len(rows))] * copies, chosen])
+    return rows.iloc[np.sort(at)].reset_index(drop=True)
 
 
 def table_columns(X_rec: Table, X_true: Table, schema: Schema | None = None) -> list[str]:
@@ -107,7 +194,7 @@ def match_rows(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Int
     int array, shape (n_rows,)
         Position in ``X_true`` of the row matched with each row of ``X_rec``.
     """
-    return _match(*_encoded(X_rec, X_true, schema))
+    return best_matching(X_rec, X_true, schema).true_row
 
 
 def exact_row_share(X_rec: Table, X_true: Table) -> float:
@@ -116,7 +203,7 @@ def exact_row_share(X_rec: Table, X_true: Table) -> float:
     A row that stands twice in one table and once in the other counts once.
     """
     rec, true = _encoded(X_rec, X_true, None, exact=True)
-    return len(_equal_pairs(_points(rec, true)[0], len(rec))[0]) / len(rec)
+    return len(_equal_pairs(*_points(rec, true)[0])[0]) / len(rec)
 
 
 def column_range(attribute: Attribute | None, values: Floats) -> tuple[float, float]:
@@ -136,10 +223,18 @@ def column_range(attribute: Attribute | None, values: Floats) -> tuple[float, fl
 def _encoded(
     X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
 ) -> tuple[Floats, Floats]:
-    """Turn both tables into numbers between which every column's distance is min(|a - b|, 1)."""
-    rec, true = _aligned(X_rec, X_true, schema)
+    """As :func:`_in_numbers`, of tables of one size."""
+    rec, true = _in_numbers(X_rec, X_true, schema, exact)
     if len(rec) != len(true):
         raise BadInput(f"{len(rec)} reconstructed rows against {len(true)} true rows")
+    return rec, true
+
+
+def _in_numbers(
+    X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
+) -> tuple[Floats, Floats]:
+    """Turn both tables into numbers between which every column's distance is min(|a - b|, 1)."""
+    rec, true = _aligned(X_rec, X_true, schema)
     if true.empty:
         raise BadInput("no rows or no columns to compare")
     owner = {c: a for a in schema.attributes for c in a.columns} if schema else {}
@@ -229,42 +324,47 @@ def _distance(a: Floats, b: Floats) -> Floats:
 
 
 def _match(rec: Floats, true: Floats) -> Ints:
-    group, first = _points(rec, true)
-    n = len(rec)
-    assigned = np.full(n, -1, dtype=np.int64)
-    equal_rec, equal_true = _equal_pairs(group, n)
+    """Match each row of ``rec`` with one of ``true``, which has at least as many."""
+    (of_rec, of_true), first = _points(rec, true)
+    assigned = np.full(len(rec), -1, dtype=np.int64)
+    equal_rec, equal_true = _equal_pairs(of_rec, of_true)
     assigned[equal_rec] = equal_true
     left = np.flatnonzero(assigned < 0)
-    open_ = np.setdiff1d(np.arange(n), equal_true, assume_unique=True)
+    open_ = np.setdiff1d(np.arange(len(true)), equal_true, assume_unique=True)
     if len(left) <= MATCH_LIMIT:
         i, j = linear_sum_assignment(_costs(rec[left], true[open_]))
         assigned[left[i]] = open_[j]
         return assigned
     points = np.concatenate([rec, true])[first]
-    i, j = _transport(points, group[:n][left], group[n:][open_])
+    i, j = _transport(points, of_rec[left], of_true[open_])
     assigned[left[i]] = open_[j]
     return assigned
 
 
-def _points(rec: Floats, true: Floats) -> tuple[Ints, Ints]:
+def _points(rec: Floats, true: Floats) -> tuple[tuple[Ints, Ints], Ints]:
     """Number the distinct rows of both tables: each row's number, each number's first row."""
     # Adding zero makes -0.0 and 0.0 the same bytes.
     both = np.ascontiguousarray(np.concatenate([rec, true]) + 0.0)
     keys = both.view(np.dtype((np.void, both.shape[1] * both.itemsize))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    return group, first
+    return (group[: len(rec)], group[len(rec) :]), first
 
 
-def _equal_pairs(group: Ints, n: int) -> tuple[Ints, Ints]:
-    """Pair equal rows of both tables; ``group`` numbers the points of the one, then the other."""
-    rec, true = (
-        pd.DataFrame({"point": part, "row": np.arange(n)}).assign(
-            copy=lambda side: side.groupby("point").cumcount()
-        )
-        for part in (group[:n], group[n:])
-    )
-    pairs = rec.merge(true, on=["point", "copy"], suffixes=("_rec", "_true"))
-    return pairs["row_rec"].to_numpy(), pairs["row_true"].to_numpy()
+def _equal_pairs(of_rec: Ints, of_true: Ints) -> tuple[Ints, Ints]:
+    """Pair equal rows of both tables, given the number of each row's point."""
+    most = len(of_rec) + len(of_true)
+    rec, true = (point * most + _nth_copy(point) for point in (of_rec, of_true))
+    _, row_rec, row_true = np.intersect1d(rec, true, assume_unique=True, return_indices=True)
+    return row_rec, row_true
+
+
+def _nth_copy(point: Ints) -> Ints:
+    """How many earlier rows have the same point."""
+    order = np.argsort(point, kind="stable")
+    ranked = point[order]
+    nth = np.empty_like(order)
+    nth[order] = np.arange(len(point)) - np.searchsorted(ranked, ranked)
+    return nth
 
 
 def _costs(a: Floats, b: Floats) -> Floats:

@@ -13,7 +13,7 @@ from treeleak.errors import BadInput
 from treeleak.metrics.matching import Table, row_distances, table_columns
 from treeleak.schema import Schema
 
-__all__ = ["partial_error"]
+__all__ = ["known_values", "partial_error"]
 
 
 def partial_error(
@@ -46,20 +46,44 @@ def partial_error(
         As for :func:`~treeleak.metrics.reconstruction_error`, and if nothing was unknown.
     """
     distance = row_distances(X_rec, X_true, schema)
-    names = table_columns(X_rec, X_true, schema)
+    mask = known_values(known, table_columns(X_rec, X_true, schema), distance.shape)
+    if mask.all():
+        raise BadInput("every value was known: there is nothing to measure")
+    return float(distance[~mask].mean())
+
+
+def known_values(
+    known: pd.DataFrame | NDArray[Any] | Sequence[str],
+    names: Sequence[str],
+    shape: tuple[int, ...],
+) -> NDArray[np.bool_]:
+    """Write what was known, however it is said, as one truth value per value of a table.
+
+    Parameters
+    ----------
+    known
+        As for :func:`partial_error`.
+    names : sequence of str
+        Columns of the table.
+    shape : tuple of int
+        Its rows and columns.
+
+    Raises
+    ------
+    BadInput
+        If it does not fit the table.
+    """
     if isinstance(known, pd.DataFrame):
         known = known.set_axis([str(c) for c in known.columns], axis=1)
         if absent := [c for c in names if c not in known.columns]:
             raise BadInput(f"what is known does not speak of column {absent[0]!r}")
-        mask = known[names].to_numpy(dtype=bool)
+        mask = known[list(names)].to_numpy(dtype=bool)
     elif isinstance(known, np.ndarray) and known.dtype == bool:
         mask = known
     else:
         if absent := [c for c in known if c not in names]:
             raise BadInput(f"column {absent[0]!r} is known, but is not compared")
-        mask = np.broadcast_to(np.isin(names, list(known)), distance.shape)
-    if mask.shape != distance.shape:
-        raise BadInput(f"what is known has shape {mask.shape}, the rows {distance.shape}")
-    if mask.all():
-        raise BadInput("every value was known: there is nothing to measure")
-    return float(distance[~mask].mean())
+        mask = np.broadcast_to(np.isin(names, list(known)), shape)
+    if mask.shape != shape:
+        raise BadInput(f"what is known has shape {mask.shape}, the rows {shape}")
+    return mask

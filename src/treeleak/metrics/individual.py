@@ -1,0 +1,158 @@
+"""How well each single training row was rebuilt, and whether outliers fare better or worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.metrics.matching import Table, best_matching, table_columns
+from treeleak.metrics.partial import known_values
+from treeleak.schema import Schema
+
+__all__ = ["Group", "Individual", "find_outliers", "individual_errors"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the training rows.
+
+    Attributes
+    ----------
+    n_rows : int
+    error : float
+        Mean over the rows; NaN without rows, as all that follows.
+    perfect : float
+        Share of the rows without any difference.
+    worst : float
+        Error of the row that was rebuilt worst.
+    """
+
+    n_rows: int
+    error: float
+    perfect: float
+    worst: float
+
+
+@dataclass(frozen=True, eq=False)
+class Individual:
+    """Errors row by row.
+
+    Attributes
+    ----------
+    errors : float array, shape (n_rows,)
+        Mean distance of each training row's values from those of the rebuilt row matched with it;
+        NaN where all of them were known. The best matching is not always the only one: sums over
+        all rows are, single errors need not be.
+    outlier : bool array, shape (n_rows,)
+    """
+
+    errors: NDArray[np.float64]
+    outlier: NDArray[np.bool_]
+
+    @property
+    def all(self) -> Group:
+        """All rows."""
+        return self._group(np.ones(len(self.errors), dtype=bool))
+
+    @property
+    def inliers(self) -> Group:
+        """Rows that resemble others."""
+        return self._group(~self.outlier)
+
+    @property
+    def outliers(self) -> Group:
+        """Rows that stand apart."""
+        return self._group(self.outlier)
+
+    def _group(self, member: NDArray[np.bool_]) -> Group:
+        own = self.errors[member & ~np.isnan(self.errors)]
+        if not len(own):
+            return Group(0, np.nan, np.nan, np.nan)
+        return Group(len(own), float(own.mean()), float((own == 0).mean()), float(own.max()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the groups (formats/audit.schema.json); null where a group has no rows."""
+        groups = {"all": self.all, "inliers": self.inliers, "outliers": self.outliers}
+        return {
+            name: {k: v if g.n_rows or k == "n_rows" else None for k, v in asdict(g).items()}
+            for name, g in groups.items()
+        }
+
+
+def individual_errors(
+    X_rec: Table,
+    X_true: Table,
+    schema: Schema | None = None,
+    known: pd.DataFrame | NDArray[Any] | Sequence[str] | None = None,
+    seed: int = 0,
+) -> Individual:
+    """Measure each training row against the rebuilt row matched with it.
+
+    After DRAFT-DP's table III.
+
+    Parameters
+    ----------
+    X_rec, X_true, schema
+        As for :func:`~treeleak.metrics.reconstruction_error`.
+    known
+        Which values of ``X_rec`` do not count: as for :func:`~treeleak.metrics.partial_error`.
+    seed : int
+        Of :func:`find_outliers`.
+
+    Returns
+    -------
+    Individual
+        In the order of ``X_true``.
+
+    Raises
+    ------
+    BadInput
+        As for :func:`~treeleak.metrics.reconstruction_error`.
+    """
+    matched, distance = best_matching(X_rec, X_true, schema)
+    names = table_columns(X_rec, X_true, schema)
+    told = np.zeros(distance.shape, dtype=bool)
+    if known is not None:
+        told = known_values(known, names, distance.shape)
+    open_ = (~told).sum(axis=1)
+    errors = np.full(len(distance), np.nan)
+    found = (distance * ~told).sum(axis=1)
+    np.divide(found, open_, out=errors, where=open_ > 0)
+    in_order = np.empty_like(errors)
+    in_order[matched] = errors
+    rows = pd.DataFrame(X_true)
+    if isinstance(X_true, pd.DataFrame):
+        rows = rows.set_axis([str(c) for c in rows.columns], axis=1)[names]
+    return Individual(in_order, find_outliers(rows, seed))
+
+
+def find_outliers(X: pd.DataFrame, seed: int = 0) -> NDArray[np.bool_]:
+    """Tell outliers with an isolation forest in scikit-learn's default settings, as DRAFT-DP does.
+
+    Texts are numbered in the order of their values; a missing value lies below all others.
+
+    Parameters
+    ----------
+    X : DataFrame
+    seed : int
+
+    Returns
+    -------
+    bool array, shape (n_rows,)
+    """
+    # Takes a second to load, and only this needs it.
+    from sklearn.ensemble import IsolationForest
+
+    plain = pd.DataFrame(
+        {
+            k: X[c] if pd.api.types.is_numeric_dtype(X[c]) else pd.factorize(X[c], sort=True)[0]
+            for k, c in enumerate(X)
+        }
+    ).astype(float)
+    filled = plain.fillna(plain.min() - 1).fillna(0.0).to_numpy()
+    return np.asarray(IsolationForest(random_state=seed).fit_predict(filled) < 0)

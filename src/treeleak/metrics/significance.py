@@ -1,0 +1,180 @@
+"""Whether a reconstruction tells of the training rows, or only of their population."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from treeleak.errors import BadInput
+from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
+from treeleak.metrics.matching import MATCH_LIMIT, part_errors
+from treeleak.schema import Schema
+
+__all__ = ["Significance", "significance"]
+
+FEWEST = 100
+"""Other draws without which neither the rank nor the fitted law says much."""
+
+PAIRS_PER_DRAW = 500_000
+"""Most pairs of rows between which distances are taken for one draw of the test."""
+
+MOST_PAIRS = 10**7
+"""Most pairs of rows for all draws of the baseline together, but for the three that it needs."""
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Significance:
+    """A reconstruction against its training rows, and against other draws of their population.
+
+    Attributes
+    ----------
+    error : float
+        Between the rebuilt and the training rows.
+    errors : float array, shape (n_draws,)
+        Between the rebuilt rows and each of the other draws.
+    baseline : float array
+        Between the training rows and other draws: what somebody reaches who knows the population
+        and nothing of the model (``train_vs_other_draws`` of DRAFT-DP's results).
+    n_rows, n_compared, n_control : int
+        Training rows; rebuilt rows that ``error`` and ``errors`` compare; control rows.
+    """
+
+    error: float
+    errors: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    n_rows: int
+    n_compared: int
+    n_control: int
+
+    @property
+    def tail(self) -> float:
+        """Probability of so small an error for another draw, by a normal law fitted to them.
+
+        Far below ``1 / n_draws`` this rests on the law alone.
+        """
+        spread = float(self.errors.std())
+        if spread < _ROUNDING:
+            return float(self.error > self.errors.mean() - _ROUNDING)
+        return float(norm.cdf((self.error - self.errors.mean()) / spread))
+
+    @property
+    def rank(self) -> float:
+        """(1 + draws at or below ``error``) / (1 + draws).
+
+        If the training rows were just one more draw, a rank of p or less would have probability p
+        or less, whatever the law of the errors.
+        """
+        below = int((self.errors <= self.error + _ROUNDING).sum())
+        return (1 + below) / (1 + len(self.errors))
+
+    @property
+    def train_vs_other_draws(self) -> float:
+        """Mean of :attr:`baseline`."""
+        return float(self.baseline.mean())
+
+    @property
+    def replaced(self) -> bool:
+        """Whether control rows were drawn with replacement, for there are too few of them."""
+        return self.n_control < self.n_rows
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether two draws share half of their rows or more, so that they vary too little."""
+        return self.n_control < 2 * self.n_rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the result (formats/audit.schema.json)."""
+        return {
+            "error": self.error,
+            "draws": len(self.errors),
+            "others_mean": float(self.errors.mean()),
+            "others_sd": float(self.errors.std()),
+            "tail": self.tail,
+            "rank": self.rank,
+            "train_vs_other_draws": self.train_vs_other_draws,
+            "n_rows": self.n_rows,
+            "n_compared": self.n_compared,
+            "n_control": self.n_control,
+            "replaced": self.replaced,
+        }
+
+
+def significance(
+    X_rec: pd.DataFrame,
+    X_true: pd.DataFrame,
+    control: pd.DataFrame,
+    schema: Schema,
+    n_draws: int = FEWEST,
+    seed: int = 0,
+) -> Significance:
+    """Test whether rebuilt rows are nearer to the training rows than to others like them.
+
+    After DRAFT-DP's appendix D: draw datasets of the size of the training set from the control
+    rows, measure the reconstruction against each, and see where its error against the training set
+    lies among these.
+
+    Up to 707 rows, all are matched. Of more, a random part of the rebuilt rows is, each with any
+    row of a dataset of full size: training set and other draws are still treated alike, so that the
+    test stays valid, but ``error`` is less than that of the whole. The baseline is always that of
+    whole tables (of 6,000 rows at most), from fewer draws if there are more than 316 rows.
+
+    Parameters
+    ----------
+    X_rec, X_true : DataFrame
+        As many rows each: see :func:`~treeleak.metrics.same_size`.
+    control : DataFrame
+        Rows of the same population that the model was not trained on, ten times as many as
+        training rows or more: with fewer, draws share rows and vary too little; with fewer than
+        training rows, they are drawn with replacement.
+    schema : Schema
+        Numeric columns without bounds have the range of the training rows.
+    n_draws : int
+        At least 100.
+    seed : int
+
+    Returns
+    -------
+    Significance
+
+    Raises
+    ------
+    BadInput
+        If there are no control rows, too few draws, or tables that do not fit.
+    """
+    n = len(X_true)
+    if n_draws < FEWEST:
+        raise BadInput(f"{n_draws} other draws: at least {FEWEST} are needed")
+    if len(X_rec) != n:
+        raise BadInput(f"{len(X_rec)} reconstructed rows against {n} true rows")
+    if control.empty:
+        raise BadInput("the control table has no rows")
+    schema = bounded_schema(schema, X_true)
+    rng, other = np.random.default_rng(seed).spawn(2)
+    compared = min(n, max(FEWEST, PAIRS_PER_DRAW // n))
+    part = X_rec if compared == n else X_rec.iloc[rng.permutation(n)[:compared]]
+    most = min(n, MATCH_LIMIT)
+    whole = X_true if most == n else X_true.iloc[other.permutation(n)[:most]]
+    few = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // n**2))
+    return Significance(
+        error=float(part_errors(part, X_true, [np.arange(n)], schema)[0]),
+        errors=part_errors(part, control, _draws(len(control), n, n_draws, rng), schema),
+        baseline=part_errors(whole, control, _draws(len(control), most, few, other), schema),
+        n_rows=n,
+        n_compared=compared,
+        n_control=len(control),
+    )
+
+
+def _draws(
+    n_control: int, n_rows: int, n_draws: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.int64]]:
+    for _ in range(n_draws):
+        yield rng.choice(n_control, n_rows, replace=n_control < n_rows)

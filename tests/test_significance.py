@@ -1,0 +1,219 @@
+"""Whether a reconstruction is nearer to the training rows than to others of their population."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from treeleak.datasets import load_draft
+from treeleak.errors import BadInput
+from treeleak.metrics import Significance, reconstruction_error, same_size, significance
+from treeleak.metrics.matching import best_matching, part_errors, row_distances
+from treeleak.schema import Binary, Numeric, Schema
+
+BITS = Schema([Binary(c) for c in "abcdef"])
+SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def bits(n, seed, share=0.4):
+    rng = np.random.default_rng(seed)
+    # Columns that hang together, as people's do.
+    first = rng.random(n) < share
+    rest = rng.random((n, 5)) < np.where(first, 0.7, 0.2)[:, None]
+    return pd.DataFrame(np.column_stack([first, rest]).astype(int), columns=list("abcdef"))
+
+
+# ----------------------------------------------------------------------------------- its parts
+
+
+@st.composite
+def parted(draw):
+    """A small table, a pool, and positions of parts of the pool, at least as large."""
+    row = st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from([0.0, 0.3, 1.0]))
+    n = draw(st.integers(1, 4))
+    m = draw(st.integers(n, 6))
+    X, pool = (
+        pd.DataFrame(draw(st.lists(row, min_size=k, max_size=k)), columns=list("abx"))
+        for k in (n, m)
+    )
+    sizes = draw(st.lists(st.integers(n, m), min_size=1, max_size=3))
+    order = st.permutations(range(m))
+    return X, pool, [np.array(draw(order)[:size]) for size in sizes]
+
+
+@given(parted())
+def test_parts_are_measured_as_the_best_choice_of_their_rows_is(case):
+    X, pool, parts = case
+    schema = Schema([Binary("a"), Binary("b"), Numeric("x", 0, 1)])
+    a, b = X.to_numpy(float), pool.to_numpy(float)
+    found = part_errors(X, pool, parts, schema)
+    for part, error in zip(parts, found, strict=True):
+        costs = np.abs(a[:, None] - b[part][None]).sum(axis=2)
+        best = min(
+            costs[np.arange(len(a)), list(p)].sum()
+            for p in itertools.permutations(range(len(part)), len(a))
+        )
+        assert error == pytest.approx(best / X.size)
+
+
+def test_a_part_that_is_too_small_is_refused():
+    with pytest.raises(BadInput, match="4 rows against 3"):
+        part_errors(bits(4, 0), bits(9, 1), [np.arange(3)], BITS)
+
+
+@given(st.integers(1, 6), st.integers(1, 20), st.integers(0, 3))
+def test_rows_of_another_number_are_left_out_or_repeated_evenly(have, want, seed):
+    rows = pd.DataFrame({"row": np.arange(have)})
+    found = same_size(rows, want, seed)
+    assert list(found.index) == list(range(want))
+    times = Counter(found["row"])
+    assert max(times.values()) - (min(times.values()) if want >= have else 1) <= 1
+    assert len(times) == min(have, want)
+    assert found.equals(same_size(rows, want, seed))
+
+
+def test_which_rows_are_left_out_is_chance():
+    rows = pd.DataFrame({"row": np.arange(5)})
+    chosen = Counter(tuple(same_size(rows, 4, seed)["row"]) for seed in range(100))
+    assert len(chosen) == 5
+    with pytest.raises(BadInput, match="no rows"):
+        same_size(rows[:0], 4)
+
+
+def test_a_matching_tells_the_distance_of_each_value():
+    rec, true = bits(20, 0), bits(20, 1)
+    matched, distance = best_matching(rec, true, BITS)
+    assert sorted(matched) == list(range(20))
+    assert (distance == np.abs(rec.to_numpy() - true.to_numpy()[matched])).all()
+    assert (distance == row_distances(rec, true, BITS)).all()
+
+
+# ------------------------------------------------------------------------------------ the test
+
+
+def test_rank_and_tail_are_those_of_the_formulas():
+    errors = np.array([0.3, 0.2, 0.25, 0.1, 0.4])
+    found = Significance(0.2, errors, np.array([0.1, 0.3]), 10, 10, 100)
+    assert found.rank == (1 + 2) / 6
+    assert found.tail == pytest.approx(norm.cdf(0.2, errors.mean(), errors.std()))
+    assert found.train_vs_other_draws == pytest.approx(0.2)
+    told = found.to_dict()
+    assert told["others_mean"] == pytest.approx(0.25)
+    assert told["draws"] == 5
+
+
+@pytest.mark.parametrize(("error", "tail"), [(0.2, 1.0), (0.1, 0.0), (0.3, 1.0)])
+def test_draws_that_are_all_alike_have_no_law_to_fit(error, tail):
+    found = Significance(error, np.full(100, 0.2), np.zeros(1), 10, 10, 100)
+    assert found.tail == tail
+    assert found.rank == (1 if error >= 0.2 else 1 / 101)
+
+
+def test_errors_are_those_of_the_reconstruction_error():
+    rec, true, control = bits(30, 0), bits(30, 1), bits(400, 2)
+    found = significance(rec, true, control, BITS, seed=5)
+    assert found.error == pytest.approx(reconstruction_error(rec, true, BITS))
+    assert len(found.errors) == len(found.baseline) == 100
+    # Each draw has 30 rows of the control, none twice.
+    all_of_them = significance(rec, true, control[:30], BITS, seed=5)
+    assert all_of_them.errors == pytest.approx(reconstruction_error(rec, control[:30], BITS))
+    assert all_of_them.overlapping
+    assert not all_of_them.replaced
+    assert not found.overlapping
+
+
+def test_the_training_rows_themselves_are_found_significant():
+    true, control = bits(60, 1), bits(2000, 2)
+    found = significance(true, true, control, BITS)
+    assert found.error == 0
+    assert found.rank == 1 / 101
+    assert found.tail < 1e-3
+    assert 0 < found.train_vs_other_draws < 0.2
+
+
+def test_knowing_the_population_alone_is_not_significant():
+    """Over many training sets, the rank of what is independent of them is uniform."""
+    control = bits(3000, 2)
+    ranks, tails = [], []
+    for seed in range(40):
+        found = significance(bits(25, 500 + seed), bits(25, 900 + seed), control, BITS, seed=seed)
+        ranks.append(found.rank)
+        tails.append(found.tail)
+    for values in (ranks, tails):
+        assert 0.35 < np.mean(values) < 0.65
+        assert np.mean(np.array(values) <= 0.05) <= 0.15
+
+
+def test_a_random_part_of_many_rows_is_as_valid_a_test(monkeypatch):
+    module = sys.modules["treeleak.metrics.significance"]
+    monkeypatch.setattr(module, "PAIRS_PER_DRAW", 1)
+    true, control = bits(300, 1), bits(4000, 2)
+    found = significance(true, true, control, BITS)
+    assert (found.n_rows, found.n_compared) == (300, 100)
+    assert (found.error, found.rank) == (0, 1 / 101)
+    ranks = [
+        significance(bits(150, 500 + s), bits(150, 900 + s), control, BITS, seed=s).rank
+        for s in range(40)
+    ]
+    assert 0.3 < np.mean(ranks) < 0.7
+    assert np.mean(np.array(ranks) <= 0.05) <= 0.2
+
+
+def test_too_few_control_rows_are_drawn_again_and_said_to_be():
+    found = significance(bits(50, 0), bits(50, 1), bits(20, 2), BITS)
+    assert found.replaced
+    assert found.to_dict()["replaced"]
+
+
+def test_the_seed_decides():
+    tables = bits(30, 0), bits(30, 1), bits(400, 2), BITS
+    one, same, other = (significance(*tables, seed=s) for s in (1, 1, 2))
+    assert (one.errors == same.errors).all()
+    assert (one.baseline == same.baseline).all()
+    assert (one.errors != other.errors).any()
+
+
+def test_a_column_without_bounds_has_the_range_of_the_training_rows():
+    schema = Schema([Numeric("x")])
+    true = pd.DataFrame({"x": np.arange(11.0)})
+    found = significance(true + 0.5, true, pd.DataFrame({"x": np.arange(1000.0)}), schema)
+    assert found.error == pytest.approx(0.5 / 10)
+    assert found.errors.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("rec", "control", "n_draws", "said"),
+    [
+        (9, 100, 100, "9 reconstructed rows against 10"),
+        (10, 0, 100, "control table has no rows"),
+        (10, 100, 99, "at least 100"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(rec, control, n_draws, said):
+    with pytest.raises(BadInput, match=said):
+        significance(bits(rec, 0), bits(10, 1), bits(100, 2)[:control], BITS, n_draws)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "published"), [("compas", 0.065), ("adult", 0.087), ("default_credit", 0.115)]
+)
+def test_knowing_the_population_alone_gives_what_was_published(name, published):
+    if not (SHARED / f"draft_{name}.csv").is_file():
+        pytest.skip(f"{SHARED} has no draft_{name}.csv (TREELEAK_DATA)")
+    data = load_draft(name, SHARED)
+    X = data.X.reset_index(drop=True)
+    found = significance(X[100:200].reset_index(drop=True), X[:100], X[200:], data.schema)
+    assert found.train_vs_other_draws == pytest.approx(published, abs=0.004)
+    # Other rows as the reconstruction: the errors are of the same kind.
+    assert found.errors.mean() == pytest.approx(published, abs=0.006)
