@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadModel
+from treeleak.noise import ROUNDINGS, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release import exchange, to_release
 from treeleak.release.exchange import (
     read_release,
@@ -27,7 +28,15 @@ from treeleak.release.exchange import (
     release_to_dict,
     write_release,
 )
-from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree, UnknownSampling
+from treeleak.release.tree import (
+    AllRows,
+    Bootstrap,
+    Disjoint,
+    Release,
+    Sampling,
+    Tree,
+    UnknownSampling,
+)
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(
@@ -36,11 +45,23 @@ PUBLISHED = json.loads(
 ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SIZES = st.floats(1e-9, 1e9)
+ROUNDED = st.sampled_from(ROUNDINGS)
+NOISES = st.one_of(
+    st.none(),
+    st.builds(DiscreteLaplace, SIZES),
+    st.builds(Laplace, SIZES, ROUNDED),
+    st.builds(Gaussian, st.floats(1e-9, 1e5), ROUNDED),
+    st.just(LabelNoise("majority")),
+    st.builds(LabelNoise, st.sampled_from(["permute-and-flip", "exponential"]), SIZES),
+)
 SEEDS = st.none() | st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def trees(draw: st.DrawFn, n_columns: int, n_classes: int, fractions: bool) -> Tree:
+def trees(
+    draw: st.DrawFn, n_columns: int, n_classes: int, fractions: bool, labels: bool = False
+) -> Tree:
     # Nodes split one after the other, so children stand behind their parents.
     n_splits = draw(st.integers(0, 4 if n_columns else 0))
     n = 2 * n_splits + 1
@@ -57,6 +78,9 @@ def trees(draw: st.DrawFn, n_columns: int, n_classes: int, fractions: bool) -> T
     rows = st.integers(-5, 10**8)
     numbers = FINITE if fractions and draw(st.booleans()) else rows
     counts = draw(st.none() | st.lists(numbers, min_size=n * n_classes, max_size=n * n_classes))
+    if labels:
+        named = draw(st.none() | st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
+        counts = None if named is None else np.eye(n_classes)[named].ravel().tolist()
     totals = draw(st.none() | st.lists(rows, min_size=n, max_size=n))
     distinct = draw(st.none() | st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
     return Tree(
@@ -77,12 +101,14 @@ def releases(draw: st.DrawFn) -> Release:
     label = st.text(max_size=3) | st.integers() | FINITE | st.booleans()
     classes = draw(st.lists(label, max_size=3, unique=True))
     n_trees = draw(st.integers(0, 3))
-    counts_are = draw(st.sampled_from(["rows", "draws", "weights", "none"]))
+    units = ["rows", "draws", "weights", "none", *(["labels"] if classes else [])]
+    counts_are = draw(st.sampled_from(units))
     fractions = counts_are in ("weights", "none")
     some = st.lists(st.sampled_from(columns), unique=True) if columns else st.just([])
     sampling: Sampling = draw(
         st.one_of(
             st.just(AllRows()),
+            st.just(Disjoint()),
             st.builds(UnknownSampling, st.text(max_size=5)),
             st.builds(
                 lambda n, seeds, seed, rule, w: Bootstrap(
@@ -97,12 +123,16 @@ def releases(draw: st.DrawFn) -> Release:
         )
     )
     return Release(
-        trees=tuple(draw(trees(len(columns), len(classes), fractions)) for _ in range(n_trees)),
+        trees=tuple(
+            draw(trees(len(columns), len(classes), fractions, counts_are == "labels"))
+            for _ in range(n_trees)
+        ),
         feature_names=tuple(columns),
         classes=tuple(classes),
         sampling=sampling,
         counts_are=counts_are,
         n_rows=draw(st.none() | st.integers(0, 10**9)),
+        noise=draw(NOISES),
         not_covered=draw(st.none() | st.text(max_size=5)),
         maybe_missing=frozenset(draw(some)),
         one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
@@ -217,6 +247,27 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("sampling",), {"kind": "bootstrap", "n_draws": -1}, "-1 is no whole"),
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1, "x"]}, "'x' is no whole"),
         (("sampling",), {"kind": "bootstrap", "row_weights": [1, -1]}, "row 1 has weight -1"),
+        (("sampling",), {"kind": "disjoint", "n_draws": 3}, "n_draws"),
+        (("noise",), [], "noise must be an object"),
+        (("noise",), {}, "noise: law is missing"),
+        (("noise",), {"law": "magic"}, "noise: law is 'magic'"),
+        (("noise",), {"law": ["laplace"]}, "noise: law must be text"),
+        (("noise",), {"law": "discrete-laplace"}, "noise: epsilon is None"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": 0}, "noise: epsilon is 0"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": True}, "noise: epsilon is True"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": "1"}, "noise: epsilon is '1'"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": math.nan}, "noise: epsilon is nan"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": 10**400}, "noise: epsilon is 1000"),
+        (("noise",), {"law": "discrete-laplace", "epsilon": 1, "sigma": 1}, "noise: unknown keys"),
+        (("noise",), {"law": "laplace", "epsilon": 1e-300}, "noise: epsilon is 1e-300"),
+        (("noise",), {"law": "laplace", "epsilon": 1, "rounding": "up"}, "rounding is 'up'"),
+        (("noise",), {"law": "gaussian", "sigma": 1e6}, "noise: sigma is 1000000.0"),
+        (("noise",), {"law": "label", "scale": 1}, "noise: rule is missing"),
+        (("noise",), {"law": "label", "rule": "exponential"}, "noise: scale is None"),
+        (("noise",), {"law": "label", "rule": "exponential", "scale": 0}, "noise: scale is 0"),
+        (("noise",), {"law": "label", "rule": "majority", "scale": -1}, "noise: scale is -1"),
+        (("noise",), {"law": "label", "rule": "loudest"}, "noise: rule is 'loudest'"),
+        (("counts_are",), "labels", "tree 1, node 1: counts name not exactly one class"),
         (("trees", 1), [], "tree 1 is no object"),
         (("trees", 1, "values"), [], "tree 1: unknown keys"),
         (("trees", 1, "feature"), [], "for 0 nodes"),
@@ -253,6 +304,21 @@ def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, s
     at[path[-1]] = value
     with pytest.raises(BadModel, match=re.escape(says)):
         release_from_dict(data)
+
+
+def test_what_noise_may_leave_out_gets_its_default():
+    for noise, law in (
+        (None, None),
+        ({"law": "laplace", "epsilon": 2}, Laplace(2.0, "none")),
+        ({"law": "label", "rule": "majority"}, LabelNoise("majority")),
+    ):
+        data = stump() | {"noise": noise}
+        jsonschema.validate(data, PUBLISHED)
+        assert release_from_dict(data).noise == law
+
+
+def test_a_release_without_noise_is_written_without_a_word_of_it():
+    assert "noise" not in release_to_dict(release_from_dict(stump()))
 
 
 @pytest.mark.parametrize("key", ["columns", "classes", "counts_are", "sampling", "trees"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ __all__ = [
     "DiscreteLaplace",
     "Gaussian",
     "LabelNoise",
+    "LabelRule",
     "Laplace",
     "Rounding",
 ]
@@ -31,6 +32,7 @@ FloatArray = NDArray[np.float64]
 
 Rounding = Literal["none", "nearest", "towards zero"]
 ROUNDINGS: tuple[Rounding, ...] = ("none", "nearest", "towards zero")
+LabelRule = Literal["majority", "permute-and-flip", "exponential"]
 
 
 class CountNoise(ABC):
@@ -80,7 +82,7 @@ class DiscreteLaplace(CountNoise):
     @property
     def variance(self) -> float:
         """Of Y."""
-        return float(0.5 / np.sinh(self.epsilon / 2) ** 2)
+        return float(2 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
 
     @property
     def loss(self) -> float:
@@ -127,8 +129,8 @@ class Laplace(CountNoise):
             return 2.0 / e**2
         # Sum of y^2 r^|y| over all whole y is 2 r (1 + r) / (1 - r)^3.
         r = np.exp(-e)
-        first = np.sinh(e / 2) if self.rounding == "nearest" else -0.5 * np.expm1(-e)
-        return float(first * 2 * r * (1 + r) / -(np.expm1(-e) ** 3))
+        first = np.sqrt(r) if self.rounding == "nearest" else r
+        return float(first * (1 + r) / np.expm1(-e) ** 2)
 
     @property
     def loss(self) -> float:
@@ -145,7 +147,7 @@ class Laplace(CountNoise):
             return np.asarray(np.log(e / 2) - e * size)
         if self.rounding == "nearest":
             # P(y) = e^(-e |y|) sinh(e / 2), P(0) = 1 - e^(-e / 2)
-            other = -e * size + np.log(np.sinh(e / 2))
+            other = e / 2 - e * size + np.log(-np.expm1(-e) / 2)
             return np.asarray(np.where(size == 0, np.log(-np.expm1(-e / 2)), other))
         # DRAFT-DP, section III: P(l) is the integral over [l, l + 1), that of 0 over (-1, 1).
         other = -e * size + np.log(-np.expm1(-e) / 2)
@@ -217,11 +219,11 @@ class LabelNoise:
         add to counts (neighbours add or remove a row), else epsilon / 2.
     """
 
-    rule: Literal["majority", "permute-and-flip", "exponential"] = "majority"
+    rule: LabelRule = "majority"
     scale: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.rule not in ("majority", "permute-and-flip", "exponential"):
+        if self.rule not in get_args(LabelRule):
             raise BadInput(f"no rule for labels is named {self.rule!r}")
         if self.rule != "majority":
             _check_positive("scale", self.scale)

@@ -18,12 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel
+from treeleak.noise import (
+    ROUNDINGS,
+    CountNoise,
+    DiscreteLaplace,
+    Gaussian,
+    LabelNoise,
+    LabelRule,
+    Laplace,
+)
 from treeleak.release.registry import reader
 from treeleak.release.tree import (
     LEAF,
     AllRows,
     Bootstrap,
     CountsAre,
+    Disjoint,
     Release,
     Sampling,
     Tree,
@@ -33,6 +43,7 @@ from treeleak.release.tree import (
 __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
+    "noise_from_dict",
     "read_release",
     "release_from_dict",
     "release_to_dict",
@@ -46,6 +57,10 @@ MAX_BYTES = 2**30
 LARGEST = float(np.finfo(float).max)
 # Beyond this, whole floats stop being the only float that their digits name.
 EXACT_WHOLE = 2**53
+# Beyond these, noise hides everything or nothing, and its moments leave the range of the floats.
+NOISE_BETWEEN = (1e-9, 1e9)
+# What is rounded is summed over every value.
+MAX_SIGMA = 1e5
 
 
 def write_release(release: Release, path: str | Path) -> None:
@@ -98,8 +113,9 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     ------
     BadInput
         If a class label is neither text nor a finite number nor a truth value, or the rows were
-        drawn in a way that the format does not know.
+        drawn in a way, or noise added, that the format does not know.
     """
+    noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -109,6 +125,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "n_rows": _plain(release.n_rows),
         "counts_are": release.counts_are,
         "sampling": _sampling_to_dict(release.sampling),
+        **noise,
         "float_type": release.float_type,
         "maybe_missing": sorted(release.maybe_missing),
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
@@ -145,6 +162,7 @@ def release_from_dict(data: Any) -> Release:
     if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
     trees = _take(data, "trees", list)
+    noise = _take(data, "noise", dict, None)
     n_rows = _take(data, "n_rows", int, None)
     if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
         raise BadModel(f"n_rows is {n_rows!r:.40}")
@@ -155,6 +173,7 @@ def release_from_dict(data: Any) -> Release:
         sampling=_sampling(_take(data, "sampling", dict), len(trees)),
         counts_are=_choice(data, "counts_are", get_args(CountsAre)),
         n_rows=n_rows,
+        noise=None if noise is None else noise_from_dict(noise),
         not_covered=_take(data, "not_covered", str, None),
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
@@ -166,13 +185,14 @@ def release_from_dict(data: Any) -> Release:
 
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
-    "float_type", "maybe_missing", "one_hot", "not_covered", "notes", "trees",
+    "noise", "float_type", "maybe_missing", "one_hot", "not_covered", "notes", "trees",
 }  # fmt: skip
 _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
 }  # fmt: skip
 _SAMPLING_KEYS = {
     "all": set(),
+    "disjoint": set(),
     "bootstrap": {
         "n_draws", "tree_seeds", "forest_seed", "rule", "row_weights", "columns_drawn",
         "columns_replaced", "rows_between", "hidden",
@@ -189,6 +209,8 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     match sampling:
         case AllRows():
             return {"kind": "all"}
+        case Disjoint():
+            return {"kind": "disjoint"}
         case Bootstrap(row_weights=weights, rows_between=ends):
             return {
                 "kind": "bootstrap",
@@ -213,6 +235,8 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         raise BadModel(f"sampling: unknown keys {sorted(unknown)[:5]}")
     if kind == "all":
         return AllRows()
+    if kind == "disjoint":
+        return Disjoint()
     if kind == "unknown":
         return UnknownSampling(_take(data, "why", str, "", "sampling: "))
     seeds = _take(data, "tree_seeds", list, [], "sampling: ")
@@ -245,6 +269,62 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         None if ends is None else (ends[0], ends[1]),
         _take(data, "hidden", str, "", "sampling: "),
     )
+
+
+_LAWS: dict[str, Callable[..., CountNoise | LabelNoise]] = {
+    DiscreteLaplace.law: DiscreteLaplace,
+    Laplace.law: Laplace,
+    Gaussian.law: Gaussian,
+    "label": LabelNoise,
+}
+_NOISE_KEYS = {
+    DiscreteLaplace.law: ("epsilon",),
+    Laplace.law: ("epsilon", "rounding"),
+    Gaussian.law: ("sigma", "rounding"),
+    "label": ("rule", "scale"),
+}
+
+
+def _noise_to_dict(noise: CountNoise | LabelNoise) -> dict[str, Any]:
+    law = "label" if isinstance(noise, LabelNoise) else noise.law
+    if law not in _LAWS:
+        raise BadInput(f"noise of law {law!r} has no place in a release file")
+    return {"law": law, **{key: getattr(noise, key) for key in _NOISE_KEYS[law]}}
+
+
+def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
+    """Read a law of noise as it stands in a release file.
+
+    Raises
+    ------
+    BadModel
+        Naming the key.
+    """
+    where = "noise: "
+    law = _choice(data, "law", tuple(_LAWS), where=where)
+    if unknown := set(data) - {"law", *_NOISE_KEYS[law]}:
+        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+    values: dict[str, Any] = {}
+    for key in _NOISE_KEYS[law]:
+        if key == "rounding":
+            values[key] = _choice(data, key, ROUNDINGS, "none", where)
+        elif key == "rule":
+            values[key] = _choice(data, key, get_args(LabelRule), where=where)
+        else:
+            values[key] = _size_of_noise(data, key, values.get("rule"), where)
+    return _LAWS[law](**values)
+
+
+def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: str) -> float:
+    value = data.get(key, 0.0 if rule == "majority" else None)
+    least, most = NOISE_BETWEEN
+    if rule == "majority":
+        least = 0.0
+    if key == "sigma":
+        most = MAX_SIGMA
+    if not (_is_finite(value) and least <= value <= most):
+        raise BadModel(f"{where}{key} is {value!r:.40}, must be from {least:g} to {most:g}")
+    return float(value)
 
 
 def _tree_to_dict(tree: Tree) -> dict[str, Any]:

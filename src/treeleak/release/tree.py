@@ -249,8 +249,9 @@ class Release:
     Raises
     ------
     BadModel
-        If a column or a class stands twice, a tree does not fit the columns or the classes, or
-        what should count rows or draws is no whole number of them.
+        If a column or a class stands twice, a tree does not fit the columns or the classes, what
+        should count rows or draws is no whole number of them, or a leaf that should name a class
+        names none or several.
     """
 
     trees: tuple[Tree, ...]
@@ -290,6 +291,8 @@ class Release:
                 )
             for name in whole:
                 _check_whole(getattr(tree, name), f"tree {t}", name)
+            if self.counts_are == "labels":
+                _check_labels(tree, f"tree {t}")
 
     @property
     def n_features(self) -> int:
@@ -330,6 +333,16 @@ def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
             f"{where}, node {node}: {name} hold {array[bad][0]:g}, "
             f"no whole number of up to {MAX_ROWS:g} rows"
         )
+
+
+def _check_labels(tree: Tree, where: str) -> None:
+    if tree.counts is None:
+        return
+    named = tree.counts[tree.leaves]
+    bad = ((named != 0) & (named != 1)).any(axis=1) | (named.sum(axis=1) != 1)
+    if bad.any():
+        leaf = tree.leaves[bad.argmax()]
+        raise BadModel(f"{where}, node {leaf}: counts name not exactly one class")
 
 
 def _first(mask: NDArray[np.bool_]) -> int:
