@@ -15,8 +15,8 @@ from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers import bootstrap_draws, counted, cuts_for, drawn, leaves_of, random_tree, some_rows
-from treeleak.attacks.reference.bootstrap import SCALE, bootstrap_program
-from treeleak.attacks.reference.cp import most_draws
+from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
+from treeleak.attacks.reference.program import SCALE
 from treeleak.attacks.space import values_of
 from treeleak.clock import Clock
 from treeleak.datasets import draft_sample, load_draft

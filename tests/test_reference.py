@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,15 +32,18 @@ from helpers import (
 )
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference import program
-from treeleak.attacks.reference.bootstrap import MOST_DRAWS, SCALE, draw_weights, most_draws
+from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
+from treeleak.attacks.reference.noisy import noise_bound, rows_interval
 from treeleak.attacks.space import values_of
 from treeleak.clock import Clock
+from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.errors import BadInput, NotCovered
-from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws
+from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
 from treeleak.given import Given, KnownParts
 from treeleak.metrics import likeliest_draws
+from treeleak.noise import DiscreteLaplace, Gaussian, Laplace
 from treeleak.partition import Geometry
-from treeleak.release.tree import Release
+from treeleak.release.tree import AllRows, Release
 from treeleak.schema import AtMost, Binary, Numeric, OneHot, Ordinal, Schema
 from treeleak.verify import check_rows
 
@@ -523,7 +528,9 @@ def test_rows_are_drawn_more_than_seven_times_where_the_counts_force_it():
 def test_the_weights_are_logarithms_of_binomial_probabilities():
     p = [math.comb(6, b) * 0.25**b * 0.75 ** (6 - b) for b in range(5)]
     weights = draw_weights(6, 4, 4)
-    np.testing.assert_allclose(np.array(weights) / SCALE, np.log(p), atol=0.5 / SCALE)
+    np.testing.assert_allclose(
+        np.array(weights) / program.SCALE, np.log(p), atol=0.5 / program.SCALE
+    )
 
 
 def test_hidden_draws_report_the_first_rows_and_stop_with_the_clock():
@@ -670,6 +677,312 @@ def test_parts_of_another_number_of_rows_are_refused(kind):
     parts = parts_of(geometry, X[:-1], y[:-1], [0], False)
     with pytest.raises(BadInput, match="7 rows, the model was trained on 8"):
         attack_for(evidence, "reference-cp")(evidence, geometry, Clock(9.0), 0, Given(parts))
+
+
+# ----------------------------------------------------------------------------- noisy counts
+
+LAWS = [
+    Laplace(1.0, "towards zero"),
+    Laplace(2.0, "towards zero"),
+    DiscreteLaplace(0.7),
+    Gaussian(1.0, "nearest"),
+]
+FOUR = Schema([Binary(c) for c in "abcd"])
+
+
+def noised(release, law, rng):
+    """The release with noise in its leaves, less than 10 rows each."""
+    y = np.arange(-9, 10)
+    p = np.exp(law.log_prob(y))
+    trees = []
+    for tree in release.trees:
+        counts = tree.counts.copy()
+        size = (len(tree.leaves), counts.shape[1])
+        counts[tree.leaves] += rng.choice(y, size=size, p=p / p.sum())
+        trees.append(replace(tree, counts=counts, totals=None))
+    return replace(release, trees=tuple(trees), noise=law, n_rows=None)
+
+
+def noisy(seed):
+    """Evidence of noisy counts, and the rows behind it; N between two ends, for odd seeds."""
+    rng = np.random.default_rng(seed)
+    schema = [*SMALL, FOUR][seed % 5]
+    names = shuffled(schema.columns, rng)
+    n_rows = int(rng.integers(1, 5))
+    X, y = some_rows(schema, names, n_rows, rng), rng.integers(2, size=n_rows)
+    trees = [random_tree(rng, cuts_for(schema, names), 2) for _ in range(int(rng.integers(2, 4)))]
+    release = noised(counted(trees, names, X, y, 2), LAWS[seed // 2 % len(LAWS)], rng)
+    ends = (max(1, n_rows - 1), min(4, n_rows + 1)) if seed % 2 else (n_rows, n_rows)
+    return NoisyCounts(Geometry.of(release, schema), n_rows, release.noise, ends), schema, X, y
+
+
+def noise_in(release, X, y):
+    """What each leaf's counts are above those of these rows."""
+    leaves = leaves_of(release, X)
+    deltas = []
+    for t, tree in enumerate(release.trees):
+        held = summed(tree, leaves[:, t], np.eye(len(release.classes))[y])
+        deltas.append((tree.counts - held)[tree.leaves])
+    return np.concatenate(deltas)
+
+
+def log_noise(release, X, y):
+    return release.noise.log_prob(noise_in(release, X, y)).sum()
+
+
+def likeliest(release, points, open_to):
+    """Greatest log-likelihood of rows of which row k is one of ``open_to[k]``: point and class."""
+    brought = np.array(
+        [
+            [noise_in(release, points[:0], np.zeros(0, int)) - noise_in(release, points[[p]], [c])]
+            for p in range(len(points))
+            for c in range(2)
+        ]
+    )[:, 0]
+    held = np.zeros((1, *brought.shape[1:]))
+    for own in open_to:
+        at = [2 * p + c for p, c in own]
+        held = (held[:, None] + brought[at]).reshape(-1, *brought.shape[1:])
+        held = np.unique(held, axis=0)
+    observed = noise_in(release, points[:0], np.zeros(0, int))
+    return release.noise.log_prob(observed - held).sum(axis=(1, 2)).max()
+
+
+def assert_found(answer, release, schema, best):
+    """The optimum that the program reports is that of brute force, and so is its misfit."""
+    assert answer.status == "likely"
+    assert answer.numbers["optimal"]
+    assert_modest(answer)
+    X, y = table_of(answer, release)
+    assert schema.valid(X, release.feature_names).all()
+    assert answer.rows[0].misfit == np.abs(noise_in(release, X, y)).sum()
+    # Logarithms are rounded to 1e-4 for the solver.
+    assert log_noise(release, X, y) == pytest.approx(best, abs=5e-3)
+
+
+def test_noisy_counts_the_rows_are_the_likeliest_of_all():
+    lengths = []
+    for seed in range(60):
+        evidence, schema, X, y = noisy(seed)
+        release = evidence.geometry.release
+        points = all_points(schema, release.feature_names)
+        points = points[np.unique(leaves_of(release, points), axis=0, return_index=True)[1]]
+        places = list(itertools.product(range(len(points)), range(2)))
+        least, most = evidence.rows_between
+        best = max(likeliest(release, points, [places] * n) for n in range(least, most + 1))
+        assert best >= log_noise(release, X, y)
+        answer = attacked(evidence, seed=seed)
+        assert_found(answer, release, schema, best)
+        n_rows = len(answer.rows[0].values)
+        assert least <= n_rows <= most
+        assert not answer.ordered
+        lengths.append(n_rows - len(X))
+    # Rows are left out, and added, where their number is not known.
+    assert {-1, 0, 1} <= set(lengths)
+    assert set(lengths[::2]) == {0}
+
+
+@settings(max_examples=25)
+@given(schemas(), st.sampled_from(LAWS), st.integers(0, 2**32))
+def test_no_rows_are_likelier_than_those_found_behind_noise(schema, law, seed):
+    rng = np.random.default_rng(seed)
+    names = shuffled(schema.columns, rng)
+    X = some_rows(schema, names, int(rng.integers(0, 4)), rng)
+    y = rng.integers(3, size=len(X))
+    trees = [random_tree(rng, cuts_for(schema, names), 2) for _ in range(2)]
+    release = noised(counted(trees, names, X, y, 3), law, rng)
+    for ends in ((len(X), len(X)), (max(1, len(X) - 1), len(X) + 1)):
+        evidence = NoisyCounts(Geometry.of(release, schema), len(X), law, ends)
+        answer = attacked(evidence)
+        assert answer.status == "likely"
+        rows, label = table_of(answer, release)
+        assert schema.valid(rows, names).all()
+        assert ends[0] <= len(rows) <= ends[1]
+        assert answer.rows[0].misfit == np.abs(noise_in(release, rows, label)).sum()
+        if answer.numbers["optimal"] and ends[0] <= len(X):
+            assert log_noise(release, rows, label) >= log_noise(release, X, y) - 0.01
+
+
+def behind_stump(n_star, n_rows, noise, rows_between=None):
+    """A single test of a single binary column, of one class, with these counts."""
+    release, _ = of_stump([0], [1])
+    counts = np.array([[sum(n_star)], [n_star[0]], [n_star[1]]], dtype=float)
+    release = replace(
+        release,
+        trees=(replace(release.trees[0], counts=counts, totals=None, distinct=None),),
+        sampling=AllRows(),
+        counts_are="rows",
+        noise=noise,
+        n_rows=None,
+    )
+    geometry = Geometry.of(release, Schema([Binary("a")]))
+    return NoisyCounts(geometry, n_rows, noise, rows_between or (n_rows, n_rows))
+
+
+@pytest.mark.parametrize(
+    ("n_star", "n_rows", "ones", "misfit"),
+    [
+        ([2, 1], 3, [1], 0),
+        ([0, 10], 3, [3], 7),
+        ([-4, 2], 2, [2], 4),
+        ([3, 3], 3, [0, 1, 2, 3], 3),
+    ],
+)
+def test_noise_that_the_search_interval_excludes_is_found_where_nothing_else_fits(
+    n_star, n_rows, ones, misfit
+):
+    law = Laplace(30.0, "towards zero")
+    assert noise_bound(law) == 1
+    evidence = behind_stump(n_star, n_rows, law)
+    answer = attacked(evidence)
+    assert answer.status == "likely"
+    rows, _ = table_of(answer, evidence.geometry.release)
+    assert len(rows) == n_rows
+    assert rows[:, 0].sum() in ones
+    assert answer.rows[0].misfit == misfit
+
+
+def test_the_search_interval_is_that_of_the_paper():
+    for epsilon in (0.1 / 30, 0.1, 0.5, 1.0, 3.0, 5.0, 7.0, 12.0, 30.0):
+        assert noise_bound(Laplace(epsilon, "towards zero")) == math.ceil(12 / epsilon)
+    for law in (*LAWS, Gaussian(4.0, "towards zero"), Laplace(0.2, "nearest")):
+        bound = noise_bound(law)
+        inside = np.exp(law.log_prob(np.arange(-bound, bound + 1))).sum()
+        assert inside >= 0.999
+        reached = np.exp(law.log_prob(np.arange(bound, 50 * bound))).sum() * 2
+        assert reached <= 1.01 * math.exp(-12)
+        more = reached + 2 * np.exp(law.log_prob(bound - 1))
+        assert more > math.exp(-12)
+
+
+def test_the_interval_of_the_number_of_rows_is_that_of_the_paper():
+    # Var(Y) = 2 / 0.5^2 = 8; 16 counts: sigma = sqrt(128) = 11.314; over sqrt(4) trees: 5.657;
+    # t_95 = 2.776 at 4 degrees of freedom: 100 -+ 15.71.
+    assert rows_interval([98, 104, 101, 97], [16] * 4, 2 / 0.5**2) == (84, 116)
+    # t_95 = 12.706 at one: 100 -+ 12.706 sqrt(16 x 2 / 4^2) = 17.97.
+    assert rows_interval([100], [16], 2 / 4.0**2) == (82, 118)
+    # Never less than one row: 3 -+ 17.97.
+    assert rows_interval([3], [16], 2 / 4.0**2) == (1, 21)
+    assert rows_interval([-30], [16], 2 / 4.0**2) == (1, 1)
+    # Half of all: t_50 = 1 at one degree of freedom.
+    assert rows_interval([100], [16], 2 / 4.0**2, confidence=0.5) == (98, 102)
+    # Trees of different sizes: sqrt((8 + 24) / 2 x 2 / 2) = 4 times t_95 = 4.303 at two.
+    assert rows_interval([100, 100], [8, 24], 2.0) == (82, 118)
+
+
+def test_the_number_of_rows_follows_the_counts():
+    law = Laplace(3.0, "towards zero")
+    for n_star in ([4, 2], [0, 3]):
+        evidence = behind_stump(n_star, 5, law, (1, 9))
+        rows, _ = table_of(attacked(evidence), evidence.geometry.release)
+        assert sorted(rows[:, 0]) == [0.0] * n_star[0] + [1.0] * n_star[1]
+
+
+def test_noisy_counts_keep_known_parts():
+    improved = 0
+    for seed in range(0, 60, 2):
+        evidence, schema, X, y = noisy(seed)
+        geometry, rng = evidence.geometry, np.random.default_rng(seed)
+        release = geometry.release
+        columns = rng.permutation(len(schema.attributes))[: int(rng.integers(1, 3))]
+        knows_label = bool(rng.integers(2))
+        parts = parts_of(geometry, X, y, columns, knows_label)
+        points = all_points(schema, release.feature_names)
+        open_to = [
+            [
+                (p, c)
+                for p, c in itertools.product(range(len(points)), range(2))
+                if (not knows_label or c == y[k])
+                and all(same_atom(geometry.parts[a], points[p], X[k]) for a in columns)
+            ]
+            for k in range(len(X))
+        ]
+        answer = attack_for(evidence, "reference-cp")(
+            evidence, geometry, Clock(60.0), seed, Given(parts)
+        )
+        best = likeliest(release, points, open_to)
+        X_found, y_found = table_of(answer, release)
+        assert answer.status == "likely"
+        assert answer.ordered
+        assert log_noise(release, X_found, y_found) == pytest.approx(best, abs=5e-3)
+        atoms = answer.values.atom_of[answer.rows[0].values]
+        assert parts.allowed[parts.group[:, None], atoms].all()
+        free = likeliest(
+            release, points, [list(itertools.product(range(len(points)), range(2)))] * len(X)
+        )
+        improved += free > best + 0.01
+    # Without the known parts, other rows would often be likelier.
+    assert improved >= 10
+
+
+def test_noisy_counts_of_what_the_paper_does_not_know_are_refused(monkeypatch):
+    evidence, _, X, y = noisy(20)
+    geometry = evidence.geometry
+    attack = attack_for(evidence, "reference-cp")
+    with pytest.raises(NotCovered, match="no use of a population"):
+        attack(evidence, geometry, Clock(9.0), 0, Given(population=object()))
+    with pytest.raises(NotCovered, match="whole noise only"):
+        attacked(replace(evidence, noise=Laplace(1.0)))
+    ruled = Schema(geometry.schema.attributes, rules=[AtMost(("a", "b"), 2)])
+    with pytest.raises(NotCovered, match="no rules"):
+        attacked(replace(evidence, geometry=Geometry.of(geometry.release, ruled)))
+    parts = Given(parts_of(geometry, X[:-1], y[:-1], [0], False))
+    with pytest.raises(BadInput, match=f"{len(X) - 1} rows, the model was trained on {len(X)}"):
+        attack(evidence, geometry, Clock(9.0), 0, parts)
+    between = replace(evidence, rows_between=(1, len(X)))
+    with pytest.raises(NotCovered, match="unknown number"):
+        attack(between, geometry, Clock(9.0), 0, parts)
+    size = attacked(evidence).numbers["terms"]
+    monkeypatch.setattr(program, "MAX_TERMS", size - 1)
+    with pytest.raises(NotCovered, match=rf"{len(X)} rows and {len(geometry.release.trees)} trees"):
+        attacked(evidence)
+
+
+def test_noisy_counts_stop_with_the_clock_and_keep_the_rows_found():
+    evidence, _, _, _ = noisy(20)
+    attack = attack_for(evidence, "reference-cp")
+    stopped = Clock(60.0)
+    stopped.stop()
+    answer = attack(evidence, evidence.geometry, stopped, 0)
+    assert (answer.status, answer.rows) == ("unknown", ())
+    clock = Clock(60.0)
+    clock.report = lambda p: clock.stop() if "solving" in p.stage and p.misfit is None else None
+    answer = attack(evidence, evidence.geometry, clock, 0)
+    assert (answer.status, answer.rows) == ("unknown", ())
+    clock, found = Clock(120.0), []
+
+    def report(progress):
+        if progress.misfit is not None and progress.done < 1:
+            found.append(progress.misfit)
+            clock.stop()
+
+    clock.report = report
+    answer = attack(evidence, evidence.geometry, clock, 0)
+    assert answer.status == "likely"
+    assert found
+    assert answer.rows[0].misfit == found[-1]
+    assert clock.trace[-1].misfit == min(found)
+
+
+SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.mark.shared
+def test_a_forest_of_the_paper_is_solved():
+    if not (SHARED / "dp_forests_compas.npz").is_file():
+        pytest.skip("DRAFT-DP's forests are not there")
+    data = load_draft("compas", SHARED)
+    release = load_dp_forest(SHARED / "dp_forests_compas.npz", 1, 3, 0, 30.0)
+    evidence = NoisyCounts(Geometry.of(release, data.schema), 100, release.noise, (100, 100))
+    answer = attacked(evidence)
+    assert answer.status == "likely"
+    X, y = table_of(answer, release)
+    assert data.schema.valid(X, release.feature_names).all()
+    assert answer.rows[0].misfit == np.abs(noise_in(release, X, y)).sum()
+    # The rows behind the forest are one of the answers that the solver may give.
+    behind = data.X[list(release.feature_names)].to_numpy(dtype=float)[:100]
+    assert answer.numbers["optimal"]
+    assert log_noise(release, X, y) >= log_noise(release, behind, data.y.to_numpy()[:100]) - 0.01
 
 
 # ----------------------------------------------------------------------------- integer program

@@ -9,10 +9,17 @@ from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
 from treeleak.attacks.hidden import hidden_draws
 from treeleak.attacks.known import known_draws
-from treeleak.attacks.reference import reference_cp, reference_milp
+from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
-from treeleak.evidence import Evidence, ExactCounts, ExactTotals, HiddenDraws, KnownDraws
+from treeleak.evidence import (
+    Evidence,
+    ExactCounts,
+    ExactTotals,
+    HiddenDraws,
+    KnownDraws,
+    NoisyCounts,
+)
 from treeleak.given import Given
 from treeleak.partition import Geometry
 
@@ -30,7 +37,9 @@ def attack(kind: str, function: Attack, method: str = "auto") -> None:
     _ATTACKS[kind, method] = function
 
 
-def attack_for(evidence: Evidence | KnownDraws | HiddenDraws, method: str = "auto") -> Attack:
+def attack_for(
+    evidence: Evidence | KnownDraws | HiddenDraws | NoisyCounts, method: str = "auto"
+) -> Attack:
     """Find the attack on this evidence.
 
     Raises
@@ -52,4 +61,5 @@ attack(HiddenDraws.kind, hidden_draws)
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
 attack(HiddenDraws.kind, reference_cp, "reference-cp")
+attack(NoisyCounts.kind, reference_noisy, "reference-cp")
 attack(ExactCounts.kind, reference_milp, "reference-milp")

@@ -22,7 +22,13 @@ import numpy as np
 from ortools.sat.python import cp_model
 from scipy.stats import binom
 
-from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
+from treeleak.attacks.reference.program import (
+    Program,
+    RowVariables,
+    check_size,
+    paths_of,
+    whole_logs,
+)
 from treeleak.attacks.space import Values
 from treeleak.clock import Clock
 from treeleak.evidence import HiddenDraws
@@ -33,9 +39,6 @@ __all__ = ["MOST_DRAWS", "bootstrap_program", "draw_weights", "most_draws"]
 
 MOST_DRAWS = 7
 """Most draws of a row by a tree that the paper considers: more has a chance below 0.0001."""
-
-SCALE = 10_000
-"""Log-probabilities are rounded to whole multiples of 1 / SCALE."""
 
 
 def most_draws(evidence: HiddenDraws) -> int:
@@ -51,8 +54,7 @@ def draw_weights(n_draws: int, n_rows: int, most: int) -> list[int]:
     """Give the scaled log p_b for b = 0, ..., ``most``: a row of N in ``n_draws`` draws."""
     log_p = binom.logpmf(np.arange(most + 1), n_draws, 1.0 / n_rows)
     # Impossible numbers of draws contradict the counts; the objective need not forbid them.
-    whole: list[int] = np.rint(SCALE * np.maximum(log_p, -1e4)).astype(np.int64).tolist()
-    return whole
+    return whole_logs(log_p)
 
 
 def bootstrap_program(

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.integer import interruptible
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
-from treeleak.attacks.reference.program import Program, refuse, unproved_rows
+from treeleak.attacks.reference.program import STAGE, Program, refuse, solve, unproved_rows
 from treeleak.attacks.space import Values, values_of
 from treeleak.clock import Clock, OutOfTime
 from treeleak.errors import BadInput
@@ -29,8 +28,6 @@ from treeleak.partition import Geometry
 __all__ = ["reference_cp"]
 
 IntArray = NDArray[np.int64]
-
-_STAGE = "solving the published constraint program"
 
 
 def reference_cp(
@@ -92,7 +89,7 @@ def reference_cp(
     found = program.solution(solver, values)
     misfit = _missed_distinct(evidence, values, found) if isinstance(evidence, KnownDraws) else 0
     clock.record(misfit)
-    clock.tell(_STAGE, 1.0, misfit)
+    clock.tell(STAGE, 1.0, misfit)
     outcome: Literal["feasible", "likely", "unknown"] = "unknown" if misfit else "feasible"
     if isinstance(evidence, HiddenDraws):
         outcome = "likely"
@@ -125,42 +122,16 @@ def _solved(
 ) -> tuple[cp_model.CpSolver, Any, Program]:
     if not isinstance(evidence, HiddenDraws):
         program = placed_program(evidence, geometry, values, given.parts, clock)
-        return *_solve(program, clock, seed), program
+        return *solve(program, clock, seed), program
     most = most_draws(evidence)
     limit = int(evidence.n.max(initial=0))
     while True:
         program = bootstrap_program(evidence, geometry, values, given.parts, most, clock)
-        solver, status = _solve(program, clock, seed)
+        solver, status = solve(program, clock, seed)
         if status != cp_model.INFEASIBLE or most >= limit:
             return solver, status, program
         # It was no proof while the rows could be drawn more often.
         most = limit
-
-
-def _solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver, Any]:
-    solver = cp_model.CpSolver()
-    # Workers that take turns in a fixed order: the same rows for the same seed. Where the draws
-    # are hidden, two strategies at a time often find no rows at all; four do.
-    hidden = program.model.has_objective()
-    solver.parameters.num_workers = 4 if hidden else 2
-    solver.parameters.interleave_search = True
-    solver.parameters.catch_sigint_signal = False
-    solver.parameters.random_seed = seed % 2**31
-    clock.tell(_STAGE, 0.0)
-    solver.parameters.max_time_in_seconds = clock.left
-    return solver, interruptible(solver, program.model, clock, _Noted(clock) if hidden else None)
-
-
-class _Noted(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-    """Notes when the first rows were found: all counts are met long before the likeliest rows."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def on_solution_callback(self) -> None:
-        self._clock.record(0)
-        self._clock.tell(_STAGE, 0.0, 0)
 
 
 def _missed_distinct(evidence: KnownDraws, values: Values, rows: IntArray) -> int:

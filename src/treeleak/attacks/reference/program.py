@@ -8,7 +8,7 @@ extension to ordinal, categorical and numeric ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import Rows
+from treeleak.attacks.integer import interruptible
 from treeleak.attacks.space import Values
+from treeleak.clock import Clock
 from treeleak.errors import NotCovered
 from treeleak.given import Given, KnownParts
 from treeleak.partition import Geometry
@@ -24,21 +26,31 @@ from treeleak.release.tree import Tree
 
 __all__ = [
     "MAX_TERMS",
+    "SCALE",
+    "STAGE",
     "Program",
     "RowVariables",
     "check_size",
     "node_tests",
     "paths_of",
     "refuse",
+    "solve",
     "unproved_rows",
     "values_at",
+    "whole_logs",
 ]
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
+
+SCALE = 10_000
+"""Log-probabilities are rounded to whole multiples of 1 / SCALE."""
+
+STAGE = "solving the published constraint program"
 
 
 def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
@@ -154,16 +166,72 @@ class RowVariables:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A constraint program, and those of its variables that make the rows."""
+    """A constraint program, and those of its variables that make the rows.
+
+    Attributes
+    ----------
+    model : CpModel
+    rows : list of RowVariables
+    n_terms : int
+        Literals in its constraints, about.
+    noise : list
+        How far each count lies from what the rows give, where that is left to the solver.
+    n_rows : variable or None
+        How many rows, from the first, are part of a solution; None for all.
+    """
 
     model: cp_model.CpModel
     rows: list[RowVariables]
     n_terms: int
+    noise: list[Any] = field(default_factory=list)
+    n_rows: Any = None
 
     def solution(self, solver: cp_model.CpSolver, values: Values) -> IntArray:
         """Read the rows of a solution, in values."""
-        atoms = np.array([row.chosen(solver) for row in self.rows], dtype=np.int64)
-        return values_at(atoms.reshape(len(self.rows), len(values.parts) + 1), values)
+        rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
+        atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
+        return values_at(atoms.reshape(len(rows), len(values.parts) + 1), values)
+
+    def misfit(self, solution: Any) -> int:
+        """Sum over all counts of the noise in a solution."""
+        return sum(abs(solution.value(y)) for y in self.noise)
+
+
+def solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver, Any]:
+    """Run the solver until it is done or the clock stops; gives it and its status."""
+    solver = cp_model.CpSolver()
+    maximises = program.model.has_objective()
+    # Workers that take turns in a fixed order: the same rows for the same seed. Where there is
+    # something to maximise, two strategies at a time often find no rows at all; four do. With
+    # noise in the counts, only workers that do not wait for each other find rows in good time.
+    solver.parameters.interleave_search = not program.noise
+    solver.parameters.num_workers = 4 if maximises and not program.noise else 2
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.random_seed = seed % 2**31
+    clock.tell(STAGE, 0.0)
+    solver.parameters.max_time_in_seconds = clock.left
+    noted = _Noted(program, clock) if maximises else None
+    return solver, interruptible(solver, program.model, clock, noted)
+
+
+class _Noted(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+    """Notes when rows were found: the first come long before the likeliest."""
+
+    def __init__(self, program: Program, clock: Clock) -> None:
+        super().__init__()
+        self._program = program
+        self._clock = clock
+
+    def on_solution_callback(self) -> None:
+        misfit = self._program.misfit(self)
+        self._clock.record(misfit)
+        self._clock.tell(STAGE, 0.0, misfit)
+
+
+def whole_logs(log_p: FloatArray) -> list[int]:
+    """Scale log-probabilities to the whole numbers that the solver asks for."""
+    whole: list[int] = np.rint(SCALE * np.maximum(log_p, -1e4)).astype(np.int64).tolist()
+    return whole
 
 
 def values_at(atoms: IntArray, values: Values) -> IntArray:

@@ -1,0 +1,280 @@
+"""DRAFT-DP's constraint program for noisy counts (section III, appendices A and B), by CP-SAT.
+
+For every tree t, leaf v, class c and row k, y_tvkc says whether row k stands there as class c.
+What the leaf's path demands follows from it, the sums over rows are the true counts n_tvc, and
+Delta_tvc = n*_tvc - n_tvc is the noise. The objective is the log-probability of all noise together.
+As in the paper, nothing breaks the symmetry between rows. Where the number of rows is not known,
+there are variables for as many as there can be, and the solver chooses how many count.
+
+The paper's noise is int(Y), towards zero: ``Laplace(epsilon, "towards zero")``. Any other law of
+whole noise is weighed in the same way.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from ortools.sat.python import cp_model
+from scipy.stats import t as student
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.reference.program import (
+    STAGE,
+    Program,
+    RowVariables,
+    check_size,
+    paths_of,
+    refuse,
+    solve,
+    unproved_rows,
+    whole_logs,
+)
+from treeleak.attacks.space import Values, values_of
+from treeleak.clock import Clock, OutOfTime
+from treeleak.errors import BadInput, NotCovered
+from treeleak.evidence import NoisyCounts
+from treeleak.given import NOTHING, Given, KnownParts
+from treeleak.noise import CountNoise
+from treeleak.partition import Geometry
+
+__all__ = ["noise_bound", "noisy_program", "reference_noisy", "rows_interval"]
+
+IntArray = NDArray[np.int64]
+
+
+def reference_noisy(
+    evidence: NoisyCounts,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Rebuild the rows with the published constraint program for noisy counts.
+
+    Parameters
+    ----------
+    evidence : NoisyCounts
+        The number of rows is left to the solver where the ends of ``rows_between`` differ; the
+        paper's ends are those of :func:`rows_interval`.
+    geometry : Geometry
+    clock : Clock
+    seed : int
+        Of the solver. Its workers run side by side, so that equal seeds need not give equal rows.
+    given : Given
+        What is known of the rows' values is fixed; row k of the answer has the known part k.
+
+    Returns
+    -------
+    Answer
+        "likely" where rows were found (``numbers["optimal"]`` says whether they are proved to be
+        the likeliest), else "unknown". The misfit is the sum of all noise, in rows. The program
+        proves no row and says nothing of its certainty, as the other published ones.
+
+    Raises
+    ------
+    BadInput
+        If parts are known of another number of rows than there are.
+    NotCovered
+        If the noise is not whole, if the schema has rules, if a population is given, if parts are
+        known of rows whose number is not, or if the program would be too large.
+    """
+    refuse("constraint program", geometry, given)
+    if not evidence.noise.whole:
+        raise NotCovered("the published constraint program knows whole noise only")
+    _check_parts(evidence, given.parts)
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    try:
+        solver, status, program = _solved(evidence, geometry, values, clock, seed, given.parts)
+    except OutOfTime:
+        return Answer("unknown", values)
+    numbers = {"variables": len(program.model.proto.variables), "terms": program.n_terms}
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Answer("unknown", values, numbers=numbers)
+    numbers["optimal"] = int(status == cp_model.OPTIMAL)
+    misfit = program.misfit(solver)
+    clock.tell(STAGE, 1.0, misfit)
+    rows = unproved_rows(values, program.solution(solver, values), misfit, given.parts)
+    return Answer("likely", values, (rows,), numbers=numbers, ordered=given.parts is not None)
+
+
+def noise_bound(noise: CountNoise) -> int:
+    """Gamma of appendix B: the solver looks for noise from -gamma to gamma only.
+
+    It is the least whole number that noise reaches with a probability of at most e^-12: for the
+    paper's noise 12 / epsilon, rounded up, as there; and the same for other laws.
+    """
+    y = np.arange(int(15 * np.sqrt(noise.variance)) + 3)
+    p = np.exp(noise.log_prob(y)) * np.where(y == 0, 1, 2)
+    reached = 1.0 - np.concatenate([[0.0], np.cumsum(p)])
+    # Where epsilon divides 12, both sides are equal but for rounding.
+    return int((reached <= np.exp(-12.0) * (1 + 1e-6)).argmax())
+
+
+def rows_interval(
+    per_tree: ArrayLike, n_counts: ArrayLike, variance: float, confidence: float = 0.95
+) -> tuple[int, int]:
+    """Confidence interval on the number of rows, from the noisy totals of the trees (appendix A-A).
+
+    Parameters
+    ----------
+    per_tree : array-like, shape (n_trees,)
+        Sum of each tree's noisy counts.
+    n_counts : array-like, shape (n_trees,)
+        How many counts each sum holds: leaves times classes.
+    variance : float
+        Of the noise of one count. The paper takes that before rounding, 2 / epsilon^2.
+    confidence : float
+
+    Returns
+    -------
+    tuple of two int
+        Rounded outwards; at least 1.
+
+    Notes
+    -----
+    The paper takes Student's coefficient "according to the number of trees"; here that is the
+    number of its degrees of freedom, so that a single tree has an interval too. Where the trees
+    have different numbers of leaves, their variances are averaged.
+    """
+    totals, size = np.asarray(per_tree, dtype=float), np.asarray(n_counts, dtype=float)
+    n_trees = len(totals)
+    reach = student.ppf((1 + confidence) / 2, n_trees) * np.sqrt(variance * size.mean() / n_trees)
+    low, high = np.floor(totals.mean() - reach), np.ceil(totals.mean() + reach)
+    return max(1, int(low)), max(1, int(high))
+
+
+def noisy_program(
+    evidence: NoisyCounts,
+    geometry: Geometry,
+    values: Values,
+    parts: KnownParts | None,
+    most: int,
+    clock: Clock,
+) -> Program:
+    """Build the model, with noise from -``most`` to ``most`` in each count.
+
+    Raises
+    ------
+    NotCovered
+        If it would be too large.
+    OutOfTime
+    """
+    trees = [range(a, b) for a, b in pairwise(geometry.leaf_start.tolist())]
+    least_rows, most_rows = evidence.rows_between
+    # Section III: n_tvc lies within ``most`` of n*_tvc.
+    noisy = np.rint(evidence.n).astype(np.int64)
+    low, high = np.maximum(noisy - most, 0), np.minimum(noisy + most, most_rows)
+    paths = paths_of(geometry, values)
+    n_terms = _size(evidence, geometry, paths, int((high - low + 1).sum()))
+    check_size("constraint program for noise", n_terms, most_rows, len(trees))
+    model = cp_model.CpModel()
+    n = [
+        [model.new_int_var(a, b, "") for a, b in zip(*ends, strict=True)]
+        for ends in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+    fixed = least_rows == most_rows
+    n_rows = most_rows if fixed else model.new_int_var(least_rows, most_rows, "")
+    for leaves in trees:
+        total = cp_model.LinearExpr.sum([x for v in leaves for x in n[v]])
+        model.add(total == n_rows)  # DRAFT-DP eq. 1, 10
+    summands: list[list[list[Any]]] = [[[] for _ in own] for own in n]
+    rows: list[RowVariables] = []
+    for k in range(most_rows):
+        clock.check()
+        clock.tell("building the published constraint program", k / most_rows)
+        allowed = None if parts is None else parts.allowed[parts.group[k]]
+        row = RowVariables.of(model, values, None, allowed)  # DRAFT-DP eq. 2, 11
+        rows.append(row)
+        counts = _counts(model, k, n_rows) if k >= least_rows else None
+        for leaves in trees:
+            of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
+            for v in leaves:
+                path = paths[v]
+                if path is None:
+                    continue
+                demands = row.demanded(path)
+                for c, of_tree in of_class.items():
+                    y = model.new_bool_var("")
+                    if demands:
+                        model.add_bool_and(demands).only_enforce_if(y)  # DRAFT-DP eq. 5, 15
+                    of_tree.append(y)
+                    summands[v][c].append(y)
+            for c, of_tree in of_class.items():
+                total = cp_model.LinearExpr.sum(of_tree)
+                if fixed:
+                    model.add(total == (row.classes[c] if row.classes else 1))  # DRAFT-DP eq. 3
+                    continue
+                if row.classes:
+                    model.add(total == 0).only_enforce_if(~row.classes[c])  # DRAFT-DP eq. 12
+                if counts is not None:
+                    model.add(total == 0).only_enforce_if(~counts)  # DRAFT-DP eq. 13
+    noise: list[Any] = []
+    likelihood: list[Any] = []
+    for (v, c), observed in np.ndenumerate(noisy):
+        model.add(cp_model.LinearExpr.sum(summands[v][c]) == n[v][c])  # DRAFT-DP eq. 4, 14
+        first, last = int(observed - high[v, c]), int(observed - low[v, c])
+        delta = model.new_int_var(first, last, "")
+        model.add(delta == int(observed) - n[v][c])  # DRAFT-DP eq. 6
+        is_l = [model.new_bool_var("") for _ in range(first, last + 1)]
+        model.add_map_domain(delta, is_l, first)
+        log_p = evidence.noise.log_prob(np.arange(first, last + 1))
+        likelihood.append(cp_model.LinearExpr.weighted_sum(is_l, whole_logs(log_p)))
+        noise.append(delta)
+    model.maximize(cp_model.LinearExpr.sum(likelihood))  # DRAFT-DP eq. 9, 16
+    return Program(model, rows, n_terms, noise, None if fixed else n_rows)
+
+
+def _check_parts(evidence: NoisyCounts, parts: KnownParts | None) -> None:
+    if parts is None:
+        return
+    least, most = evidence.rows_between
+    if least != most:
+        raise NotCovered("the published constraint program knows no parts of an unknown number")
+    if len(parts.group) != most:
+        raise BadInput(
+            f"parts are known of {len(parts.group)} rows, the model was trained on {most}"
+        )
+
+
+def _solved(
+    evidence: NoisyCounts,
+    geometry: Geometry,
+    values: Values,
+    clock: Clock,
+    seed: int,
+    parts: KnownParts | None,
+) -> tuple[cp_model.CpSolver, Any, Program]:
+    noisy = np.rint(evidence.n)
+    forced = max(-noisy.min(), noisy.max() - evidence.rows_between[1])
+    most = max(noise_bound(evidence.noise), int(forced))
+    limit = int(max(noisy.max(), evidence.rows_between[1] - noisy.min()))
+    while True:
+        program = noisy_program(evidence, geometry, values, parts, most, clock)
+        solver, status = solve(program, clock, seed)
+        if status != cp_model.INFEASIBLE or most >= limit:
+            return solver, status, program
+        # Unlikely noise, or a wrong number of rows: any noise at all.
+        most = limit
+
+
+def _counts(model: cp_model.CpModel, k: int, n_rows: Any) -> Any:
+    """Make a literal that says whether row k is one of the first ``n_rows``."""
+    counts = model.new_bool_var("")
+    model.add(n_rows > k).only_enforce_if(counts)
+    model.add(n_rows <= k).only_enforce_if(~counts)
+    return counts
+
+
+def _size(
+    evidence: NoisyCounts, geometry: Geometry, paths: list[list[int] | None], n_noise: int
+) -> int:
+    """Bound the terms of the model from above; ``n_noise``: values of noise of all counts."""
+    least, most = evidence.rows_between
+    # Each y stands in its path's demands, in a count, and among its tree's leaves.
+    links = 3 if least == most else 5
+    per_class = sum(len(path) + links for path in paths if path is not None)
+    n_classes = int(evidence.n.shape[1])
+    return most * (per_class * n_classes + int(geometry.radix.sum())) + 3 * n_noise
