@@ -11,6 +11,7 @@ from treeleak.errors import (
     NotCovered,
     TreeleakError,
 )
+from treeleak.informed import InformedAudit, InformedGuess, informed, informed_audit
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import (
@@ -34,6 +35,8 @@ __all__ = [
     "Binary",
     "Categorical",
     "Implies",
+    "InformedAudit",
+    "InformedGuess",
     "Linear",
     "Mismatch",
     "NotCovered",
@@ -46,6 +49,8 @@ __all__ = [
     "__version__",
     "audit",
     "datasets",
+    "informed",
+    "informed_audit",
     "metrics",
     "reconstruct",
 ]

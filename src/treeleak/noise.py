@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, log_softmax
 
 from treeleak.errors import BadInput
 
@@ -227,6 +227,35 @@ class LabelNoise:
             raise BadInput(f"no rule for labels is named {self.rule!r}")
         if self.rule != "majority":
             _check_positive("scale", self.scale)
+
+    def log_prob(self, counts: ArrayLike) -> FloatArray:
+        """Log probability that a leaf with these rows of each class names each class.
+
+        Parameters
+        ----------
+        counts : array, shape (n_leaves, n_classes)
+
+        Returns
+        -------
+        float array, shape (n_leaves, n_classes)
+        """
+        a = _floats(counts)
+        behind = a - a.max(axis=1, keepdims=True)
+        if self.rule == "exponential":
+            return np.asarray(log_softmax(self.scale * a, axis=1))
+        if self.rule == "majority":
+            first = behind == 0
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(first / first.sum(axis=1, keepdims=True)))
+        # Classes in the order of uniform times: at time u, another has been taken before with
+        # probability u e^(scale behind). The product of all others is a polynomial in u.
+        taken = np.exp(self.scale * behind)
+        at, weight = np.polynomial.legendre.leggauss(a.shape[1] // 2 + 1)
+        missed = 1.0 - np.multiply.outer((at + 1) / 2, taken)
+        free = np.stack(
+            [np.delete(missed, c, axis=2).prod(axis=2) for c in range(a.shape[1])], axis=2
+        )
+        return np.asarray(self.scale * behind + np.log(np.tensordot(weight / 2, free, axes=1)))
 
 
 def _floats(y: ArrayLike) -> FloatArray:

@@ -1,0 +1,482 @@
+"""The informed adversary against enumeration of every row that could be the missing one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import treeleak
+from helpers import (
+    all_points,
+    counted,
+    cuts_for,
+    leaves_of,
+    random_tree,
+    schemas,
+    some_rows,
+    summed,
+)
+from treeleak.attacks import missing as missing_module
+from treeleak.attacks.missing import MissingRow
+from treeleak.errors import BadInput, Mismatch, NotCovered
+from treeleak.informed import informed, informed_audit
+from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.outliers import outliers
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.population import Population
+from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
+from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+LAWS = [
+    None,
+    DiscreteLaplace(0.7),
+    Laplace(0.4, "towards zero"),
+    Laplace(2.0),
+    Laplace(1.0, "nearest"),
+    Gaussian(1.5),
+    Gaussian(0.8, "nearest"),
+    LabelNoise(),
+    LabelNoise("permute-and-flip", 0.6),
+    LabelNoise("exponential", 0.6),
+]
+MIXED = Schema(
+    [Binary("a"), OneHot("g", ("g1", "g2", "g3")), Categorical("c", (1.0, 4.0, 6.0)), Binary("b")]
+)
+
+
+def released(schema, n_rows, law, seed, *, n_trees=3, depth=3, n_classes=2, cuts=None, like=0.0):
+    """A forest of random trees, the rows that it counts, and its release with noise."""
+    rng = np.random.default_rng(seed)
+    names = list(schema.columns)
+    X = some_rows(schema, names, n_rows, rng)
+    # Most rows are alike, as in life.
+    X = np.where(rng.random((n_rows, 1)) < like, X[:1], X)
+    y = rng.integers(n_classes, size=n_rows)
+    own = cuts_for(schema, names) if cuts is None else cuts
+    trees = [random_tree(rng, own, depth) for _ in range(n_trees)]
+    plain = counted(trees, names, X, y, n_classes, float_type="float64")
+    return noisy(plain, law, rng), X, y
+
+
+def noisy(plain, law, rng):
+    if law is None:
+        return plain
+    trees = []
+    for tree in plain.trees:
+        n = tree.counts.copy()
+        if isinstance(law, LabelNoise):
+            best = n == n.max(axis=1, keepdims=True)
+            n = np.eye(n.shape[1])[np.where(best, rng.random(n.shape) + 1, 0).argmax(axis=1)]
+        else:
+            n += rng.normal(0, law.variance**0.5, n.shape).round()
+        trees.append(replace(tree, counts=n, totals=None))
+    counts_are = "labels" if isinstance(law, LabelNoise) else "rows"
+    return replace(plain, trees=tuple(trees), noise=law, n_rows=None, counts_are=counts_are)
+
+
+def log_said(release, X, y):
+    """Log probability of everything that the leaves say, leaf by leaf, for a whole dataset."""
+    law, total = release.noise, 0.0
+    one = np.eye(release.n_classes)[y]
+    for t, tree in enumerate(release.trees):
+        held = summed(tree, leaves_of(release, X)[:, t], one)
+        for v in np.flatnonzero(tree.left < 0):
+            if law is None:
+                total += 0.0 if (tree.counts[v] == held[v]).all() else -np.inf
+            elif isinstance(law, LabelNoise):
+                total += np.log(chance_named(law, held[v])[tree.counts[v].argmax()])
+            else:
+                total += sum(
+                    law.log_prob(tree.counts[v, c] - held[v, c]) for c in range(len(one[0]))
+                )
+    return float(total)
+
+
+def chance_named(law, held):
+    """Probability that a leaf names each class, from the rule's own words."""
+    out = np.zeros(len(held))
+    if law.rule == "exponential":
+        weight = np.exp(law.scale * held)
+        return np.maximum(weight / weight.sum(), 1e-300)
+    orders = list(itertools.permutations(range(len(held))))
+    for order in orders:
+        left = 1.0
+        for c in order:
+            behind = held[c] - held.max()
+            take = float(behind == 0) if law.rule == "majority" else np.exp(law.scale * behind)
+            out[c] += left * take / len(orders)
+            left *= 1 - take
+    with np.errstate(divide="ignore"):
+        return out
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if isinstance(law, LabelNoise)])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_a_leaf_names_each_class_as_often_as_the_rule_says(law, n_classes):
+    held = np.random.default_rng(1).integers(0, 5, size=(20, n_classes))
+    found = np.exp(law.log_prob(held))
+    np.testing.assert_allclose(found, [chance_named(law, row) for row in held], atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(LAWS), st.integers(0, 10_000), st.integers(2, 3), st.booleans())
+def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
+    rules = [AtMost(("a", "b"))] if ruled else []
+    schema = Schema(MIXED.attributes, rules)
+    release, X, y = released(schema, 7, law, seed, n_classes=n_classes)
+    known, label = X[1:], y[1:]
+    missing = MissingRow.of(release, schema)
+    rng = np.random.default_rng(seed)
+    log_prior = np.log(rng.dirichlet(np.ones(len(missing.allowed) * n_classes)))
+    log_prior = log_prior.reshape(-1, n_classes)
+    log_prior[~missing.allowed] = -np.inf
+    log_prior -= np.logaddexp.reduce(log_prior.ravel())
+    everything = all_points(schema, release.feature_names)
+    at = missing.points_of(everything)
+    assert sorted(at) == np.flatnonzero(missing.allowed).tolist()
+    expected = np.full(log_prior.shape, -np.inf)
+    with np.errstate(divide="ignore"):
+        for point, row in zip(at, everything, strict=True):
+            for c in range(n_classes):
+                said = log_said(release, np.vstack([known, row]), np.append(label, c))
+                expected[point, c] = log_prior[point, c] + said
+    expected = np.exp(expected - expected.max())
+    expected /= expected.sum()
+    held = missing.held_by(missing.points_of(known), label)
+    if np.isnan(expected).any():
+        with pytest.raises(Mismatch):
+            missing.posterior(log_prior, held)
+        return
+    found, bits = missing.posterior(log_prior, held)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    some = expected > 0
+    divergence = (expected[some] * np.log2(expected[some] / np.exp(log_prior[some]))).sum()
+    assert bits == pytest.approx(divergence, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.booleans())
+def test_the_answer_is_the_valid_row_of_least_expected_error(seed, ruled):
+    rules = [AtMost(("a", "b", "g1"))] if ruled else []
+    schema = Schema(MIXED.attributes, rules)
+    release, X, y = released(schema, 12, Laplace(0.5), seed)
+    missing = MissingRow.of(release, schema)
+    density = Population(X, y, {}).fitted(missing.geometry)
+    rng = np.random.default_rng(seed)
+    posterior = rng.dirichlet(np.full(len(missing.allowed) * 2, 0.05)).reshape(-1, 2)
+    posterior[~missing.allowed] = 0
+    posterior /= posterior.sum()
+    share = missing.shares(density, posterior)
+    chosen = missing.answer(share)
+    names = list(release.feature_names)
+    row = missing.values.rows(chosen[None], len(names))[0]
+    every = all_points(schema, names)
+    weight = posterior.sum(axis=1)[missing.points_of(every)]
+
+    def expected_error(guess):
+        same = pd.DataFrame(np.tile(guess, (len(every), 1)), columns=names)
+        distance = paired_distances(same, pd.DataFrame(every, columns=names), schema)
+        return weight @ distance.mean(axis=1)
+
+    least = min(expected_error(guess) for guess in every)
+    assert schema.valid(row[None], names).all()
+    assert expected_error(row) == pytest.approx(least, abs=1e-12)
+    # Columns by themselves can only be better, and are where each is the best of its values.
+    alone = missing.value_by_value(share)
+    assert expected_error(alone) <= least + 1e-12
+    for i in range(len(names)):
+        other = [alone.copy() for _ in range(3)]
+        for guess, value in zip(other, np.unique(every[:, i]), strict=False):
+            guess[i] = value
+            assert expected_error(alone) <= expected_error(guess) + 1e-12
+    sure = missing.sureness(share, chosen)
+    np.testing.assert_allclose(sure, weight @ (every == row), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(schemas(), st.integers(0, 10_000))
+def test_shares_of_values_are_those_of_all_points(schema, seed):
+    release, X, y = released(schema, 30, Laplace(0.5), seed)
+    missing = MissingRow.of(release, schema)
+    values = missing.values
+    density = Population(X, y, {}).fitted(missing.geometry)
+    posterior = np.random.default_rng(seed).dirichlet(np.full(len(missing.allowed) * 2, 0.3))
+    posterior = posterior.reshape(-1, 2)
+    share = missing.shares(density, posterior)
+    expected = np.zeros(values.n_values)
+    for p, c in itertools.product(range(len(posterior)), range(2)):
+        atoms = np.append(missing.geometry.atoms(np.array([p]))[0], c) + values.atom_start[:-1]
+        within = density.within(atoms[None])[0]
+        own = np.isin(values.atom_of, atoms)
+        expected[own] += posterior[p, c] * within[own]
+    np.testing.assert_allclose(share, expected, atol=1e-6)
+
+
+def test_values_that_no_tree_tells_apart_go_with_the_rest_where_the_grid_is_large(monkeypatch):
+    # The third column is never tested, and always equals the first.
+    schema = Schema([Binary("a"), Binary("b"), Binary("twin")])
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(200, 2)).astype(float)[:, [0, 1, 0]]
+    y = rng.integers(2, size=200)
+    trees = [random_tree(rng, [[0.5], [0.5], []], 2) for _ in range(3)]
+    release = counted(trees, schema.columns, X, y, 2)
+    monkeypatch.setattr(missing_module, "MAX_ENTRIES", 4 * 3)
+    missing = MissingRow.of(release, schema)
+    assert len(missing.allowed) == 4
+    found = informed(release, X[1:], y[1:], schema)
+    assert found.row.tolist() == X[0].tolist()
+    assert 0.8 < found.confidence["twin"] < 1.0
+    assert found.status == "likely"
+    monkeypatch.setattr(missing_module, "MAX_ENTRIES", 4 * 3 - 1)
+    with pytest.raises(NotCovered, match="grid of thresholds has 4 points"):
+        informed(release, X[1:], y[1:], schema)
+
+
+def full_forest(n_rows, seed, law=None, like=0.0):
+    """Trees over all columns of MIXED, deep enough that a row is told exactly, or nearly so."""
+    return released(MIXED, n_rows, law, seed, n_trees=20, depth=7, like=like)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_counts_tell_the_missing_row_for_certain(seed):
+    release, X, y = full_forest(30, seed)
+    found = informed(release, X[1:], y[1:], MIXED)
+    cell = leaves_of(release, np.vstack([X[:1], found.row.to_numpy()[None]]))
+    assert (cell[0] == cell[1]).all()
+    assert found.label == y[0]
+    assert found.label_confidence == pytest.approx(1.0)
+    twins = (leaves_of(release, all_points(MIXED, release.feature_names)) == cell[0]).all(axis=1)
+    assert found.status == ("unique" if twins.sum() == 1 else "likely")
+    if found.status == "unique":
+        assert found.row.tolist() == X[0].tolist()
+        assert found.expected_error == 0.0
+        assert found.confidence.to_numpy() == pytest.approx(1.0)
+        assert found.candidates["probability"].tolist() == [1.0]
+
+
+def test_a_row_that_is_told_is_unique():
+    assert informed(*split(*full_forest(30, 3)), MIXED).status == "unique"
+
+
+def split(release, X, y):
+    return release, X[1:], y[1:]
+
+
+def test_an_interval_is_never_proved_to_be_one_value():
+    schema = Schema([Numeric("x", 0, 10), Binary("b")])
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(0, 10, 40), rng.integers(2, size=40)])
+    y = rng.integers(2, size=40)
+    trees = [random_tree(rng, [[2.5, 5.0], [0.5]], 4) for _ in range(12)]
+    release = counted(trees, schema.columns, X, y, 2, float_type="float64")
+    found = informed(*split(release, X, y), schema)
+    assert np.searchsorted([2.5, 5.0], found.row["x"]) == np.searchsorted([2.5, 5.0], X[0, 0])
+    assert found.candidates["probability"].tolist() == [1.0]
+    assert found.status == "likely"
+
+
+def test_noise_far_above_every_count_leaves_what_the_known_rows_say():
+    release, X, y = full_forest(60, 0, Laplace(1e-6, "towards zero"))
+    found = informed(release, X[1:], y[1:], MIXED)
+    assert found.bits == pytest.approx(0.0, abs=1e-6)
+    assert found.row.tolist() == found.valid_majority.tolist()
+    assert MIXED.valid(found.valid_majority.to_numpy()[None], release.feature_names).all()
+    binary = ["a", "b"]
+    majority = (X[1:].mean(axis=0) > 0.5).astype(float)[[0, 5]]
+    assert found.majority[binary].tolist() == majority.tolist()
+
+
+@pytest.mark.parametrize("law", [Laplace(1.0, "towards zero"), LabelNoise()])
+def test_the_audit_takes_each_row_as_the_missing_one_of_the_others(law):
+    release, X, y = full_forest(30, 1, law)
+    audit = informed_audit(release, X, y, MIXED, n_targets=5, seed=3)
+    assert len(audit.targets) == 5
+    for k, line in audit.targets.iterrows():
+        others = np.arange(30) != k
+        found = informed(release, X[others], y[others], MIXED, seed=3)
+        assert line["error"] == pytest.approx((found.row.to_numpy() != X[k]).mean())
+        assert line["value_by_value"] == pytest.approx(
+            (found.value_by_value.to_numpy() != X[k]).mean()
+        )
+        assert line["expected_error"] == pytest.approx(found.expected_error)
+        assert line["bits"] == pytest.approx(found.bits)
+        assert line["label_right"] == (found.label == y[k])
+        same = (found.candidates[list(release.feature_names)].to_numpy() == X[k]).all(axis=1)
+        same &= found.candidates["label"].to_numpy() == y[k]
+        if same.any():
+            listed = found.candidates["probability"].to_numpy()[same][0]
+            assert line["probability"] == pytest.approx(listed)
+
+
+def test_candidates_are_the_most_probable_rows():
+    release, X, y = full_forest(30, 1, Laplace(1.0))
+    found = informed(release, X[1:], y[1:], MIXED)
+    assert len(found.candidates) == 10
+    assert found.candidates["probability"].is_monotonic_decreasing
+    assert not found.candidates.drop(columns="probability").duplicated().any()
+    missing = MissingRow.of(release, MIXED)
+    prior = Population(X[1:], y[1:], {}).fitted(missing.geometry, 0)
+    held = missing.held_by(missing.points_of(X[1:]), y[1:])
+    posterior, _ = missing.posterior(missing.log_prior(prior), held)
+    rows = found.candidates[list(release.feature_names)].to_numpy()
+    listed = posterior[missing.points_of(rows), found.candidates["label"]]
+    np.testing.assert_allclose(found.candidates["probability"], listed)
+    assert listed.min() >= np.sort(posterior.ravel())[-10]
+
+
+def test_the_expected_error_is_the_real_one_on_average():
+    errors, expected = [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        release, X, y = full_forest(1000, seed, like=0.3)
+        law = Laplace(0.5, "towards zero")
+        trees = tuple(
+            replace(t, counts=t.counts + np.trunc(rng.laplace(0, 2, t.counts.shape)), totals=None)
+            for t in release.trees
+        )
+        release = replace(release, trees=trees, noise=law, n_rows=None)
+        audit = informed_audit(release, X, y, MIXED, n_targets=20, seed=seed)
+        errors.append(audit.error)
+        expected.append(audit.targets["expected_error"].mean())
+    assert 0.02 < np.mean(errors) < 0.2
+    assert np.mean(expected) == pytest.approx(np.mean(errors), rel=0.1)
+
+
+def test_groups_of_targets_add_up_to_all():
+    release, X, y = full_forest(200, 4, Laplace(0.8), like=0.8)
+    audit = treeleak.informed_audit(release, X, y, MIXED, n_targets=60, seed=1)
+    table, summary = audit.targets, audit.summary()
+    assert summary["all"]["targets"] == 60 == len(set(table.index))
+    parts = [summary[k] for k in ("inliers", "outliers")]
+    assert sum(p["targets"] for p in parts) == 60
+    for name in ("error", "perfect", "majority"):
+        mean = sum(p["targets"] * p[name] for p in parts) / 60
+        assert mean == pytest.approx(summary["all"][name])
+    assert summary["all"]["perfect"] == audit.share_perfect == (table["error"] == 0).mean()
+    assert audit.error == table["error"].mean()
+    assert audit.majority_error == pytest.approx(
+        (((X.mean(axis=0) > 0.5) != X[table.index])[:, [0, 1, 2, 3, 5]].sum()
+         + (X[table.index, 4] != mode(X[:, 4])).sum()) / 6 / 60
+    )  # fmt: skip
+    assert (table["outlier"] == outliers(X, 1)[table.index]).all()
+    again = informed_audit(release, X, y, MIXED, n_targets=60, seed=1)
+    pd.testing.assert_frame_equal(again.targets, table)
+
+
+def mode(x):
+    values, n = np.unique(x, return_counts=True)
+    return values[n.argmax()]
+
+
+def test_all_rows_are_targets_where_no_more_are_asked_for():
+    release, X, y = full_forest(12, 0, Laplace(1.0))
+    audit = informed_audit(release, X, y, MIXED, n_targets=100)
+    assert sorted(audit.targets.index) == list(range(12))
+
+
+def test_results_are_written_without_rows_unless_they_are_asked_for():
+    release, X, y = full_forest(30, 1, Laplace(1.0))
+    guess, audit = informed(release, X[1:], y[1:], MIXED), informed_audit(release, X, y, MIXED, 3)
+    for result, hidden in ((guess, ("row", "candidates")), (audit, ("targets",))):
+        short, long = json.loads(result.to_json()), json.loads(result.to_json(include_rows=True))
+        assert short["versions"]["treeleak"]
+        assert {k: long[k] for k in short} == short
+        assert set(hidden) <= set(long) - set(short)
+    assert json.loads(audit.to_json(True))["targets"][0]["row"] == audit.targets.index[0]
+    assert json.loads(audit.to_json())["summary"]["all"]["targets"] == 3
+    assert json.loads(guess.to_json(True))["row"] == guess.row.to_dict()
+
+
+def test_outliers_are_found_beside_missing_values():
+    X = np.zeros((200, 2))
+    X[7], X[8, 0] = 50.0, np.nan
+    found = outliers(X)
+    assert found[7]
+    assert not found[50]
+
+
+def test_missing_values_are_values():
+    schema = Schema([Binary("a", missing=True), Ordinal("o", 0, 3)])
+    release, X, y = released(schema, 60, None, 5, n_trees=10)
+    hidden = np.flatnonzero(np.isnan(X[:, 0]))[0]
+    others = np.arange(60) != hidden
+    found = informed(release, X[others], y[others], schema)
+    at = leaves_of(release, np.vstack([X[hidden], found.row.to_numpy()]))
+    assert (at[0] == at[1]).all()
+    assert json.loads(found.to_json(include_rows=True))["row"]
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def test_rows_that_do_not_fit_are_named():
+    release, X, y = full_forest(30, 1, Laplace(1.0))
+    with pytest.raises(BadInput, match="does not allow row 2 of the training rows"):
+        informed(release, np.vstack([X[1:3], np.full(6, 7.0)]), y[:3], MIXED)
+    with pytest.raises(Mismatch, match="lack 1 columns of the model: 'b'"):
+        informed(release, pd.DataFrame(X, columns=MIXED.columns).drop(columns="b"), y, MIXED)
+    with pytest.raises(Mismatch, match="label that the model does not know"):
+        informed(release, X, y + 5, MIXED)
+    with pytest.raises(BadInput, match="no row is known"):
+        informed(release, X[:0], y[:0], MIXED)
+    with pytest.raises(BadInput, match="one training row"):
+        informed_audit(release, X[:1], y[:1], MIXED)
+    with pytest.raises(BadInput, match="n_targets"):
+        informed_audit(release, X, y, MIXED, n_targets=0)
+    with pytest.raises(Mismatch, match="squares of the noise"):
+        informed_audit(release, np.repeat(X, 9, axis=0), np.repeat(y, 9), MIXED)
+
+
+def test_counts_that_known_rows_and_one_more_cannot_give_are_a_mismatch():
+    release, X, y = full_forest(30, 1)
+    with pytest.raises(Mismatch, match="trained on 30 rows; 29 of them are asked for"):
+        informed(release, X, y, MIXED)
+    loose = replace(release, n_rows=None)
+    for rows, label in ((X, y), (X[2:], y[2:]), (X[1:], 1 - y[1:])):
+        with pytest.raises(Mismatch, match="no row makes up"):
+            informed(loose, rows, label, MIXED)
+    with pytest.raises(Mismatch, match="cannot make them say"):
+        informed_audit(loose, X[1:], y[1:], MIXED)
+    # Counts with noise of which the release says nothing.
+    noisy_counts = noisy(release, Laplace(1.0, "nearest"), np.random.default_rng(0))
+    with pytest.raises(Mismatch, match="its law"):
+        informed(replace(noisy_counts, noise=None), X[1:], y[1:], MIXED)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"sampling": Disjoint()}, "which tree each known row reached"),
+        ({"sampling": Bootstrap(n_draws=30)}, "how often each tree drew"),
+        ({"sampling": UnknownSampling()}, "how rows reached the trees"),
+        ({"counts_are": "weights"}, "'weights'"),
+        ({"not_covered": "a model of another kind"}, "another kind"),
+    ],
+)
+def test_what_is_not_covered_is_said(change, why):
+    release, X, y = full_forest(30, 1)
+    with pytest.raises(NotCovered, match=why):
+        informed(replace(release, **change), X[1:], y[1:], MIXED)
+
+
+def test_trees_without_classes_are_not_covered():
+    release, X, y = full_forest(30, 1)
+    bare = replace(release, trees=(replace(release.trees[0], counts=None), *release.trees[1:]))
+    with pytest.raises(NotCovered, match="tree 0 counts no classes"):
+        informed(bare, X[1:], y[1:], MIXED)
+
+
+def test_the_schema_is_taken_from_the_model_if_none_is_given():
+    schema = Schema([Binary("a"), Binary("b")])
+    release, X, y = released(schema, 20, None, 0, n_trees=5, cuts=[[0.5], [0.5]])
+    found = informed(release, X[1:], y[1:])
+    assert found.row.tolist() == X[0].tolist()
+    assert "no schema given" in found.notes[0]
