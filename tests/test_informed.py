@@ -27,8 +27,8 @@ from treeleak.attacks import missing as missing_module
 from treeleak.attacks.missing import MissingRow
 from treeleak.errors import BadInput, Mismatch, NotCovered
 from treeleak.informed import informed, informed_audit
+from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
-from treeleak.metrics.outliers import outliers
 from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.population import Population
 from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
@@ -344,29 +344,25 @@ def test_the_expected_error_is_the_real_one_on_average():
         )
         release = replace(release, trees=trees, noise=law, n_rows=None)
         audit = informed_audit(release, X, y, MIXED, n_targets=20, seed=seed)
-        errors.append(audit.error)
-        expected.append(audit.targets["expected_error"].mean())
+        errors.append(audit.means["error"])
+        expected.append(audit.means["expected_error"])
     assert 0.02 < np.mean(errors) < 0.2
     assert np.mean(expected) == pytest.approx(np.mean(errors), rel=0.1)
 
 
-def test_groups_of_targets_add_up_to_all():
+def test_errors_are_those_of_the_targets_and_the_baseline_that_of_the_majority():
     release, X, y = full_forest(200, 4, Laplace(0.8), like=0.8)
     audit = treeleak.informed_audit(release, X, y, MIXED, n_targets=60, seed=1)
-    table, summary = audit.targets, audit.summary()
-    assert summary["all"]["targets"] == 60 == len(set(table.index))
-    parts = [summary[k] for k in ("inliers", "outliers")]
-    assert sum(p["targets"] for p in parts) == 60
-    for name in ("error", "perfect", "majority"):
-        mean = sum(p["targets"] * p[name] for p in parts) / 60
-        assert mean == pytest.approx(summary["all"][name])
-    assert summary["all"]["perfect"] == audit.share_perfect == (table["error"] == 0).mean()
-    assert audit.error == table["error"].mean()
-    assert audit.majority_error == pytest.approx(
-        (((X.mean(axis=0) > 0.5) != X[table.index])[:, [0, 1, 2, 3, 5]].sum()
-         + (X[table.index, 4] != mode(X[:, 4])).sum()) / 6 / 60
-    )  # fmt: skip
-    assert (table["outlier"] == outliers(X, 1)[table.index]).all()
+    table, told = audit.targets, audit.individual
+    assert told.all.n_rows == 60 == len(set(table.index))
+    assert told.inliers.n_rows > 0 < told.outliers.n_rows
+    assert (table["outlier"] == find_outliers(pd.DataFrame(X), 1)[table.index]).all()
+    assert audit.means["error"] == pytest.approx(told.all.error) == table["error"].mean()
+    best = X.mean(axis=0) > 0.5
+    wrong = (best != X[table.index])[:, [0, 1, 2, 3, 5]].sum()
+    wrong += (mode(X[:, 4]) != X[table.index, 4]).sum()
+    assert audit.means["majority"] == pytest.approx(wrong / 6 / 60)
+    assert audit.means["error"] < audit.means["majority"] <= audit.means["valid_majority"]
     again = informed_audit(release, X, y, MIXED, n_targets=60, seed=1)
     pd.testing.assert_frame_equal(again.targets, table)
 
@@ -391,16 +387,8 @@ def test_results_are_written_without_rows_unless_they_are_asked_for():
         assert {k: long[k] for k in short} == short
         assert set(hidden) <= set(long) - set(short)
     assert json.loads(audit.to_json(True))["targets"][0]["row"] == audit.targets.index[0]
-    assert json.loads(audit.to_json())["summary"]["all"]["targets"] == 3
+    assert json.loads(audit.to_json())["individual"]["all"]["n_rows"] == 3
     assert json.loads(guess.to_json(True))["row"] == guess.row.to_dict()
-
-
-def test_outliers_are_found_beside_missing_values():
-    X = np.zeros((200, 2))
-    X[7], X[8, 0] = 50.0, np.nan
-    found = outliers(X)
-    assert found[7]
-    assert not found[50]
 
 
 def test_missing_values_are_values():

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from treeleak.attacks.missing import MissingRow
 from treeleak.errors import BadInput, Mismatch
 from treeleak.infer import check_schema, infer_schema
+from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
-from treeleak.metrics.outliers import outliers
 from treeleak.population import Density, Population
 from treeleak.reconstruction import as_json, versions
 from treeleak.release import Release, to_release
@@ -153,43 +153,22 @@ class InformedAudit:
     versions: Mapping[str, str] = field(default_factory=versions)
 
     @property
-    def error(self) -> float:
-        """Mean error over the targets."""
-        return float(self.targets["error"].mean())
+    def individual(self) -> Individual:
+        """Errors of the targets, for all of them, inliers and outliers."""
+        return Individual(self.targets["error"].to_numpy(), self.targets["outlier"].to_numpy())
 
     @property
-    def majority_error(self) -> float:
-        """The same of the majority of each column, which no row need have."""
-        return float(self.targets["majority"].mean())
-
-    @property
-    def share_perfect(self) -> float:
-        """Share of the targets that were told without any error (of features)."""
-        return float((self.targets["error"] == 0).mean())
-
-    def summary(self) -> dict[str, dict[str, float | int]]:
-        """Means over all targets, over inliers and over outliers; groups without any are left out.
-
-        "perfect" is the share of targets without any error.
-        """
-        table = self.targets.assign(perfect=self.targets["error"] == 0)
-        out = table["outlier"]
-        groups = {"all": table, "inliers": table[~out], "outliers": table[out]}
-        return {
-            name: {
-                "targets": len(group),
-                **{str(k): float(group[k].mean()) for k in group if k != "outlier"},
-            }
-            for name, group in groups.items()
-            if len(group)
-        }
+    def means(self) -> dict[str, float]:
+        """Mean of each column of :attr:`targets`."""
+        return {str(name): float(self.targets[name].mean()) for name in self.targets}
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
         """Describe the audit; single targets only where asked for."""
         out: dict[str, Any] = {
             "version": INFORMED_VERSION,
             "n_rows": self.n_rows,
-            "summary": self.summary(),
+            "means": self.means,
+            "individual": self.individual.to_dict(),
             "seed": self.seed,
             "seconds": self.seconds,
             "notes": list(self.notes),
@@ -356,7 +335,7 @@ def informed_audit(
         for name, own in answers.items()
     }
     table = pd.DataFrame(errors).join(pd.DataFrame(lines))
-    table["outlier"] = outliers(asked.rows, seed)[targets]
+    table["outlier"] = find_outliers(pd.DataFrame(asked.rows), seed)[targets]
     return InformedAudit(
         targets=table.set_axis(targets),
         n_rows=n_rows,

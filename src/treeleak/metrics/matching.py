@@ -32,6 +32,7 @@ __all__ = [
     "column_range",
     "exact_row_share",
     "match_rows",
+    "paired_distances",
     "part_errors",
     "reconstruction_error",
     "row_distances",
@@ -177,6 +178,14 @@ def same_size(rows: pd.DataFrame, n_rows: int, seed: int = 0) -> pd.DataFrame:
     chosen = np.random.default_rng(seed).permutation(len(rows))[:rest]
     at = np.concatenate([*[np.arange(len(rows))] * copies, chosen])
     return rows.iloc[np.sort(at)].reset_index(drop=True)
+
+
+def paired_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Floats:
+    """Distance of each value from the true one in the same place, without matching.
+
+    Parameters, errors and shape are those of :func:`row_distances`.
+    """
+    return _distance(*_encoded(X_rec, X_true, schema))
 
 
 def table_columns(X_rec: Table, X_true: Table, schema: Schema | None = None) -> list[str]:
