@@ -203,7 +203,7 @@ def solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver,
     maximises = program.model.has_objective()
     # Workers that take turns in a fixed order: the same rows for the same seed. Where there is
     # something to maximise, two strategies at a time often find no rows at all; four do. With
-    # noise in the counts, only workers that do not wait for each other find rows in good time.
+    # noise in the counts, the first rows come from the solver's local search, which takes no turns.
     solver.parameters.interleave_search = not program.noise
     solver.parameters.num_workers = 4 if maximises and not program.noise else 2
     solver.parameters.catch_sigint_signal = False
