@@ -1,8 +1,16 @@
-"""The errors that treeleak raises on purpose, each with the exit status of the command line."""
+"""Errors that treeleak raises on purpose, each with the command line's exit status; warnings."""
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "BadModel", "BadSchema", "Mismatch", "NotCovered", "TreeleakError"]
+__all__ = [
+    "BadInput",
+    "BadModel",
+    "BadSchema",
+    "Mismatch",
+    "NotCovered",
+    "PrivacyWarning",
+    "TreeleakError",
+]
 
 
 class TreeleakError(Exception):
@@ -29,3 +37,7 @@ class Mismatch(BadInput):
 
 class NotCovered(TreeleakError):
     """A model, or a part of the audit, that treeleak does not assess; the message says why."""
+
+
+class PrivacyWarning(UserWarning):
+    """A model promises less privacy than it may seem to."""

@@ -48,7 +48,7 @@ from treeleak.release.tree import (
     UnknownSampling,
 )
 
-__all__: list[str] = []
+__all__ = ["class_labels", "feature_names", "fitted", "tree_and_values"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -145,7 +145,7 @@ def _single_tree(stored: StoredObject) -> Release:
     "sklearn", *(family + kind for family in FORESTS for kind in KINDS), "RandomTreesEmbedding"
 )
 def _forest(stored: StoredObject) -> Release:
-    trees = _fitted(stored, "estimators_")
+    trees = fitted(stored, "estimators_")
     if not stored.get("bootstrap", False):
         return _release(stored, trees, _Training(AllRows(), None, stored.get("class_weight")))
     version = _Version.of(_version(stored))
@@ -175,7 +175,7 @@ def _forest(stored: StoredObject) -> Release:
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
 def _bagging(stored: StoredObject) -> Release:
-    trees = _fitted(stored, "estimators_")
+    trees = fitted(stored, "estimators_")
     if other := [t.type for t in trees if t.name not in {f + k for f in TREES for k in KINDS}]:
         raise NotCovered(f"{stored.type} of {other[0]}: only bagging of trees is covered")
     n_rows, draws = _whole(stored.get("_n_samples")), _whole(stored.get("_max_samples"))
@@ -197,7 +197,7 @@ def _bagging(stored: StoredObject) -> Release:
     class_weight = trees[0].get("class_weight")
     if isinstance(class_weight, Mapping) and stored.name.endswith("Classifier"):
         # The trees know the classes by their number only.
-        labels = dict(enumerate(_classes(stored)))
+        labels = dict(enumerate(class_labels(stored)))
         class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
     return _release(stored, trees, _Training(sampling, n_rows, class_weight, draws))
 
@@ -209,7 +209,7 @@ def _bagging(stored: StoredObject) -> Release:
     "IsolationForest",
 )
 def _not_reconstructed(stored: StoredObject) -> Release:
-    trees = list(np.ravel(np.asarray(_fitted(stored, "estimators_"), dtype=object)))
+    trees = list(np.ravel(np.asarray(fitted(stored, "estimators_"), dtype=object)))
     if other := [t for t in trees if not isinstance(t, StoredObject) or "tree_" not in t.state]:
         name = other[0].type if isinstance(other[0], StoredObject) else type(other[0]).__name__
         raise NotCovered(f"{stored.type} of {name}: only trees are covered")
@@ -223,8 +223,8 @@ def _not_reconstructed(stored: StoredObject) -> Release:
 
 @adapter("sklearn", *("HistGradientBoosting" + kind for kind in KINDS))
 def _histogram_boosting(stored: StoredObject) -> Release:
-    stages = _fitted(stored, "_predictors")
-    names, notes = _feature_names(stored)
+    stages = fitted(stored, "_predictors")
+    names, notes = feature_names(stored)
     trees: list[Tree] = []
     for t, predictor in enumerate(p for stage in stages for p in stage):
         nodes = predictor.get("nodes")
@@ -285,7 +285,7 @@ def _wrapped(stored: StoredObject) -> Release:
 
 def _only_model(stored: StoredObject) -> StoredObject:
     if stored.name == "CalibratedClassifierCV":
-        models = [c.get("estimator") for c in _fitted(stored, "calibrated_classifiers_")]
+        models = [c.get("estimator") for c in fitted(stored, "calibrated_classifiers_")]
         if len(models) != 1 or not isinstance(models[0], StoredObject):
             raise NotCovered(f"{stored.type} of {len(models)} models, each of other rows")
         return models[0]
@@ -326,7 +326,7 @@ def _release(
     not_covered: str | None = None,
 ) -> Release:
     version = _Version.of(_version(stored))
-    names, notes = _feature_names(stored)
+    names, notes = feature_names(stored)
     of_columns = stored.get("estimators_features_") or [None] * len(trees)
     nodes = [
         _nodes(t, tree, features, len(names), version)
@@ -343,7 +343,7 @@ def _release(
         elif any(_given(tree.get("monotonic_cst")) for tree in trees):
             not_covered = "monotonic constraints clip the class fractions, so they are no counts"
         else:
-            classes = _classes(stored)
+            classes = class_labels(stored)
         if isinstance(training.sampling, UnknownSampling):
             not_covered = not_covered or training.sampling.why
     missing = _missing(trees, nodes, names, version)
@@ -593,6 +593,21 @@ def _nodes(t: int, stored: Any, features: Any, n_columns: int, version: _Version
     return _Nodes(shape, value, reached, weight)
 
 
+def tree_and_values(t: int, stored: Any, n_columns: int) -> tuple[Tree, FloatArray]:
+    """Read tree ``t`` of an ensemble of one target, without counts.
+
+    Returns
+    -------
+    Tree
+    float array, shape (n_nodes, n_classes)
+        What it stores for each class in each node.
+    """
+    nodes = _nodes(t, stored, None, n_columns, _Version.of(""))
+    if nodes.value.shape[1] != 1:
+        raise BadModel(f"tree {t} has {nodes.value.shape[1]} targets")
+    return nodes.shape, nodes.value[:, 0, :]
+
+
 def _built(t: int, **arrays: Any) -> Tree:
     try:
         return Tree(**arrays)
@@ -661,7 +676,8 @@ def _missing(
 # ------------------------------------------------------------------------------- attributes
 
 
-def _fitted(stored: StoredObject, attribute: str) -> Any:
+def fitted(stored: StoredObject, attribute: str) -> Any:
+    """Find an attribute that holds the parts of a fitted model, one at least."""
     value = stored.get(attribute)
     if not isinstance(value, (list, np.ndarray)) or not len(value):
         raise BadInput(f"this {stored.name} is not fitted")
@@ -700,7 +716,8 @@ def _row_weights(stored: StoredObject) -> tuple[float, ...] | None:
     return tuple(weights.tolist()) if usable else None
 
 
-def _feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the columns of a model, in order, with notes for the reader of an audit."""
     n = _whole(stored.get("n_features_in_"))
     if n is None:
         raise BadInput(f"this {stored.name} is not fitted")
@@ -716,7 +733,8 @@ def _feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ..
     return names, ()
 
 
-def _classes(stored: StoredObject) -> tuple[Any, ...]:
+def class_labels(stored: StoredObject) -> tuple[Any, ...]:
+    """List the class labels of a model."""
     labels = stored.get("classes_")
     if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not labels.size:
         raise BadModel(f"{stored.name}: no class labels")

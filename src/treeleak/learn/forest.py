@@ -1,0 +1,300 @@
+"""A differentially private forest: random trees, noisy counts in their leaves."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import warnings
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from numbers import Integral, Real
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from treeleak.errors import BadInput, PrivacyWarning
+from treeleak.learn.random_trees import columns_of, random_tree
+from treeleak.learn.sampling import discrete_laplace, truncated_laplace
+from treeleak.noise import DiscreteLaplace, Laplace
+from treeleak.release.tree import Tree
+from treeleak.schema import Schema
+
+__all__ = ["DPForestClassifier"]
+
+Mechanism = Literal["discrete-laplace", "draft-dp"]
+Law = DiscreteLaplace | Laplace
+Sampler = Callable[[Fraction, Random], int]
+
+MAX_DEPTH = 20
+
+_MECHANISMS: dict[str, tuple[Callable[[float], Law], Sampler]] = {
+    "discrete-laplace": (DiscreteLaplace, discrete_laplace),
+    "draft-dp": (lambda epsilon: Laplace(epsilon, "towards zero"), truncated_laplace),
+}
+
+
+class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Random forest that is epsilon-differentially private.
+
+    After Jagannathan, Pillaipakkamnatt and Wright (2012). The trees come from the schema and from
+    chance. The rows enter once: each tree counts the rows of every class in its leaves, and noise
+    is added to each of these counts, also where it is zero. Adding or removing one row changes one
+    count of each tree by one, so a tree costs ``epsilon / n_estimators``, and all together
+    ``epsilon``.
+
+    Parameters
+    ----------
+    n_estimators : int, default 10
+        Trees. More of them leave less budget to each.
+    max_depth : int, default 5
+        Tests on each path, up to 20; fewer only where nothing is left to test.
+    epsilon : float or Fraction, default 1.0
+        Privacy budget of the whole forest. Neighbours are two tables of which one has one row
+        more than the other.
+    schema : Schema
+        What a row can be. It must not be made from the rows. Numeric columns need finite bounds.
+    classes : sequence
+        The labels that there can be, whether or not they occur.
+    mechanism : {"discrete-laplace", "draft-dp"}
+        ``discrete-laplace``: two-sided geometric noise, drawn exactly, from the operating system's
+        secure source. ``draft-dp``: the noise of DRAFT-DP 2026, n + int(Y), which costs
+        ``epsilon + n_estimators * ln 2``; for comparison only.
+    random_state : int, RandomState or None, default None
+        For experiments only: with a seed, trees and noise can be drawn again. What is saved or
+        copied of a fitted forest does not hold it.
+
+    Attributes
+    ----------
+    classes_ : array
+        Sorted.
+    trees_ : list of Tree
+        With noisy counts in their leaves; the only trace of the rows.
+    noise_ : DiscreteLaplace or Laplace
+        Law of the noise of one count.
+    epsilon_spent_ : float
+        What the forest really costs.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treeleak import Binary, Ordinal, Schema
+    >>> from treeleak.learn import DPForestClassifier
+    >>> schema = Schema([Ordinal("age", 18, 100), Binary("smoker")])
+    >>> X = np.array([[34, 0], [52, 1], [41, 0], [63, 1]] * 50)
+    >>> y = np.array([0, 1, 0, 1] * 50)
+    >>> forest = DPForestClassifier(epsilon=20.0, schema=schema, classes=[0, 1]).fit(X, y)
+    >>> forest.epsilon_spent_
+    20.0
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 10,
+        max_depth: int = 5,
+        epsilon: float | Fraction = 1.0,
+        *,
+        schema: Schema,
+        classes: Sequence[Any],
+        mechanism: Mechanism = "discrete-laplace",
+        random_state: Any = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.epsilon = epsilon
+        self.schema = schema
+        self.classes = classes
+        self.mechanism = mechanism
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> DPForestClassifier:
+        """Grow the trees, count the rows in their leaves, and add noise.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n_rows, n_columns)
+            A DataFrame's columns are found by name.
+        y : sequence
+            One of ``classes`` for each row.
+
+        Raises
+        ------
+        BadInput
+            If a row lies outside the schema, a label is none of the classes, or a parameter
+            cannot be used.
+        """
+        n_trees = _whole("n_estimators", self.n_estimators, 1)
+        max_depth = _whole("max_depth", self.max_depth, 1, MAX_DEPTH)
+        epsilon = _fraction("epsilon", self.epsilon)
+        if self.mechanism not in _MECHANISMS:
+            raise BadInput(f"mechanism is {self.mechanism!r}, must be one of {list(_MECHANISMS)}")
+        if not isinstance(self.schema, Schema) or not self.schema.columns:
+            raise BadInput("schema must be a treeleak.Schema with at least one attribute")
+        columns = columns_of(self.schema)
+        classes = _classes(self.classes)
+        rows = _rows(self.schema, X)
+        label = _labels(classes, y, len(rows))
+
+        make_law, draw = _MECHANISMS[self.mechanism]
+        budget = epsilon / n_trees
+        law = make_law(float(budget))
+        source = self._source()
+        trees = [random_tree(columns, max_depth, len(classes), source) for _ in range(n_trees)]
+        for tree in trees:
+            assert tree.counts is not None  # noqa: S101
+            # Noise first: how long it takes to draw then tells nothing of the rows.
+            for leaf in tree.leaves:
+                tree.counts[leaf] = [draw(budget, source) for _ in classes]
+            np.add.at(tree.counts, (tree.apply(rows), label), 1)
+
+        self.classes_ = classes
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.array(self.schema.columns, dtype=object)
+        self.trees_ = trees
+        self.noise_ = law
+        self.epsilon_spent_ = float(epsilon) + n_trees * (law.loss - law.epsilon)
+        if self.mechanism == "draft-dp":
+            warnings.warn(
+                f"the noise of DRAFT-DP costs {self.epsilon_spent_:g}, not epsilon = "
+                f"{float(epsilon):g}: int() makes zero twice as likely as it should be. "
+                'Use mechanism="discrete-laplace".',
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Mean over the trees of the shares of the classes in a row's leaf.
+
+        A negative count counts as zero. A leaf without any count above zero votes for all classes
+        alike.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n_rows, n_columns)
+
+        Returns
+        -------
+        array, shape (n_rows, n_classes)
+        """
+        check_is_fitted(self, "trees_")
+        rows = _rows(self.schema, X)
+        out: NDArray[np.float64] = np.zeros((len(rows), len(self.classes_)))
+        for tree in self.trees_:
+            out += _shares(tree)[tree.apply(rows)]
+        out /= len(self.trees_)
+        return out
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the greatest share, for each row."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # With the seed, trees and noise can be drawn again: the counts would lie open.
+        hidden = {"random_state": None} if hasattr(self, "trees_") else {}
+        return {**super().__getstate__(), **hidden}
+
+    def _source(self) -> Random:
+        if self.random_state is None:
+            return secrets.SystemRandom()
+        warnings.warn(
+            "random_state is for experiments: who guesses the seed, and the trees tell whether it "
+            "is right, can draw the noise again and take it off. Do not publish this forest.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+        return Random(check_random_state(self.random_state).bytes(32))
+
+
+def _shares(tree: Tree) -> NDArray[np.float64]:
+    assert tree.counts is not None  # noqa: S101
+    weight = np.maximum(tree.counts, 0.0)
+    total = weight.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = np.full_like(weight, 1 / weight.shape[1])
+    np.divide(weight, total, out=shares, where=total > 0)
+    return shares
+
+
+def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise BadInput(f"{name} must be a whole number, not {value!r}")
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise BadInput(f"{name} must be {bounds}, not {value!r}")
+    return number
+
+
+def _fraction(name: str, value: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise BadInput(f"{name} must be a finite number, not {value!r}")
+    if value <= 0:
+        raise BadInput(f"{name} must be greater than 0, not {value!r}")
+    if isinstance(value, Fraction):
+        return value
+    return Fraction(int(value) if isinstance(value, Integral) else float(value))
+
+
+def _classes(classes: Any) -> NDArray[Any]:
+    values = list(classes) if isinstance(classes, (Sequence, np.ndarray)) else []
+    texts = all(isinstance(c, str) for c in values)
+    numbers = all(isinstance(c, Real) for c in values)
+    if isinstance(classes, str) or not values or not (texts or numbers):
+        raise BadInput(f"classes must be a list of texts or a list of numbers, not {classes!r}")
+    found = np.unique(np.array(values))
+    if len(found) < 2 or len(found) != len(values):
+        raise BadInput(f"classes must be two or more different labels, not {classes!r}")
+    return found
+
+
+def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> NDArray[np.int64]:
+    values = np.asarray(y)
+    if values.shape not in ((n_rows,), (n_rows, 1)):
+        raise BadInput(f"y has shape {values.shape} for {n_rows} rows")
+    number = {label: i for i, label in enumerate(classes.tolist())}
+    labels = values.ravel().tolist()
+    found = np.array([number.get(v, -1) for v in labels], dtype=np.int64)
+    if (found < 0).any():
+        row = int(found.argmin())
+        raise BadInput(f"row {row} has label {labels[row]!r}, none of the classes {list(number)}")
+    return found
+
+
+def _rows(schema: Schema, X: Any) -> NDArray[np.float64]:
+    """Put rows in the schema's columns, and check that it allows them."""
+    names = list(schema.columns)
+    try:
+        if isinstance(X, pd.DataFrame):
+            table = X.set_axis([str(c) for c in X.columns], axis=1)
+            if sorted(table.columns) != sorted(names):
+                wrong = sorted(set(table.columns) ^ set(names)) or "a column stands twice"
+                raise BadInput(f"the table's columns are not those of the schema: {wrong}")
+            values = table[names].to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"the table holds something other than numbers: {error}") from error
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise BadInput(f"a table of shape {values.shape} for a schema of {len(names)} columns")
+    at = {c: i for i, c in enumerate(names)}
+    for attribute in schema.attributes:
+        block = values[:, [at[c] for c in attribute.columns]]
+        _check_all(attribute.holds(block), f"{attribute.kind} {attribute.name!r} is outside")
+    _check_all(schema.valid(values, names), "a rule is broken of")
+    return values
+
+
+def _check_all(allowed: NDArray[np.bool_], what: str) -> None:
+    if not allowed.all():
+        raise BadInput(f"row {int(allowed.argmin())}: {what} the schema")

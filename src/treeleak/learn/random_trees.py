@@ -1,0 +1,167 @@
+"""Trees whose splits follow from the schema and from chance, never from a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from treeleak.errors import BadSchema
+from treeleak.release.tree import LEAF, Tree
+from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
+
+__all__ = ["Column", "columns_of", "random_tree"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column can still hold somewhere in a tree.
+
+    Attributes
+    ----------
+    low, high : float
+        Its ends: numbers, or positions in ``values``.
+    values : tuple of float, optional
+        The codes of a categorical column, ascending.
+    continuous : bool
+        Any number between the ends, else whole numbers only.
+    group : int
+        Number of its one-hot group; -1 if none.
+    at_most_one : bool
+        No column of the group need be 1.
+    missing : bool
+        Whether it may hold a missing value.
+    """
+
+    low: float
+    high: float
+    values: tuple[float, ...] = ()
+    continuous: bool = False
+    group: int = -1
+    at_most_one: bool = False
+    missing: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether a test could still part two values."""
+        return self.low < self.high
+
+    def split(self, source: Random) -> tuple[float, Column, Column]:
+        """Draw a threshold, and say what is left on either side of it."""
+        if self.continuous:
+            u = source.random()
+            at = min(max(self.low * (1 - u) + self.high * u, self.low), self.high)
+            return at, replace(self, high=at), replace(self, low=at)
+        below = source.randrange(int(self.low), int(self.high))
+        ends = (below, below + 1)
+        a, b = (self.values[i] for i in ends) if self.values else ends
+        middle = a / 2 + b / 2
+        # Between two neighbouring floats there is no other.
+        at = middle if middle < b else a
+        return at, replace(self, high=below), replace(self, low=below + 1)
+
+
+def columns_of(schema: Schema) -> tuple[Column, ...]:
+    """What each column of a schema can hold, in the order of its columns.
+
+    Raises
+    ------
+    BadSchema
+        If a numeric column has no bounds: a threshold must be drawn between two numbers, and to
+        take them from the rows would give rows away.
+    """
+    columns: list[Column] = []
+    for number, attribute in enumerate(schema.attributes):
+        low, high = attribute.bounds
+        match attribute:
+            case OneHot(at_most_one=at_most_one):
+                column = Column(low, high, group=number, at_most_one=at_most_one)
+                columns += [column] * len(attribute.columns)
+            case Categorical(values=values, missing=missing):
+                columns.append(Column(0, len(values) - 1, values, missing=missing))
+            case Numeric(missing=missing) if not (math.isfinite(low) and math.isfinite(high)):
+                raise BadSchema(
+                    f"numeric column {attribute.name!r} needs two finite bounds in the schema: "
+                    "splits are drawn between them, as they must not be taken from the rows"
+                )
+            case Numeric(missing=missing):
+                columns.append(Column(low, high, continuous=True, missing=missing))
+            case Ordinal(low=least, high=greatest, missing=missing):
+                columns.append(Column(least, greatest, missing=missing))
+            case _:
+                missing = getattr(attribute, "missing", False)
+                columns.append(Column(low, high, missing=missing))
+    return tuple(columns)
+
+
+def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, source: Random) -> Tree:
+    """Grow a tree to its full depth, or until nothing is left to test, and count nothing.
+
+    Each node draws one of the columns that the tests above it have not settled, all with the same
+    probability, and a split of what that column can still hold.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        From :func:`columns_of`.
+    max_depth : int
+    n_classes : int
+    source : Random
+
+    Returns
+    -------
+    Tree
+        With a count of zero everywhere.
+    """
+    feature: list[int] = []
+    threshold: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
+    missing_left: list[bool] = []
+    todo = [(0, LEAF, left, list(columns))]
+    while todo:
+        depth, parent, side, here = todo.pop()
+        node = len(feature)
+        if parent != LEAF:
+            side[parent] = node
+        candidates = [c for c, column in enumerate(here) if column.open]
+        tests = depth < max_depth and bool(candidates)
+        tested, at = LEAF, math.nan
+        if tests:
+            tested = source.choice(candidates)
+            at, low, high = here[tested].split(source)
+            todo.append((depth + 1, node, right, _settled(here, tested, high)))
+            todo.append((depth + 1, node, left, _settled(here, tested, low)))
+        feature.append(tested)
+        threshold.append(at)
+        left.append(LEAF)
+        right.append(LEAF)
+        missing_left.append(tests and here[tested].missing and bool(source.getrandbits(1)))
+    return Tree(
+        np.array(feature, dtype=np.int64),
+        np.array(threshold, dtype=np.float64),
+        np.array(left, dtype=np.int64),
+        np.array(right, dtype=np.int64),
+        np.array(missing_left, dtype=bool),
+        np.zeros((len(feature), n_classes)),
+    )
+
+
+def _settled(columns: Sequence[Column], tested: int, narrowed: Column) -> list[Column]:
+    """What is left of every column once one is narrowed: a one-hot group has but one 1."""
+    out = list(columns)
+    out[tested] = narrowed
+    if narrowed.group < 0:
+        return out
+    others = [c for c, x in enumerate(out) if x.group == narrowed.group and c != tested]
+    if narrowed.low == 1:
+        for c in others:
+            out[c] = replace(out[c], low=0, high=0)
+    elif not narrowed.at_most_one:
+        possible = [c for c in others if out[c].high == 1]
+        if len(possible) == 1:
+            out[possible[0]] = replace(out[possible[0]], low=1)
+    return out

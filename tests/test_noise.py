@@ -1,0 +1,134 @@
+"""The laws of noise, the samplers that draw from them, and the privacy that they buy."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from treeleak.errors import BadInput
+from treeleak.learn.sampling import discrete_laplace, truncated_laplace
+from treeleak.noise import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+
+WHOLE = [
+    *(DiscreteLaplace(e) for e in (0.05, 1.0, 4.0)),
+    *(Laplace(e, r) for e in (0.05, 1.0, 4.0) for r in ("nearest", "towards zero")),
+    *(Gaussian(s, r) for s in (0.3, 2.0, 20.0) for r in ("nearest", "towards zero")),
+]
+PURE = [law for law in WHOLE if not isinstance(law, Gaussian)]
+EXTREME = [
+    law
+    for size in (1e-9, 1e9)
+    for law in (DiscreteLaplace(size), *(Laplace(size, r) for r in ("nearest", "towards zero")))
+]
+
+
+class Bits(random.Random):
+    """A source of whole numbers that has no floats to give."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._inner = random.Random(seed)
+
+    def getrandbits(self, k: int) -> int:
+        return self._inner.getrandbits(k)
+
+    def random(self) -> float:
+        raise AssertionError("a float was drawn")
+
+
+@pytest.mark.parametrize("law", WHOLE, ids=repr)
+def test_a_law_of_whole_numbers_sums_to_one_and_has_its_variance(law: CountNoise):
+    y = np.arange(-1000, 1001)
+    p = np.exp(law.log_prob(y))
+    assert p.sum() == pytest.approx(1.0)
+    assert (p * y**2).sum() == pytest.approx(law.variance)
+
+
+@pytest.mark.parametrize(("law", "end"), [(Laplace(0.5), 60), (Gaussian(2.0), 30)], ids=repr)
+def test_a_density_integrates_to_one_and_has_its_variance(law: CountNoise, end: float):
+    y = np.linspace(-end, end, 200_001)
+    p = np.exp(law.log_prob(y))
+    assert np.trapezoid(p, y) == pytest.approx(1.0)
+    assert np.trapezoid(p * y**2, y) == pytest.approx(law.variance, rel=1e-4)
+
+
+@pytest.mark.parametrize("law", PURE, ids=repr)
+def test_the_loss_is_the_greatest_log_ratio_for_one_row_more(law: CountNoise):
+    log_p = law.log_prob(np.arange(-100, 101))
+    assert np.abs(np.diff(log_p)).max() == pytest.approx(law.loss, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0, 20.0])
+def test_discrete_laplace_noise_costs_epsilon_and_the_paper_s_noise_more(epsilon: float):
+    exact = DiscreteLaplace(epsilon).log_prob(np.arange(-50, 51))
+    assert np.abs(np.diff(exact)) == pytest.approx(epsilon)
+    assert DiscreteLaplace(epsilon).loss == epsilon
+    assert Laplace(epsilon, "towards zero").loss == pytest.approx(epsilon + math.log(2))
+
+
+def test_no_ratio_bounds_gaussian_noise():
+    law = Gaussian(1.0, "nearest")
+    assert math.isinf(law.loss)
+    assert np.abs(np.diff(law.log_prob(np.arange(30, 33)))).min() > 29
+
+
+@pytest.mark.parametrize("law", EXTREME, ids=repr)
+def test_extreme_noise_stays_within_the_floats(law: CountNoise):
+    assert math.isfinite(law.variance)
+    assert np.isfinite(law.log_prob([0, 1, 10**8])).all()
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, math.inf, math.nan])
+def test_noise_without_a_size_is_refused(wrong: float):
+    for make in (DiscreteLaplace, Laplace, Gaussian, lambda x: LabelNoise("exponential", x)):
+        with pytest.raises(BadInput, match="must be positive"):
+            make(wrong)
+
+
+def fits(draws: list[int], law: CountNoise) -> None:
+    """Chi-square against the law, with tails pooled until five are expected."""
+    n, seen = len(draws), Counter(draws)
+    ends = range(max(1, max(map(abs, draws))) + 1)
+    low = next((y for y in ends if n * np.exp(law.log_prob(y)) < 5), ends[-1])
+    inside = np.arange(-low + 1, low)
+    p = np.exp(law.log_prob(inside))
+    tail = (1 - p.sum()) / 2
+    expected = n * np.array([tail, *p, tail])
+    below = sum(c for y, c in seen.items() if y <= -low)
+    above = sum(c for y, c in seen.items() if y >= low)
+    observed = np.array([below, *(seen[y] for y in inside.tolist()), above])
+    keep = expected > 0
+    assert observed[~keep].sum() == 0
+    statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
+    assert statistic < chi2.ppf(0.999, keep.sum() - 1)
+
+
+EPSILONS = [Fraction(1, 30), Fraction(0.1), Fraction(7, 5), Fraction(3)]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=float)
+def test_the_exact_sampler_meets_its_law_without_a_float(epsilon: Fraction):
+    source = Bits(1)
+    fits(
+        [discrete_laplace(epsilon, source) for _ in range(20_000)], DiscreteLaplace(float(epsilon))
+    )
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=float)
+def test_the_paper_s_sampler_meets_its_law(epsilon: Fraction):
+    source = random.Random(2)
+    draws = [truncated_laplace(epsilon, source) for _ in range(20_000)]
+    fits(draws, Laplace(float(epsilon), "towards zero"))
+
+
+def test_the_test_of_a_law_tells_these_two_apart():
+    source = random.Random(3)
+    draws = [truncated_laplace(Fraction(1), source) for _ in range(20_000)]
+    with pytest.raises(AssertionError):
+        fits(draws, DiscreteLaplace(1.0))
