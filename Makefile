@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test test-diffprivlib bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -14,6 +14,10 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# diffprivlib needs an older scikit-learn, and so an environment of its own.
+test-diffprivlib: $(VENV)-diffprivlib/.installed
+	$(VENV)-diffprivlib/bin/python -m pytest tests/test_diffprivlib.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.exact
@@ -33,9 +37,13 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.installed
 
-$(BIN)/python:
+$(VENV)-diffprivlib/.installed: pyproject.toml | $(VENV)-diffprivlib/bin/python
+	$(VENV)-diffprivlib/bin/python -m pip install --quiet -e '.[test,diffprivlib]'
+	touch $@
+
+$(BIN)/python $(VENV)-diffprivlib/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(VENV)-diffprivlib demo

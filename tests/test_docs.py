@@ -125,7 +125,7 @@ def command_lines(page: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_named_commands_exist(page):
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for program, first, *rest in command_lines(page):
         if program == "make":
             assert first in targets

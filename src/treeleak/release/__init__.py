@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Imported for what they register: formats of files, kinds of models.
-from treeleak.release import exchange, learned, pickled, sklearn, skops_archive  # noqa: F401
+from treeleak.release import diffprivlib, exchange, learned, pickled, sklearn, skops_archive  # noqa: F401
 from treeleak.release.live import snapshot
 from treeleak.release.registry import adapter, read_model, reader, to_release
 from treeleak.release.stored import Opaque, StoredObject
