@@ -36,6 +36,7 @@ from treeleak.audit.percent import percent
 from treeleak.audit.rules import Context
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, find, overall
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch
+from treeleak.metrics import Significance
 from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release
 from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
@@ -564,6 +565,115 @@ def test_contradicting_counts_are_named():
     assert "tree" in result.headline
 
 
+# ------------------------------------------------------------------------------ the population
+
+
+@pytest.fixture(scope="module")
+def control(data):
+    X, _, _ = data
+    return treeleak.datasets.load_compas().X.drop(X.index)
+
+
+@pytest.fixture(scope="module")
+def held_against(forest, data, control):
+    X, y, schema = data
+    return treeleak.audit(forest, X, y, schema=schema, control=control)
+
+
+def test_control_rows_tell_rows_from_population(held_against):
+    test = held_against.measurement.significance
+    assert held_against.not_assessed == ()
+    assert held_against.verdict == LEAK
+    assert test.rank == 1 / 101
+    assert test.error == pytest.approx(held_against.measurement.error)
+    assert test.error < test.train_vs_other_draws < held_against.measurement.guess_mean
+    told = [f.text for f in held_against.findings if f.verdict == LEAK]
+    assert any("0 of 100 other draws of the population are as near" in text for text in told)
+    document = valid(json.loads(held_against.to_json()))["measurement"]
+    assert document["significance"] == test.to_dict()
+    assert document["individual"]["all"]["n_rows"] == 60
+    assert document["individual"]["all"]["perfect"] == document["exact_rows"]
+
+
+def test_without_control_rows_the_population_is_not_assessed(audited):
+    assert dict(audited.not_assessed)["population"].startswith("no rows of the population were")
+    assert audited.measurement.significance is None
+    assert valid(json.loads(audited.to_json()))["measurement"]["significance"] is None
+
+
+def against(near, n_control=1000):
+    """A test that ``near`` of 100 other draws pass."""
+    errors = np.where(np.arange(100) < near, 0.05, 0.15)
+    return Significance(0.1, errors, np.full(100, 0.12), 60, 60, n_control)
+
+
+@pytest.mark.parametrize(
+    ("error", "test", "expected"),
+    [
+        (0.1, against(4), LEAK),
+        (0.1, against(5), NO_LEAK),
+        (0.2, against(0), LEAK),
+        (0.2, against(50), NO_LEAK),
+        # Too few control rows decide nothing.
+        (0.1, against(50, n_control=119), LEAK),
+        (0.2, against(0, n_control=119), NO_LEAK),
+        (0.1, against(50, n_control=120), NO_LEAK),
+    ],
+)
+def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
+    rebuilt, error, test, expected
+):
+    measured = replace(MEASURED, error=error, significance=test)
+    likely = replace(rebuilt, status="likely")
+    assert overall(find([], None, likely, measured, 0)) == expected
+    variants = [Variant("without the population", rebuilt, measured)]
+    far = replace(MEASURED, error=0.2)
+    found = find([], None, likely, far, 0, variants=variants)
+    assert (overall(found) == LEAK) == (expected == LEAK)
+
+
+def test_few_control_rows_are_noted(forest, data, control):
+    X, y, schema = data
+    found = treeleak.audit(forest, X, y, schema=schema, control=control[:100])
+    assert found.measurement.significance.overlapping
+    assert any("100 control rows are too few" in n for n in found.notes)
+
+
+def test_control_rows_must_have_the_model_s_columns(forest, data, control):
+    X, y, schema = data
+    with pytest.raises(Mismatch, match="the control rows lack 1 columns of the model"):
+        treeleak.audit(forest, X, y, schema=schema, control=control.iloc[:, 1:])
+    with pytest.raises(BadInput, match="control rows without training rows"):
+        treeleak.audit(forest, schema=schema, control=control)
+
+
+def test_what_was_given_is_not_held_against_the_population(forest, data, control):
+    X, y, schema = data
+    known = X[X.columns[:2]]
+    found = treeleak.audit(forest, X, y, schema=schema, control=control, known_columns=known)
+    assert found.measurement.significance is None
+    assert dict(found.not_assessed)["population"].startswith("some values were given")
+    error = found.measurement.individual.all.error
+    assert error == pytest.approx(found.measurement.error)
+
+
+@pytest.mark.parametrize("n", [40, 80])
+def test_a_reconstruction_of_another_size_is_measured(rebuilt, forest, data, n):
+    X, y, _ = data
+    release = to_release(forest)
+    at = np.arange(n) % 60
+    other = replace(rebuilt, X=rebuilt.X.iloc[at].reset_index(drop=True))
+    found = measure(other, match_training(release, X, y), release, seed=1)
+    assert found.individual.all.n_rows == 60
+    # Of 60 exact rows, 20 are replaced by others, more or less.
+    assert 0.5 < found.exact_rows < 1
+    known = pd.DataFrame(False, index=other.X.index, columns=other.X.columns)
+    known.iloc[:, 0] = True
+    given = measure(replace(other, known=known), match_training(release, X, y), release, seed=1)
+    assert given.individual.all.n_rows == 60
+    assert given.significance is None
+
+
 # --------------------------------------------------------------------------------- known draws
 
 
@@ -662,7 +772,7 @@ def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     _, found = behind
     assert found.verdict == LEAK
     assert found.mismatch is None
-    assert found.not_assessed == ()
+    assert [part for part, _ in found.not_assessed] == ["population"]
     assert any("none of the first 3 forest seeds fits" in n for n in found.notes)
     assert found.reconstruction.status == "likely"
     assert "which rows each tree drew is not known" in " ".join(
@@ -749,9 +859,16 @@ def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     found = treeleak.audit(release, X, y, schema=schema, **HIDDEN)
     assert found.reconstruction.row_count == counted
     assert found.mismatch is None
-    reason = dict(found.not_assessed)["measurement"]
-    assert f"{counted.n} reconstructed rows against 24" in reason
-    assert "give their number" in reason
+    (note,) = (n for n in found.notes if "give their number" in n)
+    assert f"{counted.n} rows were rebuilt, 24 are the training rows" in note
+    assert 0 < found.measurement.error < 0.5
+    assert (
+        sum(
+            g.n_rows
+            for g in (found.measurement.individual.inliers, found.measurement.individual.outliers)
+        )
+        == 24
+    )
 
 
 def test_what_was_given_is_neither_proved_nor_measured(data):

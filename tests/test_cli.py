@@ -87,6 +87,30 @@ def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     assert result.stderr == ""
 
 
+def test_control_rows_are_told_beside_the_training_rows(folder, train, compas, tmp_path):
+    X, _, _ = compas
+    data = treeleak.datasets.load_compas()
+    others = tmp_path / "control.csv"
+    data.X.drop(X.index).assign(**{LABEL: data.y.drop(X.index)}).to_csv(others, index=False)
+    audit = ["audit", folder / "model.skops", "--schema", folder / "schema.toml"]
+    result = run(*audit, *train, "--control", others)
+    assert result.exit_code == 0
+    assert re.search(r"draws as near as the training rows +0 ", result.stdout)
+    for said in ("knowing the population only", "rows that resemble others", "rows that stand"):
+        assert said in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "ignored" not in result.stdout
+    without = run(*audit, *train)
+    assert "Not assessed against the population" in unframed(without.stdout)
+    alone = run(*audit, "--control", others)
+    assert alone.exit_code == 2
+    assert "give --train, too" in alone.stderr
+    data.X.drop(columns=data.X.columns[0]).to_csv(others, index=False)
+    wrong = run(*audit, *train, "--control", others)
+    assert wrong.exit_code == 2
+    assert f"{others} lack 1 columns" in wrong.stderr
+
+
 def test_audit_never_says_safe(folder):
     stump = DecisionTreeClassifier(max_depth=1).fit([[0, 1]] * 20 + [[1, 0]] * 20, [0, 1] * 20)
     skops.io.dump(stump, folder / "stump.skops")

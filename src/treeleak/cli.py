@@ -68,6 +68,14 @@ Train = Annotated[
         metavar="CSV", help="The training rows, in the columns that enter the trees, to compare."
     ),
 ]
+Control = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Rows of the same population that the model was not trained on: is what was rebuilt "
+        "nearer to the training rows than to these? Needs --train.",
+    ),
+]
 Label = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the labels, in all CSV files.")
 ]
@@ -166,6 +174,7 @@ def audit(
     schema: SchemaFile = None,
     train: Train = None,
     label: Label = None,
+    control: Control = None,
     time_limit: TimeLimit = 60,
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
@@ -194,10 +203,14 @@ def audit(
     _check_options(time_limit, bootstrap)
     beside = _Beside(known_rows, known_columns, population, earlier)
     rows, labels = _training(train, label, beside.tables)
+    if control is not None and train is None:
+        raise BadInput("--control is compared with the training rows: give --train, too")
+    others = None if control is None else _table(control).drop(columns=[label], errors="ignore")
     known, given = _schema(schema), beside.read(model, label, trust_pickle)
     if json is not None:
-        _check_place(json, model, schema, train, *beside.files)
-    with _progress(quiet) as progress, beside.named():
+        _check_place(json, model, schema, train, control, *beside.files)
+    names = {} if control is None else {"the control rows": control}
+    with _progress(quiet) as progress, beside.named(), _named(names):
         result = treeleak.audit(
             model,
             rows,
@@ -211,6 +224,7 @@ def audit(
             progress=progress,
             n_rows=n_rows,
             use_distinct=not drawn_counts_only,
+            control=others,
             **given,
         )
     if json is not None:

@@ -124,7 +124,7 @@ def _unlabelled(release: Release) -> Release:
 
 
 def in_model_columns(
-    release: Release, X: Any, y: Any = None
+    release: Release, X: Any, y: Any = None, what: str = "training rows"
 ) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, ...]]:
     """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
 
@@ -135,6 +135,8 @@ def in_model_columns(
         Columns are found by name where they have names.
     y : sequence, optional
         Labels; without them, every row has number 0.
+    what : str
+        What messages call the rows.
 
     Returns
     -------
@@ -147,14 +149,14 @@ def in_model_columns(
     Mismatch
         Naming the column or the label that does not fit.
     """
-    table, notes = _columns(release, X)
-    values = np.column_stack([_numbers(table[c], c) for c in release.feature_names])
+    table, notes = _columns(release, X, what)
+    values = np.column_stack([_numbers(table[c], c, what) for c in release.feature_names])
     n = len(table)
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
     return pd.DataFrame(values, columns=list(table.columns)), label, notes
 
 
-def _columns(release: Release, X: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _columns(release: Release, X: Any, what: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     names = list(release.feature_names)
     if not isinstance(X, pd.DataFrame):
         values = np.asarray(X)
@@ -163,34 +165,34 @@ def _columns(release: Release, X: Any) -> tuple[pd.DataFrame, tuple[str, ...]]:
         return pd.DataFrame(values, columns=names), ()
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if twice := table.columns[table.columns.duplicated()].tolist():
-        raise Mismatch(f"column {twice[0]!r} stands twice in the training rows")
+        raise Mismatch(f"column {twice[0]!r} stands twice in the {what}")
     absent = [c for c in names if c not in table]
     numbered = names == [f"x{i}" for i in range(len(names))]
     if len(absent) == len(names) == table.shape[1] and numbered:
-        note = "The model has no column names: the training rows' columns were taken in order."
+        note = f"The model has no column names: the columns of the {what} were taken in order."
         return table.set_axis(names, axis=1), (note,)
     if absent:
         raise Mismatch(
-            f"the training rows lack {len(absent)} columns of the model: "
+            f"the {what} lack {len(absent)} columns of the model: "
             f"{', '.join(map(repr, absent[:5]))}. Columns must be those that enter the trees: "
             "after encoding, under the same names"
         )
     notes = []
     if extra := [c for c in table if c not in set(names)]:
         listed = ", ".join(map(repr, extra[:5])) + (", …" if len(extra) > 5 else "")
-        notes.append(f"Columns of the training rows that the model lacks were ignored: {listed}.")
+        notes.append(f"Columns of the {what} that the model lacks were ignored: {listed}.")
     if [c for c in table if c in set(names)] != names:
-        notes.append("The training rows had their columns in another order: aligned by name.")
+        notes.append(f"The {what} had their columns in another order: aligned by name.")
     return table[names], tuple(notes)
 
 
-def _numbers(series: pd.Series[Any], name: str) -> NDArray[np.float64]:
+def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64]:
     if not pd.api.types.is_numeric_dtype(series):
         try:
             series = pd.to_numeric(series)
         except (TypeError, ValueError):
             raise Mismatch(
-                f"column {name!r} of the training rows holds something other than numbers: the "
+                f"column {name!r} of the {what} holds something other than numbers: the "
                 "model saw it in another encoding"
             ) from None
     values: NDArray[np.float64] = series.to_numpy(dtype=float, na_value=np.nan)

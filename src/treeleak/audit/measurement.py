@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.metrics import (
+    Individual,
+    Significance,
     exact_row_share,
+    individual_errors,
     partial_error,
     random_baseline,
-    reconstruction_error,
+    same_size,
+    significance,
 )
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.tree import Release
@@ -51,6 +55,11 @@ class Measurement:
     error_in_order : float or None
         Share of values that are wrong where each row is compared with the one in its place,
         without the columns of numbers, as the reconstruction's own ``expected_error``.
+    individual : Individual or None
+        Errors row by row, of what was not given.
+    significance : Significance or None
+        Whether the rebuilt rows are nearer to these rows than to others of their population; None
+        where no such rows were given, or some values of the training rows were.
     """
 
     error: float
@@ -62,10 +71,14 @@ class Measurement:
     exact_in_order: float | None = None
     located_in_order: float | None = None
     error_in_order: float | None = None
+    individual: Individual | None = None
+    significance: Significance | None = None
 
-    def to_dict(self) -> dict[str, float | str | None]:
+    def to_dict(self) -> dict[str, Any]:
         """Describe the measurement (formats/audit.schema.json)."""
-        return asdict(self)
+        parts = {"individual": self.individual, "significance": self.significance}
+        told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
+        return self.__dict__ | told
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +112,7 @@ def variants_of(
     truth: TrainingRows | None,
     release: Release,
     seed: int = 0,
+    control: pd.DataFrame | None = None,
 ) -> tuple[Variant, ...]:
     """List what came with a reconstruction, measured where there are training rows."""
     found: list[tuple[str, Reconstruction | None]] = []
@@ -108,28 +122,35 @@ def variants_of(
             found.append(("drawn counts only", drawn))
             found.append(("drawn counts only, without the population", drawn.without_population))
     return tuple(
-        Variant(what, own, _measured(own, truth, release, seed)) for what, own in found if own
+        Variant(what, own, None if truth is None else measure(own, truth, release, seed, control))
+        for what, own in found
+        if own
     )
 
 
-def _measured(
-    own: Reconstruction, truth: TrainingRows | None, release: Release, seed: int
-) -> Measurement | None:
-    if truth is None or own.n_rows != len(truth.X):
-        return None
-    return measure(own, truth, release, seed)
-
-
 def measure(
-    reconstruction: Reconstruction, truth: TrainingRows, release: Release, seed: int = 0
+    reconstruction: Reconstruction,
+    truth: TrainingRows,
+    release: Release,
+    seed: int = 0,
+    control: pd.DataFrame | None = None,
 ) -> Measurement | None:
-    """Compare a reconstruction with the training rows; None if there are no rows to compare."""
-    given, schema = reconstruction.given, reconstruction.schema
-    if reconstruction.X is None or reconstruction.X.empty or given.all():
+    """Compare a reconstruction with the training rows; None if there are no rows to compare.
+
+    If there are more or fewer of them than training rows, some chosen at random are left out or
+    repeated. ``control`` has rows of the same population that the model was not trained on.
+    """
+    if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
     rebuilt, true = reconstruction.X, truth.X
+    if len(rebuilt) != len(true):
+        reconstruction = _as_many(reconstruction, rebuilt, len(true), seed)
+        return measure(reconstruction, truth, release, seed, control)
+    given, schema = reconstruction.given, reconstruction.schema
+    known = pd.DataFrame(given, columns=rebuilt.columns)
+    individual = individual_errors(rebuilt, true, schema, known, seed)
+    nearer = None
     if given.any():
-        known = pd.DataFrame(given, columns=rebuilt.columns)
 
         def error(X: pd.DataFrame) -> float:
             own = X[rebuilt.columns].reset_index(drop=True).mask(known, rebuilt)
@@ -137,8 +158,10 @@ def measure(
 
         wrong, guess = error(rebuilt), random_baseline(true, schema, _FEW, seed, error)
     else:
-        wrong = reconstruction_error(rebuilt, true, schema)
+        wrong = individual.all.error
         guess = random_baseline(true, schema, seed=seed)
+        if control is not None:
+            nearer = significance(rebuilt, true, control, schema, seed=seed)
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
@@ -161,6 +184,21 @@ def measure(
         exact_in_order=exact_in_order,
         located_in_order=located_in_order,
         error_in_order=error_in_order,
+        individual=individual,
+        significance=nearer,
+    )
+
+
+def _as_many(
+    reconstruction: Reconstruction, rebuilt: pd.DataFrame, n_rows: int, seed: int
+) -> Reconstruction:
+    """Leave rows out, or repeat some, together with what was given of them."""
+    chosen = same_size(pd.DataFrame({"row": np.arange(len(rebuilt))}), n_rows, seed)["row"]
+    known = None
+    if reconstruction.known is not None:
+        known = reconstruction.known.iloc[chosen].reset_index(drop=True)
+    return replace(
+        reconstruction, X=rebuilt.iloc[chosen].reset_index(drop=True), known=known, ordered=False
     )
 
 

@@ -30,7 +30,7 @@ from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
 from treeleak.schema import Schema
-from treeleak.training import N_ROWS_HINT, TrainingRows, match_training
+from treeleak.training import N_ROWS_HINT, TrainingRows, in_model_columns, match_training
 
 __all__ = ["audit"]
 
@@ -53,6 +53,7 @@ def audit(
     population: pd.DataFrame | Mapping[str, Any] | None = None,
     earlier: Any = None,
     n_rows: int | None = None,
+    control: Any = None,
 ) -> Audit:
     """Find out what a model gives away of its training rows.
 
@@ -84,6 +85,10 @@ def audit(
     known_rows, known_columns, population, earlier, n_rows
         What somebody may know beside the model: as for :func:`treeleak.reconstruct`. With a
         population, the audit tells both with and without it.
+    control : DataFrame or array, optional
+        Rows of the same population that the model was not trained on, in the same columns, ten
+        times as many as training rows or more. The audit then also tests whether the rebuilt rows
+        are nearer to the training rows than to others like them.
 
     Returns
     -------
@@ -98,6 +103,8 @@ def audit(
     started = time.perf_counter()
     if X is None and y is not None:
         raise BadInput("labels without rows: give X with y")
+    if X is None and control is not None:
+        raise BadInput("control rows without training rows: give X with control")
     file, sha256, content = _opened(model, trust_pickle)
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
@@ -109,9 +116,13 @@ def audit(
     measured: Measurement | None = None
     variants: tuple[Variant, ...] = ()
     mismatch: str | None = None
+    others: pd.DataFrame | None = None
     alone = impossible = 0
     if release is not None:
         notes += release.notes
+        if control is not None:
+            others, _, said = in_model_columns(release, control, what="control rows")
+            notes += said
         try:
             counts = count_leaves(release)
         except NotCovered as error:
@@ -141,10 +152,10 @@ def audit(
         if progress is not None:
             progress(Progress("comparing with the training rows and with random guesses", 0.0))
         try:
-            measured = measure(rebuilt, truth, release, seed)
+            measured = measure(rebuilt, truth, release, seed, others)
         except BadInput as error:
-            more = "" if rebuilt.n_rows == len(truth.X) else f". {N_ROWS_HINT}"
-            open_parts.append(("measurement", f"{error}{more}"))
+            open_parts.append(("measurement", str(error)))
+        notes += _of_sizes(rebuilt, truth, measured)
         impossible = _impossible(truth, rebuilt.schema)
         if impossible:
             notes.append(
@@ -152,7 +163,12 @@ def audit(
                 "that is said to be proved under it holds."
             )
     if release is not None:
-        variants = variants_of(rebuilt, truth, release, seed)
+        variants = variants_of(rebuilt, truth, release, seed, others)
+    if measured is not None and measured.significance is None:
+        why = "no rows of the population were given (control, --control)"
+        if others is not None:
+            why = "some values were given, and are nearer to the training rows than to any others"
+        open_parts.append(("population", why))
     if X is not None and measured is None and "measurement" not in dict(open_parts):
         given = rebuilt is not None and rebuilt.X is not None and len(rebuilt.X) > 0
         open_parts.append(
@@ -198,6 +214,27 @@ def _matched(
         return match_training(release, X, y, hidden=rebuilt.row_count)
     evidence_for(release, bootstrap)
     return match_training(release, X, y)
+
+
+def _of_sizes(
+    rebuilt: Reconstruction, truth: TrainingRows, measured: Measurement | None
+) -> list[str]:
+    """Say where the numbers of rows that were compared do not fit."""
+    said = []
+    n, found = len(truth.X), rebuilt.n_rows
+    if measured is not None and found != n:
+        done = "left out" if found > n else "repeated"
+        said.append(
+            f"{found:,} rows were rebuilt, {n:,} are the training rows: to compare them, some rows "
+            f"chosen at random were {done}. {N_ROWS_HINT}"
+        )
+    test = None if measured is None else measured.significance
+    if test is not None and test.overlapping:
+        said.append(
+            f"{test.n_control:,} control rows are too few to test {n:,} training rows against: the "
+            "verdict does not rest on them. Give twice as many or more, better ten times."
+        )
+    return said
 
 
 def _impossible(truth: TrainingRows, schema: Schema) -> int:

@@ -10,6 +10,7 @@ from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.percent import percent
+from treeleak.metrics import Significance
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["Finding", "Verdict", "advise", "find", "overall"]
@@ -23,6 +24,9 @@ OPEN: Verdict = "not assessed"
 
 CLEARLY = 3.0
 """Standard deviations below the random guess from which on an error counts as clearly below."""
+
+SIGNIFICANT = 0.05
+"""Greatest rank among other draws of the population at which rows count as those of the model."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,14 @@ def find(
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
-      three standard deviations below that of a random guess; or if, with or without training
-      rows, it is unique (under the schema), or proves a row that shares its place with no other
-      row. Rows that were given do not count. Otherwise no leak shown if it meets every count; not
-      assessed if it does not (time ran out, or the counts contradict each other), or if there are
-      no training rows and what was rebuilt is only likely: likely rows prove nothing, and may all
-      be right. Where a training row is not possible under the schema, no proof holds, and no leak
-      shown is not assessed.
+      three standard deviations below that of a random guess; where other rows of the population
+      were given (twice as many as training rows or more), instead if at most one in twenty draws of
+      them is as near to what was rebuilt. Or if, with or without training rows, it is unique (under
+      the schema), or proves a row that shares its place with no other row. Rows that were given do
+      not count. Otherwise no leak shown if it meets every count; not assessed if it does not (time
+      ran out, or the counts contradict each other), or if there are no training rows and what was
+      rebuilt is only likely: likely rows prove nothing, and may all be right. Where a training row
+      is not possible under the schema, no proof holds, and no leak shown is not assessed.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
@@ -153,7 +158,7 @@ def _of_rows(
         found.append(Finding("reconstruction", LEAK, text + "."))
     if measurement is not None:
         m = measurement
-        below = _clearly_below(m)
+        leak, test = _shows_leak(m), _test(m)
         rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
         if reconstruction.interval_columns:
             rows, how, in_order = m.located_rows, "as far as the trees tell", m.located_in_order
@@ -164,10 +169,12 @@ def _of_rows(
             f"{percent(m.guess_mean, 1)} in a random guess; {percent(rows)} of the training rows"
             f"{' that were not given' * bool(given)} were rebuilt {how}{order}."
         )
-        if below:
+        if test is not None:
+            text += f" {_of_others(test)}"
+        if leak:
             found.append(Finding("reconstruction", LEAK, text))
         else:
-            text += " That is not clearly better."
+            text += "" if test is not None else " That is not clearly better."
             if not proofs_hold:
                 text += " But not all training rows are possible under the schema."
             tried = NO_LEAK if status != "unknown" and proofs_hold else OPEN
@@ -201,8 +208,29 @@ def _of_rows(
     return found
 
 
-def _clearly_below(m: Measurement) -> bool:
+def _test(m: Measurement) -> Significance | None:
+    """The test against the population, if there were rows enough for it."""
+    test = m.significance
+    return None if test is None or test.overlapping else test
+
+
+def _shows_leak(m: Measurement) -> bool:
+    """Whether the rebuilt rows are nearer to the training rows than chance and population explain.
+
+    What a model says of its population is no leak of its rows: so where both can be told apart,
+    better than a guess is not enough.
+    """
+    test = _test(m)
+    if test is not None:
+        return test.rank <= SIGNIFICANT
     return m.error < m.guess_mean - CLEARLY * m.guess_sd
+
+
+def _of_others(test: Significance) -> str:
+    near = f"{test.as_near:,} of {len(test.errors):,} other draws of the population are as near: "
+    if test.rank <= SIGNIFICANT:
+        return near + "the model told of these very rows."
+    return near + "what was rebuilt may be the population and not these rows."
 
 
 def _of_variant(what: str, m: Measurement) -> Finding:
@@ -210,7 +238,7 @@ def _of_variant(what: str, m: Measurement) -> Finding:
         f"{what.capitalize()}: {percent(m.error, 1)} of the rebuilt values are wrong, "
         f"{percent(m.exact_rows)} of the training rows were rebuilt exactly."
     )
-    return Finding("reconstruction", LEAK if _clearly_below(m) else None, text)
+    return Finding("reconstruction", LEAK if _shows_leak(m) else None, text)
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:

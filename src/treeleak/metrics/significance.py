@@ -72,8 +72,12 @@ class Significance:
         If the training rows were just one more draw, a rank of p or less would have probability p
         or less, whatever the law of the errors.
         """
-        below = int((self.errors <= self.error + _ROUNDING).sum())
-        return (1 + below) / (1 + len(self.errors))
+        return (1 + self.as_near) / (1 + len(self.errors))
+
+    @property
+    def as_near(self) -> int:
+        """Other draws whose error is at or below :attr:`error`."""
+        return int((self.errors <= self.error + _ROUNDING).sum())
 
     @property
     def train_vs_other_draws(self) -> float:
@@ -95,6 +99,7 @@ class Significance:
         return {
             "error": self.error,
             "draws": len(self.errors),
+            "as_near": self.as_near,
             "others_mean": float(self.errors.mean()),
             "others_sd": float(self.errors.std()),
             "tail": self.tail,
@@ -104,6 +109,7 @@ class Significance:
             "n_compared": self.n_compared,
             "n_control": self.n_control,
             "replaced": self.replaced,
+            "overlapping": self.overlapping,
         }
 
 

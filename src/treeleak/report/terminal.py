@@ -13,11 +13,13 @@ from rich.text import Text
 
 from treeleak.audit import Audit, Counts, Entry, Measurement
 from treeleak.audit.percent import percent
+from treeleak.metrics import Individual, Significance
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["render"]
 
 STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
+_AGAINST = {"measurement": " against the training rows", "population": " against the population"}
 MOST_ROWS = 8
 MOST_NAMES = 4
 
@@ -164,6 +166,7 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
     if audit.measurement is not None:
         yield Text()
         yield _measurement(audit.measurement, rebuilt)
+        yield from _reasons(audit, "population")
     else:
         yield from _reasons(audit, "measurement")
     if audit.variants:
@@ -247,15 +250,41 @@ def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
         table.add_row("  row by row, in their own place", percent(m.error_in_order, 1))
     guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
     table.add_row("Values wrong in a random guess", guess)
+    if m.individual is not None:
+        for what, group in _row_by_row(m.individual):
+            table.add_row(what, group)
+    if m.significance is not None:
+        for what, found in _against_others(m.significance):
+            table.add_row(what, found)
     same = "" if rebuilt.row_count is not None else ": the same as the model's"
     given = ", of what was not given" * bool(rebuilt.given.any())
     return Group(Text(f"Against the training rows{given} ({m.compared}{same})"), table)
 
 
+def _row_by_row(found: Individual) -> Iterator[tuple[str, str]]:
+    yield "Values wrong in the worst row", percent(found.all.worst)
+    for what, group in (("resemble others", found.inliers), ("stand apart", found.outliers)):
+        if group.n_rows:
+            yield (
+                f"  in the {group.n_rows:,} rows that {what}",
+                f"{percent(group.error, 1)}, {percent(group.perfect)} of them exact",
+            )
+
+
+def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
+    yield "Values wrong, knowing the population only", percent(test.train_vs_other_draws, 1)
+    others = f"{percent(test.errors.mean(), 1)} ± {percent(test.errors.std(), 1)}"
+    if test.n_compared < test.n_rows:
+        yield f"Values wrong, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
+    yield f"Values wrong, against {len(test.errors):,} draws of it", others
+    yield "  draws as near as the training rows", f"{test.as_near:,}"
+    yield "  chance of one as near, by a normal law", f"{test.tail:.2g}"
+
+
 def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
     for what, why in audit.not_assessed:
         if what == part:
-            name = "" if part != "measurement" else " against the training rows"
+            name = _AGAINST.get(part, "")
             end = "" if why.endswith("?") else "."
             yield Text.assemble((f"Not assessed{name}", "yellow"), f": {why}{end}")
 
