@@ -27,6 +27,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.known --seeds 5-9
 	$(BIN)/python -m benchmarks.hidden
 	$(BIN)/python -m benchmarks.hidden --seeds 5-9
+	$(BIN)/python -m benchmarks.dp_accuracy
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

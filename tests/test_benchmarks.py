@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import hidden, store
+from benchmarks import dp_accuracy, hidden, store
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
 from benchmarks.tables import beside, depth_name, published
@@ -391,3 +391,23 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     assert len(grid) == 12 * 6 * 3 * 5
     assert not any(c.distinct for c in grid)
     assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "said"),
+    [(0.84, 0.77, "met"), (0.821, 0.9, "met"), (0.81, 0.9, "NOT met"), (0.9, 0.74, "NOT met")],
+)
+def test_accuracy_is_met_if_neither_mean_is_far_below_the_published_one(train, test, said):
+    runs = pd.DataFrame({"train": [train - 0.05, train + 0.05], "test": [test, test]})
+    assert dp_accuracy.judge("adult", runs) == said
+
+
+def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypatch):
+    data = small_table()
+    monkeypatch.setattr(dp_accuracy, "draft", lambda name: data)
+    case = dp_accuracy.Case("small", "discrete-laplace", 0, epsilon=1000.0, n_rows=2)
+    record = dp_accuracy.run(case)
+    # Both rows of class 0: without noise, each known leaf names it, and so do half of the others.
+    assert record["train"] == 1.0
+    assert record["test"] < 1.0
+    assert record["cost"] == 1000.0
