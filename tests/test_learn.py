@@ -28,6 +28,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
 
 import treeleak.learn.forest as module
 from test_exchange import assert_same
@@ -406,6 +407,17 @@ def test_it_is_an_estimator():
     assert forest.predict_proba(X).shape == (80, 2)
     np.testing.assert_allclose(forest.predict_proba(X).sum(axis=1), 1)
     assert clone(forest).random_state == 3
+
+
+@pytest.mark.parametrize(
+    "check", ["no_attributes_set_in_init", "get_params_invariance", "set_params", "mixin_order"]
+)
+def test_scikit_learn_s_own_checks_pass(check: str):
+    # Those that bring no table of their own: it would lie outside the schema.
+    function = getattr(estimator_checks, f"check_{check}", None)
+    if function is None:
+        pytest.skip("this scikit-learn has no such check")
+    function("DPForestClassifier", seeded(None))
 
 
 def test_it_runs_in_a_search_and_a_pipeline():

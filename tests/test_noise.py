@@ -52,10 +52,10 @@ def test_a_law_of_whole_numbers_sums_to_one_and_has_its_variance(law: CountNoise
 
 @pytest.mark.parametrize(("law", "end"), [(Laplace(0.5), 60), (Gaussian(2.0), 30)], ids=repr)
 def test_a_density_integrates_to_one_and_has_its_variance(law: CountNoise, end: float):
-    y = np.linspace(-end, end, 200_001)
-    p = np.exp(law.log_prob(y))
-    assert np.trapezoid(p, y) == pytest.approx(1.0)
-    assert np.trapezoid(p * y**2, y) == pytest.approx(law.variance, rel=1e-4)
+    y, step = np.linspace(-end, end, 200_001, retstep=True)
+    p = np.exp(law.log_prob(y)) * step
+    assert p.sum() == pytest.approx(1.0)
+    assert (p * y**2).sum() == pytest.approx(law.variance, rel=1e-4)
 
 
 @pytest.mark.parametrize("law", PURE, ids=repr)
