@@ -19,6 +19,7 @@ __all__ = [
     "depth_name",
     "new_table",
     "published",
+    "published_runs",
     "statuses",
 ]
 
@@ -53,17 +54,24 @@ def depth_name(depth: float | None) -> str:
     return "None" if depth is None or np.isnan(depth) else f"{depth:g}"
 
 
-def published(name: str) -> pd.DataFrame | None:
-    """The authors' runs; ``error`` is missing for those without an answer.
-
-    None, with the reason on the terminal, if the file is not there.
-    """
+def published_runs(name: str) -> pd.DataFrame | None:
+    """The authors' runs as they stand in a file; None as for :func:`published`."""
     path = Path(os.environ.get("TREELEAK_PUBLISHED", "../shared/published")) / name
     if not path.exists():
         CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
         return None
     # "None" is a depth.
-    runs = pd.read_csv(path, keep_default_na=False)
+    return pd.read_csv(path, keep_default_na=False)
+
+
+def published(name: str) -> pd.DataFrame | None:
+    """The authors' runs; ``error`` is missing for those without an answer.
+
+    None, with the reason on the terminal, if the file is not there.
+    """
+    runs = published_runs(name)
+    if runs is None:
+        return None
     error = pd.to_numeric(runs.error, errors="coerce").where(runs.status != "UNKNOWN")
     return runs.assign(error=error, seconds=pd.to_numeric(runs.seconds), depth=runs.max_depth)
 

@@ -831,3 +831,32 @@ def test_it_runs_as_a_module(folder):
     assert process.stderr == ""
     assert "Verdict" in process.stdout
     assert "\x1b" not in process.stdout
+
+
+# ------------------------------------------------------------------------------ one row missing
+
+
+def test_informed_says_how_well_one_row_is_told(folder, tmp_path):
+    written = tmp_path / "informed.json"
+    arguments = ["informed", folder / "model.skops", "--train", folder / "train.csv"]
+    arguments += ["--label", LABEL, "--schema", folder / "schema.toml", "--targets", 12]
+    done = run(*arguments, "--json", written)
+    assert done.exit_code == 0
+    assert "39 of the 40 training rows" in " ".join(done.stdout.split())
+    assert re.search(r"Rows taken in turn +12\b", done.stdout)
+    assert re.search(r"Rows told without any error +100%", done.stdout)
+    assert re.search(r"Values wrong +0%", done.stdout)
+    told = json.loads(written.read_text())
+    assert told["individual"]["all"] == {"n_rows": 12, "error": 0.0, "perfect": 1.0, "worst": 0.0}
+    assert "targets" not in told
+
+
+def test_informed_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
+    table = pd.read_csv(folder / "train.csv")
+    other = tmp_path / "other.csv"
+    table.drop(columns=table.columns[0]).to_csv(other, index=False)
+    done = run("informed", folder / "model.skops", "--train", other, "--label", LABEL)
+    assert done.exit_code == 2
+    assert str(other) in done.stderr
+    done = run("informed", folder / "model.skops", "--train", other, "--label", "nothing")
+    assert (done.exit_code, "no column 'nothing'" in done.stderr) == (2, True)

@@ -329,6 +329,39 @@ def reconstruct(
 
 
 @app.command()
+def informed(
+    model: Model,
+    train: Annotated[Path, typer.Option(metavar="CSV", help="All training rows, with labels.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the labels.")],
+    schema: SchemaFile = None,
+    targets: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
+    ] = 100,
+    seed: Seed = 0,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
+    ] = None,
+    trust_pickle: TrustPickle = False,
+) -> None:
+    """Say how well a model tells one training row to somebody who knows all others."""
+    from rich.console import Console
+
+    import treeleak
+    from treeleak.report import render_informed
+
+    rows, labels = _training(train, label, ())
+    if json is not None:
+        _check_place(json, model, schema, train)
+    with _named({"the training rows": train}):
+        result = treeleak.informed_audit(
+            model, rows, labels, _schema(schema), targets, seed, trust_pickle=trust_pickle
+        )
+    if json is not None:
+        _write(json, result.to_json() + "\n", private=False, force=True)
+    render_informed(result, Console(highlight=False))
+
+
+@app.command()
 def schema(
     model: Model,
     train: Train = None,

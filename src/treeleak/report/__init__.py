@@ -1,5 +1,6 @@
 """What a reader gets to see of an audit."""
 
+from treeleak.report.informed import render_informed
 from treeleak.report.terminal import render
 
-__all__ = ["render"]
+__all__ = ["render", "render_informed"]

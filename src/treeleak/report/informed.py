@@ -1,0 +1,52 @@
+"""The informed adversary's success as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from treeleak.audit.percent import percent
+from treeleak.informed import InformedAudit
+
+__all__ = ["render_informed"]
+
+
+def render_informed(audit: InformedAudit, console: Console) -> None:
+    """Print how well single rows are told.
+
+    Parameters
+    ----------
+    audit : InformedAudit
+    console : rich.console.Console
+    """
+    targets = audit.targets
+    inlier = ~targets["outlier"]
+    groups = {"all": targets, "inliers": targets[inlier], "outliers": targets[~inlier]}
+    groups = {name: group for name, group in groups.items() if len(group)}
+    out = Table(box=None, pad_edge=False)
+    out.add_column("")
+    for name in groups:
+        out.add_column(name, justify="right")
+    out.add_row("Rows taken in turn", *(str(len(g)) for g in groups.values()))
+    right = [percent(float((g["error"] == 0).mean())) for g in groups.values()]
+    out.add_row("Rows told without any error", *right)
+    for what, column in (
+        ("Values wrong", "error"),
+        ("  as the attack itself expects", "expected_error"),
+        ("  best value of each column by itself", "value_by_value"),
+        ("Without the model: majority of each column", "majority"),
+        ("  best valid row", "valid_majority"),
+    ):
+        out.add_row(what, *(percent(float(g[column].mean())) for g in groups.values()))
+    out.add_row("Bits that the model adds", *(f"{g['bits'].mean():.1f}" for g in groups.values()))
+    console.print(
+        Text(
+            f"Somebody knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. How well "
+            "does the model tell the one that is missing?"
+        )
+    )
+    console.print()
+    console.print(out)
+    for note in audit.notes:
+        console.print(Text(f"- {note}"))
