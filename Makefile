@@ -28,6 +28,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.hidden
 	$(BIN)/python -m benchmarks.hidden --seeds 5-9
 	$(BIN)/python -m benchmarks.dp_accuracy
+	$(BIN)/python -m benchmarks.informed
+	$(BIN)/python -m benchmarks.informed --seeds 10-19
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
