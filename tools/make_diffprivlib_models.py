@@ -1,6 +1,6 @@
 """Write small forests of diffprivlib and the rows behind them, with whatever version is installed.
 
-    python -m venv v && v/bin/pip install diffprivlib==0.6.6 "scikit-learn<1.6" skops
+    python -m venv v && v/bin/pip install diffprivlib==0.6.6 "scikit-learn<1.9" skops
     v/bin/python tools/make_diffprivlib_models.py tests/models
 
 With a budget of a million, a leaf names the largest class of its rows, whatever the noise: that
