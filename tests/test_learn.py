@@ -38,6 +38,7 @@ from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.noise import DiscreteLaplace, Laplace
 from treeleak.release import StoredObject, snapshot, to_release
+from treeleak.release.exchange import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Tree
 from treeleak.schema import (
     AtMost,
@@ -128,6 +129,15 @@ def test_the_budget_is_split_exactly():
         float(Fraction(0.1) / 10), "towards zero"
     )
     assert fitted(*table(9), epsilon=0.1).epsilon_spent_ == 0.1
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
+@pytest.mark.parametrize("budget", module.BUDGET_BETWEEN)
+def test_the_ends_of_the_budget_give_releases(mechanism: str, budget: float):
+    forest = fitted(*table(9), epsilon=budget, n_estimators=1, mechanism=mechanism)
+    release = to_release(forest)
+    assert release.noise == forest.noise_
+    assert release_from_dict(release_to_dict(release)).noise == forest.noise_
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
@@ -314,6 +324,8 @@ def test_columns_are_found_by_name():
         ({"epsilon": math.inf}, "epsilon must be a finite number"),
         ({"epsilon": math.nan}, "epsilon must be a finite number"),
         ({"epsilon": "1"}, "epsilon must be a finite number"),
+        ({"epsilon": 9e-6}, "epsilon / n_estimators is 9e-07"),
+        ({"epsilon": 2e10}, "epsilon / n_estimators is 2e+09"),
         ({"mechanism": "gaussian"}, "mechanism is 'gaussian'"),
         ({"schema": None}, "schema must be"),
         ({"schema": Schema([])}, "at least one attribute"),

@@ -32,6 +32,8 @@ Law = DiscreteLaplace | Laplace
 Sampler = Callable[[Fraction, Random], int]
 
 MAX_DEPTH = 20
+# Of one tree. Less buries any table under noise that floats no longer hold exactly, more is none.
+BUDGET_BETWEEN = (1e-6, 1e9)
 
 _MECHANISMS: dict[str, tuple[Callable[[float], Law], Sampler]] = {
     "discrete-laplace": (DiscreteLaplace, discrete_laplace),
@@ -144,6 +146,11 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         make_law, draw = _MECHANISMS[self.mechanism]
         budget = epsilon / n_trees
+        least, most = BUDGET_BETWEEN
+        if not least <= budget <= most:
+            raise BadInput(
+                f"epsilon / n_estimators is {float(budget):g}, must be from {least:g} to {most:g}"
+            )
         law = make_law(float(budget))
         source = self._source()
         trees = [random_tree(columns, max_depth, len(classes), source) for _ in range(n_trees)]
