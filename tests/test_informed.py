@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from importlib import resources
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,6 +36,9 @@ from treeleak.population import Population
 from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
+FORMAT = jsonschema.Draft202012Validator(
+    json.loads(resources.files("treeleak").joinpath("formats", "informed.schema.json").read_text())
+)
 LAWS = [
     None,
     DiscreteLaplace(0.7),
@@ -386,6 +391,8 @@ def test_results_are_written_without_rows_unless_they_are_asked_for():
         assert short["versions"]["treeleak"]
         assert {k: long[k] for k in short} == short
         assert set(hidden) <= set(long) - set(short)
+        FORMAT.validate(short)
+        FORMAT.validate(long)
     assert json.loads(audit.to_json(True))["targets"][0]["row"] == audit.targets.index[0]
     assert json.loads(audit.to_json())["individual"]["all"]["n_rows"] == 3
     assert json.loads(guess.to_json(True))["row"] == guess.row.to_dict()

@@ -92,7 +92,7 @@ class InformedGuess:
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
-        """Describe the guess; rows only where asked for."""
+        """Describe the guess; rows only where asked for (formats/informed.schema.json)."""
         out: dict[str, Any] = {
             "version": INFORMED_VERSION,
             "status": self.status,
@@ -163,7 +163,7 @@ class InformedAudit:
         return {str(name): float(self.targets[name].mean()) for name in self.targets}
 
     def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
-        """Describe the audit; single targets only where asked for."""
+        """Describe the audit; single targets only if asked for (formats/informed.schema.json)."""
         out: dict[str, Any] = {
             "version": INFORMED_VERSION,
             "n_rows": self.n_rows,
@@ -247,7 +247,7 @@ def informed(
         row=pd.Series(row, names),
         label=asked.release.classes[label],
         confidence=pd.Series(missing.sureness(guess.share, guess.chosen), names),
-        label_confidence=float(guess.share[guess.chosen[-1]]),
+        label_confidence=min(1.0, float(guess.share[guess.chosen[-1]])),
         expected_error=guess.expected_error(missing),
         value_by_value=pd.Series(missing.value_by_value(guess.share), names),
         candidates=candidates[candidates["probability"].to_numpy() > 0],

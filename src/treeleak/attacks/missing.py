@@ -154,7 +154,7 @@ class MissingRow:
         total = out.sum()
         out /= total
         told = np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
-        return out, float(told / np.log(2))
+        return out, max(0.0, float(told / np.log(2)))
 
     def _gain(self, held: IntArray) -> FloatArray:
         """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""
@@ -225,7 +225,7 @@ class MissingRow:
             mine = table[chosen[a] - values.start[a]]
             same = (table == mine) | (np.isnan(table) & np.isnan(mine))
             out[part.columns] = share[own] @ same
-        return out
+        return np.minimum(out, 1.0)
 
 
 def _marginals(table: FloatArray) -> list[FloatArray]:
