@@ -160,9 +160,11 @@ def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
         with pytest.raises(Mismatch):
             missing.posterior(log_prior, held)
         return
-    found, bits = missing.posterior(log_prior, held)
+    found, bits, n_possible = missing.posterior(log_prior, held)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     some = expected > 0
+    if law is None or isinstance(law, LabelNoise):
+        assert n_possible == some.sum()
     divergence = (expected[some] * np.log2(expected[some] / np.exp(log_prior[some]))).sum()
     assert bits == pytest.approx(divergence, abs=1e-9)
 
@@ -264,7 +266,7 @@ def test_exact_counts_tell_the_missing_row_for_certain(seed):
         assert found.row.tolist() == X[0].tolist()
         assert found.expected_error == 0.0
         assert found.confidence.to_numpy() == pytest.approx(1.0)
-        assert found.candidates["probability"].tolist() == [1.0]
+        assert found.probabilities.tolist() == [1.0]
 
 
 def test_a_row_that_is_told_is_unique():
@@ -284,7 +286,17 @@ def test_an_interval_is_never_proved_to_be_one_value():
     release = counted(trees, schema.columns, X, y, 2, float_type="float64")
     found = informed(*split(release, X, y), schema)
     assert np.searchsorted([2.5, 5.0], found.row["x"]) == np.searchsorted([2.5, 5.0], X[0, 0])
-    assert found.candidates["probability"].tolist() == [1.0]
+    assert found.probabilities.tolist() == [1.0]
+    assert found.status == "likely"
+
+
+def test_what_is_only_very_improbable_is_not_excluded():
+    release, X, y = full_forest(30, 3)
+    trees = tuple(replace(tree, totals=None) for tree in release.trees)
+    release = replace(release, trees=trees, noise=DiscreteLaplace(500.0))
+    found = informed(*split(release, X, y), MIXED)
+    assert found.row.tolist() == X[0].tolist()
+    assert found.probabilities[0] == 1.0
     assert found.status == "likely"
 
 
@@ -314,10 +326,10 @@ def test_the_audit_takes_each_row_as_the_missing_one_of_the_others(law):
         assert line["expected_error"] == pytest.approx(found.expected_error)
         assert line["bits"] == pytest.approx(found.bits)
         assert line["label_right"] == (found.label == y[k])
-        same = (found.candidates[list(release.feature_names)].to_numpy() == X[k]).all(axis=1)
-        same &= found.candidates["label"].to_numpy() == y[k]
+        same = (found.candidates.to_numpy() == X[k]).all(axis=1)
+        same &= found.candidate_labels.to_numpy() == y[k]
         if same.any():
-            listed = found.candidates["probability"].to_numpy()[same][0]
+            listed = found.probabilities.to_numpy()[same][0]
             assert line["probability"] == pytest.approx(listed)
 
 
@@ -325,15 +337,15 @@ def test_candidates_are_the_most_probable_rows():
     release, X, y = full_forest(30, 1, Laplace(1.0))
     found = informed(release, X[1:], y[1:], MIXED)
     assert len(found.candidates) == 10
-    assert found.candidates["probability"].is_monotonic_decreasing
-    assert not found.candidates.drop(columns="probability").duplicated().any()
+    assert found.probabilities.is_monotonic_decreasing
+    assert not found.candidates.assign(label=found.candidate_labels).duplicated().any()
     missing = MissingRow.of(release, MIXED)
     prior = Population(X[1:], y[1:], {}).fitted(missing.geometry, 0)
     held = missing.held_by(missing.points_of(X[1:]), y[1:])
-    posterior, _ = missing.posterior(missing.log_prior(prior), held)
-    rows = found.candidates[list(release.feature_names)].to_numpy()
-    listed = posterior[missing.points_of(rows), found.candidates["label"]]
-    np.testing.assert_allclose(found.candidates["probability"], listed)
+    posterior = missing.posterior(missing.log_prior(prior), held).posterior
+    rows = found.candidates.to_numpy()
+    listed = posterior[missing.points_of(rows), found.candidate_labels]
+    np.testing.assert_allclose(found.probabilities, listed)
     assert listed.min() >= np.sort(posterior.ravel())[-10]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.attacks.missing import MissingRow
+from treeleak.attacks.missing import MissingRow, Told
 from treeleak.errors import BadInput, Mismatch
 from treeleak.infer import check_schema, infer_schema
 from treeleak.metrics.individual import Individual, find_outliers
@@ -59,8 +59,9 @@ class InformedGuess:
     value_by_value : Series
         The best value of each column by itself: they may not go together in a valid row.
     candidates : DataFrame
-        The most probable rows, with columns "label" and "probability" in front. A column that no
-        tree tests may hold one value for several.
+        The most probable rows. A column that no tree tests may hold one value for several.
+    candidate_labels, probabilities : Series
+        Their classes and probabilities.
     bits : float
         What the model told beyond the known rows: the divergence of the posterior from the prior.
     majority : Series
@@ -82,6 +83,8 @@ class InformedGuess:
     expected_error: float
     value_by_value: pd.Series[float]
     candidates: pd.DataFrame
+    candidate_labels: pd.Series[Any]
+    probabilities: pd.Series[float]
     bits: float
     majority: pd.Series[float]
     valid_majority: pd.Series[float]
@@ -111,7 +114,13 @@ class InformedGuess:
             out["value_by_value"] = _plain(self.value_by_value)
             out["majority"] = _plain(self.majority)
             out["valid_majority"] = _plain(self.valid_majority)
-            out["candidates"] = [_plain(row) for _, row in self.candidates.iterrows()]
+            out["candidates"] = [
+                {"row": _plain(row), "label": label, "probability": probability}
+                for (_, row), label, probability in zip(
+                    self.candidates.iterrows(), self.candidate_labels, self.probabilities,
+                    strict=True,
+                )
+            ]  # fmt: skip
         return out
 
     def to_json(self, include_rows: bool = False) -> str:
@@ -222,36 +231,24 @@ def informed(
     """
     started = time.perf_counter()
     asked = _Asked.of(model, X, y, schema, trust_pickle, 1)
-    everybody = np.arange(len(asked.label))
-    prior = asked.prior(everybody, seed)
-    held = asked.missing.held_by(asked.points, asked.label)
-    guess = asked.guess(prior, held)
+    prior = asked.prior(np.arange(len(asked.label)), seed)
+    guess = asked.guess(prior, asked.missing.held_by(asked.points, asked.label))
     baseline = asked.baseline(prior.density)
-    missing, values = asked.missing, asked.missing.values
-    names = list(asked.release.feature_names)
+    missing, names = asked.missing, list(asked.release.feature_names)
     row, label = asked.written(guess.chosen)
-    top = np.argsort(-guess.posterior.ravel(), kind="stable")[:_SHOWN]
-    point, number = np.divmod(top, guess.posterior.shape[1])
-    atoms = missing.geometry.atoms(point)
-    best = np.array([
-        np.where(values.atom_of == atom, guess.share, -1.0).argmax()
-        for atom in (atoms + values.atom_start[:-2]).ravel()
-    ]).reshape(atoms.shape)  # fmt: skip
-    candidates = pd.DataFrame(values.rows(best, len(names)), columns=names)
-    candidates.insert(0, "probability", guess.posterior.ravel()[top], allow_duplicates=True)
-    candidates.insert(0, "label", [asked.release.classes[c] for c in number], allow_duplicates=True)
-    only = guess.posterior.ravel() > 0
-    proved = only.sum() == 1 and bool(values.settled[atoms[0] + values.atom_start[:-2]].all())
+    candidates, number, probability = asked.likeliest(guess)
     return InformedGuess(
-        status="unique" if proved else "likely",
+        status="unique" if asked.proves(guess) else "likely",
         row=pd.Series(row, names),
         label=asked.release.classes[label],
         confidence=pd.Series(missing.sureness(guess.share, guess.chosen), names),
         label_confidence=min(1.0, float(guess.share[guess.chosen[-1]])),
         expected_error=guess.expected_error(missing),
         value_by_value=pd.Series(missing.value_by_value(guess.share), names),
-        candidates=candidates[candidates["probability"].to_numpy() > 0],
-        bits=guess.bits,
+        candidates=pd.DataFrame(candidates, columns=names),
+        candidate_labels=pd.Series([asked.release.classes[c] for c in number]),
+        probabilities=pd.Series(probability),
+        bits=guess.told.bits,
         majority=pd.Series(missing.value_by_value(baseline), names),
         valid_majority=pd.Series(asked.written(missing.answer(baseline))[0], names),
         schema=asked.schema,
@@ -324,9 +321,9 @@ def informed_audit(
                 own.append(answer)
             lines.append({
                 "expected_error": guess.expected_error(missing),
-                "probability": float(guess.posterior[point, label]),
+                "probability": float(guess.told.posterior[point, label]),
                 "label_right": found == label,
-                "bits": guess.bits,
+                "bits": guess.told.bits,
             })  # fmt: skip
     names = list(asked.release.feature_names)
     true = pd.DataFrame(asked.rows[targets], columns=names)
@@ -356,12 +353,11 @@ class _Prior:
 
 @dataclass(frozen=True, eq=False)
 class _Guess:
-    """Posterior over (grid point, class), shares of values, and the values of the answer."""
+    """What is told, shares of values, and the values of the answer."""
 
-    posterior: FloatArray
+    told: Told
     share: FloatArray
     chosen: IntArray
-    bits: float
 
     def expected_error(self, missing: MissingRow) -> float:
         cost = missing.values.expected_cost(self.share[None])[0]
@@ -414,15 +410,32 @@ class _Asked:
 
     def guess(self, prior: _Prior, held: IntArray) -> _Guess:
         """Answer, given the known rows in each leaf."""
-        posterior, bits = self.missing.posterior(prior.log_prior, held)
-        share = self.missing.shares(prior.density, posterior)
-        return _Guess(posterior, share, self.missing.answer(share), bits)
+        told = self.missing.posterior(prior.log_prior, held)
+        share = self.missing.shares(prior.density, told.posterior)
+        return _Guess(told, share, self.missing.answer(share))
 
     def baseline(self, density: Density) -> FloatArray:
         """Shares of values among the rows."""
         seen = np.zeros((len(self.missing.allowed), self.release.n_classes))
         np.add.at(seen, (self.points, self.label), 1.0 / len(self.points))
         return self.missing.shares(density, seen)
+
+    def likeliest(self, guess: _Guess) -> tuple[FloatArray, IntArray, FloatArray]:
+        """The most probable rows, the numbers of their classes, and their probabilities."""
+        flat, values = guess.told.posterior.ravel(), self.missing.values
+        top = np.argsort(-flat, kind="stable")[: min(_SHOWN, guess.told.n_possible)]
+        point, label = np.divmod(top, self.release.n_classes)
+        atoms = self.missing.geometry.atoms(point) + values.atom_start[:-2]
+        # Of an atom, the most probable value.
+        order = np.lexsort((-guess.share, values.atom_of))
+        best = order[np.searchsorted(values.atom_of[order], atoms)]
+        return values.rows(best, self.release.n_features), label, flat[top]
+
+    def proves(self, guess: _Guess) -> bool:
+        """Whether no other row is possible."""
+        settled = self.missing.values.settled
+        chosen_atoms = self.missing.values.atom_of[guess.chosen]
+        return guess.told.n_possible == 1 and bool(settled[chosen_atoms].all())
 
     def written(self, chosen: IntArray) -> tuple[FloatArray, int]:
         """Row in the model's columns, and number of the class."""

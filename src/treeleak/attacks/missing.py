@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from treeleak.population import Density
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import OneHot, Schema
 
-__all__ = ["MAX_ENTRIES", "MissingRow"]
+__all__ = ["MAX_ENTRIES", "MissingRow", "Told"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -38,6 +39,24 @@ _FAR = 25.0
 """How far out the sum of the squares of the noise may be: 10 standard deviations of it."""
 _FAINT = 1e-9
 """Weight of what the population says of these values at all other points."""
+
+
+class Told(NamedTuple):
+    """What the leaves tell of the missing row.
+
+    Attributes
+    ----------
+    posterior : float array, shape (n_points, n_classes)
+        Probability of each grid point and class.
+    bits : float
+        Its divergence from the prior.
+    n_possible : int
+        Grid points and classes that are not impossible, however improbable.
+    """
+
+    posterior: FloatArray
+    bits: float
+    n_possible: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +144,8 @@ class MissingRow:
         out[~self.allowed] = -np.inf
         return np.asarray(out - logsumexp(out))
 
-    def posterior(self, log_prior: FloatArray, held: IntArray) -> tuple[FloatArray, float]:
-        """Probability of each grid point and class, given the known rows of each leaf and class.
-
-        Returns
-        -------
-        posterior : float array, shape (n_points, n_classes)
-        bits : float
-            Its divergence from the prior.
+    def posterior(self, log_prior: FloatArray, held: IntArray) -> Told:
+        """Weigh each grid point and class, given the known rows of each leaf and class.
 
         Raises
         ------
@@ -150,11 +163,12 @@ class MissingRow:
                 "no row makes up for what the known rows lack of the counts. They must be all "
                 "training rows but one; if the counts carry noise, the release must say its law"
             )
+        n_possible = int(np.isfinite(out).sum())
         np.exp(out - best, out=out)
         total = out.sum()
         out /= total
         told = np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
-        return out, max(0.0, float(told / np.log(2)))
+        return Told(out, max(0.0, float(told / np.log(2))), n_possible)
 
     def _gain(self, held: IntArray) -> FloatArray:
         """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""
