@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any
 
+import jsonschema
 import numpy as np
 from hypothesis import strategies as st
+from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.space import Values
@@ -510,3 +515,20 @@ def some_drawn(
     release = drawn(trees, names, X, y, n_classes, b)
     wrong = tamper and rng.random() < 0.3
     return Drawn(tampered(release, rng) if wrong else release, schema, b, X, y, wrong)
+
+
+def valid(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of an audit, if it follows its schema."""
+    formats = {
+        name: json.loads(
+            resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
+        )
+        for name in ("audit", "reconstruction")
+    }
+    for schema in formats.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    registry = Registry().with_resources(
+        (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
+    )
+    jsonschema.Draft202012Validator(formats["audit"], registry=registry).validate(document)
+    return document

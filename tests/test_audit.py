@@ -2,13 +2,11 @@
 
 import json
 from dataclasses import replace
-from importlib import import_module, resources
+from importlib import import_module
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from referencing import Registry, Resource
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -28,6 +26,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers import valid
 from treeleak.audit import Entry, Measurement, Variant
 from treeleak.audit.counts import count_leaves
 from treeleak.audit.inventory import take_inventory
@@ -75,22 +74,6 @@ def marks(model, **context):
         for name in entry.names:
             found.setdefault(name, set()).add(entry.mark)
     return found
-
-
-def valid(document):
-    formats = {
-        name: json.loads(
-            resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
-        )
-        for name in ("audit", "reconstruction")
-    }
-    for schema in formats.values():
-        jsonschema.Draft202012Validator.check_schema(schema)
-    registry = Registry().with_resources(
-        (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
-    )
-    jsonschema.Draft202012Validator(formats["audit"], registry=registry).validate(document)
-    return document
 
 
 # ----------------------------------------------------------------------------------- inventory

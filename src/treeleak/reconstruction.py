@@ -147,6 +147,11 @@ class Reconstruction:
         return 0 if self.X is None else len(self.X)
 
     @property
+    def draws_hidden(self) -> bool:
+        """Whether trees drew rows, and it is not known which."""
+        return self.row_count is not None and self.evidence.startswith("hidden")
+
+    @property
     def meaning(self) -> str:
         """The status in words."""
         meaning = MEANING[self.status]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from treeleak.errors import Mismatch
+from treeleak.noise import CountNoise
 from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Release
 from treeleak.verify import check_drawable, check_rows
 
-__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training"]
+__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training", "noise_explains"]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -72,10 +75,13 @@ def match_training(
     Raises
     ------
     Mismatch
-        Naming the column, the label, or the tree and leaf whose count differs.
+        Naming the column, the label, or the tree and leaf whose count differs; where counts carry
+        noise, saying that it does not explain the differences.
     """
     labelled = y is not None and bool(release.classes)
     table, label, notes = in_model_columns(release, X, y if labelled else None)
+    if release.noise is not None:
+        return _behind_noise(release, table, label if labelled else None, notes)
     if hidden is not None:
         return _drawable(release, table, label if labelled else None, hidden, notes)
     n_rows = release.n_rows if draws is None else draws.shape[1]
@@ -90,6 +96,53 @@ def match_training(
     unit = "rows" if draws is None else "draws"
     checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
     return TrainingRows(table, checked, notes)
+
+
+def _behind_noise(
+    release: Release,
+    table: pd.DataFrame,
+    label: NDArray[np.int64] | None,
+    notes: tuple[str, ...],
+) -> TrainingRows:
+    """Check that the noise explains how the counts differ from those of these rows."""
+    noise = release.noise
+    if release.n_rows is not None and len(table) != release.n_rows:
+        raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
+    told = release.sampling.kind == "all" and release.counts_are == "rows"
+    if label is None or not told or not isinstance(noise, CountNoise):
+        return TrainingRows(table, "not compared with the model, which tells too little", notes)
+    rows = np.ascontiguousarray(table.to_numpy(), dtype=release.float_type)
+    off = []
+    for tree in release.trees:
+        if tree.counts is not None:
+            found = np.zeros(tree.counts.shape)
+            np.add.at(found, (tree.apply(rows), label), 1)
+            off.append((tree.counts - found)[tree.leaves].ravel())
+    if not noise_explains(noise, np.concatenate(off)):
+        raise Mismatch(
+            "the model's counts differ from those of these rows by more than its noise explains. "
+            f"{_suspects(release, table.to_numpy())}"
+        )
+    return TrainingRows(table, "counts that differ by no more than the noise explains", notes)
+
+
+def noise_explains(noise: CountNoise, off: NDArray[np.float64]) -> bool:
+    """Say whether differences may be noise: if not, noise would be as improbable once in a million.
+
+    With p the law of the noise, the sum of -log p over all differences is far above its mean where
+    they are none. By Chernoff's bound, noise exceeds x with a probability of at most
+    exp(-s x) (sum of p^(1 - s))^n, for every s from 0 to 1.
+    """
+    spread = math.sqrt(noise.variance)
+    step = max(1.0, spread / 500) if noise.whole else spread / 500
+    y = np.arange(-math.ceil(40 * spread / step) - 40, math.ceil(40 * spread / step) + 41) * step
+    if noise.whole:
+        y = np.round(y)
+    log_p = noise.log_prob(y)
+    surprise = -float(noise.log_prob(off).sum())
+    s = np.linspace(0.02, 0.9, 45)[:, None]
+    bound = -s[:, 0] * surprise + len(off) * logsumexp((1 - s) * log_p + math.log(step), axis=1)
+    return bool(bound.min() > math.log(1e-6))
 
 
 def _drawable(

@@ -1,5 +1,6 @@
 """The audit of a model: inventory, counts, reconstruction, and a verdict."""
 
+from treeleak.audit.budget import Budget
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
@@ -9,6 +10,7 @@ from treeleak.audit.verdict import Finding, Verdict
 
 __all__ = [
     "Audit",
+    "Budget",
     "Counts",
     "Entry",
     "Finding",

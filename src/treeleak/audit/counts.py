@@ -72,8 +72,12 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     Raises
     ------
     NotCovered
-        If the model does not say how many rows lie in its leaves.
+        If the model does not say how many rows lie in its leaves, or says it with noise.
     """
+    if release.noise is not None:
+        noisy = release.counts_are != "labels"
+        why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"
+        raise NotCovered(why)
     rows = [_rows(tree) for tree in release.trees]
     known = [r for r in rows if r is not None]
     if not known or len(known) < len(rows):

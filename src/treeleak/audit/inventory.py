@@ -21,6 +21,7 @@ __all__ = ["Entry", "take_inventory"]
 MOST_CONTAINERS = 200_000
 CODE = "code, not data"
 
+_LIBRARIES = ("sklearn.", "treeleak.learn.", "diffprivlib.")
 _CONTAINERS = (StoredObject, Mapping, list, tuple, np.ndarray)
 _ORDER: Mapping[Mark, int] = {"leaks": 0, "not assessed": 1, "harmless": 2}
 
@@ -165,7 +166,7 @@ def _is_setting(part: _Part) -> bool:
     """scikit-learn's habit: what is learnt ends in, what is internal starts with an underscore."""
     plain = not isinstance(part.value, np.ndarray) or part.value.ndim == 0
     inner = "_" in (part.name[:1], part.name[-1:])
-    return part.owner.type.startswith("sklearn.") and plain and not inner
+    return part.owner.type.startswith(_LIBRARIES) and plain and not inner
 
 
 def _members(path: str, owner: StoredObject) -> list[_Part]:

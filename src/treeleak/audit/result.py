@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from treeleak.audit.budget import Budget
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
@@ -73,6 +74,8 @@ class Audit:
         Why the rows given cannot be the training rows.
     notes : tuple of str
     provenance : Provenance
+    budget : Budget or None
+        What the noise on the counts costs, where there is some.
     """
 
     verdict: Verdict
@@ -87,6 +90,7 @@ class Audit:
     notes: tuple[str, ...]
     provenance: Provenance
     variants: tuple[Variant, ...] = ()
+    budget: Budget | None = None
 
     @property
     def headline(self) -> str:
@@ -108,6 +112,7 @@ class Audit:
             "findings": [f.__dict__ for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
             "counts": None if self.counts is None else self.counts.to_dict(),
+            "budget": None if self.budget is None else self.budget.to_dict(),
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(include_rows),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
             "variants": [v.to_dict() for v in self.variants],

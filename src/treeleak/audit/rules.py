@@ -17,7 +17,7 @@ import numpy as np
 __all__ = ["INTERNAL", "RULES", "SETTING", "Change", "Context", "Mark", "Rule"]
 
 Mark = Literal["leaks", "harmless", "not assessed"]
-Change = Literal["counts", "leaves", "seeds", "rows", "values", "per_row"]
+Change = Literal["counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class Context:
         Whether the trees drew their rows at random; None where nobody knows.
     missing : bool or None
         Whether the trees saw missing values; None where nobody knows.
+    noise : bool
+        Whether the counts, or the classes of the leaves, carry noise.
     """
 
     n_rows: int | None = None
     drawn: bool | None = False
     missing: bool | None = False
+    noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,14 @@ def _half(value: Any, _: Context) -> bool:
     return bool(np.isin(cuts[np.isfinite(cuts)], (0.5, -2.0)).all())
 
 
+def _noisy(value: Any, context: Context) -> bool:
+    return context.noise and value is not None
+
+
+def _empty(value: Any, _: Context) -> bool:
+    return isinstance(value, np.ndarray) and not value.any()
+
+
 def _drawn(value: Any, context: Context) -> bool:
     return bool(context.drawn) and value is not None
 
@@ -142,8 +153,52 @@ _SUSPICIOUS = Rule(
     change="per_row",
 )
 
+_OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
+
 RULES: tuple[Rule, ...] = (
+    # -- noise
+    Rule(
+        _SEED_NAMES,
+        "leaks",
+        "seeds of the noise",
+        "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
+        "and no budget bounds what they give away.",
+        when=_noisy,
+        change="noise seeds",
+    ),
+    Rule(
+        "values counts",
+        "leaks",
+        "class counts, or the class of each leaf, with noise",
+        "Stems from the rows. The noise bounds what it says of any single row, by the budget; "
+        "attacks make use of what is left.",
+        owner="Tree release",
+        when=_noisy,
+    ),
+    Rule(
+        "noise noise_ epsilon epsilon_spent_ mechanism accountant",
+        "harmless",
+        "budget and law of the noise",
+        "Meant to be known; the noise itself is not.",
+        owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier",
+        when=_noisy,
+    ),
+    Rule(
+        "schema",
+        "harmless",
+        "names of columns and classes",
+        "What a row can be, as it was stated before training.",
+        owner="DPForestClassifier",
+    ),
     # -- trees
+    Rule(
+        "n_node_samples weighted_n_node_samples impurity",
+        "harmless",
+        "counts that are left empty",
+        "All zero.",
+        owner="Tree",
+        when=_empty,
+    ),
     Rule(
         "n_node_samples distinct count",
         "leaks",
@@ -195,6 +250,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "threshold num_threshold bin_threshold",
+        "not assessed",
+        "thresholds",
+        "Noise on counts does not cover them: they must have been drawn without looking at rows.",
+        owner="Tree release TreePredictor",
+        when=_noisy,
+    ),
+    Rule(
+        "threshold num_threshold bin_threshold",
         "leaks",
         "thresholds",
         "Placed between two values that occur in training rows, mostly half-way.",
@@ -218,7 +281,7 @@ RULES: tuple[Rule, ...] = (
         when=_none_missing,
     ),
     Rule(
-        "feature feature_idx left right left_child right_child is_leaf depth "
+        "feature feature_idx left right left_child right_child is_leaf leaves depth "
         "is_categorical bitset_idx *_bitsets",
         "not assessed",
         "shape of the trees",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from treeleak.audit.budget import Budget, budget_of
 from treeleak.audit.counts import Counts, count_leaves
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
@@ -116,10 +117,12 @@ def audit(
     measured: Measurement | None = None
     variants: tuple[Variant, ...] = ()
     mismatch: str | None = None
+    budget: Budget | None = None
     others: pd.DataFrame | None = None
     alone = impossible = 0
     if release is not None:
         notes += release.notes
+        budget = budget_of(release)
         if control is not None:
             others, _, said = in_model_columns(release, control, what="control rows")
             notes += said
@@ -175,8 +178,9 @@ def audit(
             ("measurement", "all rows were given" if given else "no rows were rebuilt")
         )
     findings = find(
-        inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible, variants=variants
-    )
+        inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
+        variants=variants, budget=budget,
+    )  # fmt: skip
     verdict = overall(findings)
     return Audit(
         verdict=verdict,
@@ -185,7 +189,7 @@ def audit(
         reconstruction=rebuilt,
         measurement=measured,
         findings=findings,
-        advice=advise(inventory, counts, verdict, rebuilt, measured, variants),
+        advice=advise(inventory, counts, verdict, rebuilt, measured, variants, budget),
         not_assessed=tuple(open_parts),
         mismatch=mismatch,
         notes=tuple(notes),
@@ -197,6 +201,7 @@ def audit(
             seconds=time.perf_counter() - started,
         ),
         variants=variants,
+        budget=budget,
     )
 
 
@@ -210,9 +215,10 @@ def _matched(
     """Hold the training rows against the model, if it is known how they reached the trees."""
     if rebuilt is not None and rebuilt.draws is not None:
         return match_training(release, X, y, rebuilt.draws.counts)
-    if rebuilt is not None and rebuilt.row_count is not None:
+    if rebuilt is not None and rebuilt.draws_hidden:
         return match_training(release, X, y, hidden=rebuilt.row_count)
-    evidence_for(release, bootstrap)
+    if release.noise is None:
+        evidence_for(release, bootstrap)
     return match_training(release, X, y)
 
 
@@ -271,7 +277,9 @@ def _context(content: StoredObject | Release, release: Release | None) -> Contex
         n = content.get("_n_samples") if isinstance(content, StoredObject) else None
         return Context(n if isinstance(n, int) else None, drawn=None, missing=None)
     drawn = release.sampling.kind != "all"
-    return Context(release.n_rows, drawn, missing=bool(release.maybe_missing))
+    return Context(
+        release.n_rows, drawn, bool(release.maybe_missing), noise=release.noise is not None
+    )
 
 
 def _origin(content: StoredObject | Release, release: Release | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from treeleak.audit.budget import Budget
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
@@ -35,14 +36,14 @@ class Finding:
 
     Attributes
     ----------
-    part : {"inventory", "counts", "reconstruction"}
+    part : {"inventory", "counts", "noise", "reconstruction"}
     verdict : str or None
         None for a remark that the verdict does not rest on.
     text : str
         In plain words, for somebody who has not read the rest.
     """
 
-    part: Literal["inventory", "counts", "reconstruction"]
+    part: Literal["inventory", "counts", "noise", "reconstruction"]
     verdict: Verdict | None
     text: str
 
@@ -55,6 +56,7 @@ def find(
     singled_out: int,
     proofs_hold: bool = True,
     variants: Sequence[Variant] = (),
+    budget: Budget | None = None,
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
@@ -62,6 +64,7 @@ def find(
       lists is material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
+    - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
     - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
       three standard deviations below that of a random guess; where other rows of the population
       were given (twice as many as training rows or more), instead if at most one in twenty draws of
@@ -74,6 +77,8 @@ def find(
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
+    if budget is not None:
+        found.append(Finding("noise", None, str(budget)))
     if reconstruction is not None:
         found += _of_rows(reconstruction, measurement, singled_out, proofs_hold)
         found += _of_draws(reconstruction)
@@ -171,6 +176,11 @@ def _of_rows(
         )
         if test is not None:
             text += f" {_of_others(test)}"
+        elif leak and status == "likely":
+            text += (
+                " That may be what the model tells of their population; with other rows of it "
+                "(--control) the audit tells these apart."
+            )
         if leak:
             found.append(Finding("reconstruction", LEAK, text))
         else:
@@ -242,7 +252,7 @@ def _of_variant(what: str, m: Measurement) -> Finding:
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:
-    if reconstruction.row_count is not None:
+    if reconstruction.draws_hidden:
         text = (
             "Which rows each tree drew is not known: the rows are likely over all possible draws."
         )
@@ -275,6 +285,14 @@ _CHANGES: Mapping[str, str] = {
     "and extremes belong to many rows.",
     "noise": "Train with differential privacy: of all changes named here, it alone also bounds "
     "what attacks not yet known can find.",
+    "noise seeds": "Train again without a seed, and delete every seed from the released file: with "
+    "it, or with a small one that is found by trying, the noise can be drawn again and taken off.",
+    "law": "Use discrete Laplace noise, as treeleak.learn.DPForestClassifier does: it costs what "
+    "it states. The noise of this model costs more, or has no bound.",
+    "epsilon": "Spend a smaller epsilon. At 1 a row changes no probability by more than a factor "
+    "of 3, at 5 already by 148.",
+    "trees": "Grow fewer and shallower trees: what several trees say of the same row adds up, and "
+    "the noise averages out.",
 }
 
 
@@ -285,6 +303,7 @@ def advise(
     reconstruction: Reconstruction | None = None,
     measurement: Measurement | None = None,
     variants: Sequence[Variant] = (),
+    budget: Budget | None = None,
 ) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
     wanted = {e.change for e in inventory if e.mark == "leaks"}
@@ -292,13 +311,15 @@ def advise(
     if reconstruction is not None and reconstruction.draws is not None:
         chosen.add("seeds")
     hidden = ""
-    if reconstruction is not None and reconstruction.row_count is not None:
+    if reconstruction is not None and reconstruction.draws_hidden:
         chosen.add("hidden")
         hidden = _of_distinct(reconstruction, measurement, variants)
     if counts is not None and counts.total["small"]:
         chosen.add("leaves")
+    if budget is not None and (budget.overspent or budget.cost is None):
+        chosen.add("law")
     if verdict == LEAK:
-        chosen.add("noise")
+        chosen |= {"noise"} if budget is None else {"epsilon", "trees"}
     if not chosen:
         return ("Nothing that was assessed calls for a change; what was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."

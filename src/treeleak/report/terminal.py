@@ -112,6 +112,8 @@ def _names(entries: Iterable[Entry]) -> str:
 def _counts(audit: Audit) -> Iterator[RenderableType]:
     if audit.counts is None:
         yield from _reasons(audit, "counts")
+        if audit.budget is not None:
+            yield Text(str(audit.budget))
         return
     counts, total = audit.counts, audit.counts.total
     unit = "rows" if counts.unit == "rows" else "draws (a row may count twice)"
@@ -157,15 +159,17 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
     yield Text.assemble((rebuilt.status, "bold"), f" ({ended}): {rebuilt.meaning}.")
     if rebuilt.draws is not None:
         yield Text(f"Which rows each tree drew is known from: {rebuilt.draws}.")
-    if rebuilt.row_count is not None:
+    if rebuilt.draws_hidden:
         yield from _hidden(rebuilt)
+    if rebuilt.row_count is not None:
+        yield Text(f"Number of training rows: {rebuilt.row_count}.")
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
-        yield _numbers(rebuilt)
+        yield _numbers(rebuilt, noisy=audit.budget is not None)
     if audit.measurement is not None:
         yield Text()
-        yield _measurement(audit.measurement, rebuilt)
+        yield _measurement(audit.measurement, rebuilt, noisy=audit.budget is not None)
         yield from _reasons(audit, "population")
     else:
         yield from _reasons(audit, "measurement")
@@ -180,7 +184,6 @@ def _hidden(rebuilt: Reconstruction) -> Iterator[RenderableType]:
     beside = ", and how many different ones"
     distinct = beside if "distinct" in rebuilt.evidence else ", nothing else"
     yield Text(f"Used: how many draws of each class every leaf counts{distinct}.")
-    yield Text(f"Number of training rows: {rebuilt.row_count}.")
 
 
 def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
@@ -205,7 +208,7 @@ def _share(share: float | None, digits: int = 0) -> str:
     return "-" if share is None else percent(share, digits)
 
 
-def _numbers(rebuilt: Reconstruction) -> Table:
+def _numbers(rebuilt: Reconstruction, noisy: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
@@ -215,10 +218,13 @@ def _numbers(rebuilt: Reconstruction) -> Table:
     if rebuilt.in_earlier is not None:
         table.add_row("Rows that the earlier model saw, too", f"{int(rebuilt.in_earlier.sum()):,}")
     if rebuilt.misfit:
-        hidden = rebuilt.row_count is not None
-        missed = "Rows that leaves still lack, in sum" if hidden else "Counts still missed, in sum"
+        missed = "Counts still missed, in sum"
+        if rebuilt.draws_hidden:
+            missed = "Rows that leaves still lack, in sum"
+        elif noisy:
+            missed = "Difference from the noisy counts, in sum"
         table.add_row(missed, f"{rebuilt.misfit:,.0f}")
-    if rebuilt.row_count is None:
+    if not (rebuilt.draws_hidden or noisy):
         table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
         table.add_row("Values proved", percent(rebuilt.share_proved_values))
     if rebuilt.expected_error is not None:
@@ -234,7 +240,7 @@ def _numbers(rebuilt: Reconstruction) -> Table:
     return table
 
 
-def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
+def _measurement(m: Measurement, rebuilt: Reconstruction, noisy: bool) -> Group:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
@@ -256,7 +262,7 @@ def _measurement(m: Measurement, rebuilt: Reconstruction) -> Group:
     if m.significance is not None:
         for what, found in _against_others(m.significance):
             table.add_row(what, found)
-    same = "" if rebuilt.row_count is not None else ": the same as the model's"
+    same = "" if rebuilt.draws_hidden or noisy else ": the same as the model's"
     given = ", of what was not given" * bool(rebuilt.given.any())
     return Group(Text(f"Against the training rows{given} ({m.compared}{same})"), table)
 
