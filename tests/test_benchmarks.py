@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import dp_accuracy, hidden, store
+from benchmarks import dp_accuracy, hidden, n_rows, store
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
 from benchmarks.tables import beside, depth_name, published
 from sklearn.metrics import roc_auc_score
 
 from treeleak.datasets import Dataset
+from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import Binary, OneHot, Schema
 
 
@@ -411,3 +412,37 @@ def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypat
     assert record["train"] == 1.0
     assert record["test"] < 1.0
     assert record["cost"] == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("held", "said"), [(91, "NOT met"), (92, "met"), (98, "met"), (99, "NOT met")]
+)
+def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
+    assert n_rows.judge(pd.DataFrame({"held": [True] * held + [False] * (100 - held)})) == said
+
+
+def test_rows_behind_noise_are_counted_with_and_without_leaves_that_none_reaches(monkeypatch):
+    # The right child of the left child asks for a = 0 and a = 1.
+    tree = Tree(
+        np.array([0, 0, -1, -1, -1]), np.array([0.5, 0.5, np.nan, np.nan, np.nan]),
+        np.array([1, 2, -1, -1, -1]), np.array([4, 3, -1, -1, -1]), np.zeros(5, dtype=bool),
+        np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float),
+    )  # fmt: skip
+    release = Release((tree,), ("a",), (0, 1), AllRows(), "rows", None)
+    monkeypatch.setattr(n_rows, "_forest", lambda *_: release)
+    monkeypatch.setattr(n_rows, "draft_schema", lambda _: Schema([Binary("a")]))
+    every, some = (n_rows.run(n_rows.Case("", 1, 2, 0.2, 0, 5, x)) for x in (False, True))
+    assert every["held"] is some["held"] is True
+    assert some["width"] < every["width"]
+    assert some["median"] < 0.5
+
+
+def test_runs_behind_noise_cover_the_grid_with_other_tables_each_time():
+    todo = list(n_rows.cases(450))
+    assert len(set(todo)) == len(todo) == 900
+    cells = {(c.n_trees, c.depth, c.epsilon) for c in todo}
+    assert len(cells) == 90
+    for cell in cells:
+        own = [c for c in todo if (c.n_trees, c.depth, c.epsilon) == cell and not c.reachable]
+        assert {c.seed for c in own} == set(range(5))
+        assert len({c.dataset for c in own}) == 3

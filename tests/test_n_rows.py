@@ -1,4 +1,4 @@
-"""The number of training rows behind hidden draws."""
+"""The number of training rows behind hidden draws and behind noise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from treeleak.errors import BadInput, NotCovered
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release import to_release
-from treeleak.release.n_rows import RowCount, count_rows
+from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
+from treeleak.release.tree import AllRows, Bootstrap, Disjoint, Release, Tree
 
 
 def bagged(n=60, seed=0, trees=20, **options):
@@ -154,3 +157,229 @@ def test_bagging_is_counted_as_forests_are():
 def test_what_a_count_says_in_words():
     assert str(RowCount(1200, (1200, 1200), "as given")) == "1,200, as given"
     assert str(RowCount(98, (90, 1107), "so")) == "98 (95 %: 90 to 1,107), so"
+
+
+# Behind noise.
+
+LAWS = [
+    DiscreteLaplace(0.7),
+    DiscreteLaplace(0.05),
+    Laplace(0.7, "towards zero"),
+    Laplace(0.05, "nearest"),
+    Laplace(0.3),
+    Gaussian(1.5, "nearest"),
+    Gaussian(20.0, "towards zero"),
+    Gaussian(4.0),
+]
+
+
+def stumps(sums, noise, sampling=None, n_leaves=2, **options):
+    """Trees of a chain of tests, with two classes, whose counts add up to these sums."""
+    trees = []
+    for total in sums:
+        n = 2 * n_leaves - 1
+        inner = np.arange(n) < n_leaves - 1
+        left = np.where(inner, n - 1 - np.arange(n), -1)
+        right = np.where(inner, np.arange(n) + 1, -1)
+        counts = np.zeros((n, 2))
+        counts[n_leaves - 1, 1] = total
+        trees.append(
+            Tree(
+                np.where(inner, 0, -1), np.where(inner, np.arange(n) + 0.5, np.nan), left, right,
+                np.zeros(n, dtype=bool), counts,
+            )
+        )  # fmt: skip
+    return Release(
+        tuple(trees), ("a",), (0, 1), sampling or AllRows(), "rows", None, noise=noise, **options
+    )
+
+
+def draw(noise, shape, rng):
+    """Noise of a law, from uniform numbers and the rounding's definition, not from ``log_prob``."""
+    if isinstance(noise, DiscreteLaplace):
+        p = -np.expm1(-noise.epsilon)
+        return (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
+    if isinstance(noise, Laplace):
+        y = rng.laplace(0, 1 / noise.epsilon, shape)
+    else:
+        y = rng.normal(0, noise.sigma, shape)
+    return {"none": y, "nearest": np.rint(y), "towards zero": np.trunc(y)}[noise.rounding]
+
+
+@pytest.mark.parametrize("noise", [law for law in LAWS if law.whole], ids=str)
+@pytest.mark.parametrize("n_leaves", [1, 3])
+def test_the_law_of_a_sum_is_the_convolution(noise, n_leaves):
+    y = np.arange(-600, 601)
+    one = np.exp(noise.log_prob(y))
+    several = np.array([1.0])
+    for _ in range(2 * n_leaves):
+        several = np.convolve(several, one)
+    middle = len(several) // 2
+    likely = np.ones(1200)
+    for total in (100, 103, 98):
+        likely *= several[middle + total - np.arange(1, 1201)]
+    rows, share = rows_behind_noise(stumps((100, 103, 98), noise, n_leaves=n_leaves))
+    assert share.sum() == pytest.approx(1)
+    expected = likely / likely.sum()
+    np.testing.assert_allclose(share, expected[rows - 1], rtol=1e-6, atol=1e-9)
+    assert np.delete(expected, rows - 1).sum() < 1e-6
+
+
+def test_a_sum_of_normal_noises_is_normal():
+    rows, share = rows_behind_noise(stumps((99.7, 104.2), Gaussian(4.0), n_leaves=3))
+    weight = norm.pdf(rows, (99.7 + 104.2) / 2, 4 * np.sqrt(6 / 2))
+    np.testing.assert_allclose(share, weight / weight.sum(), rtol=1e-4, atol=1e-9)
+
+
+def test_a_sum_of_two_laplace_noises_that_are_not_rounded():
+    """Its density is epsilon (1 + epsilon |y|) e^(-epsilon |y|) / 4."""
+    rows, share = rows_behind_noise(stumps((60.4,), Laplace(0.3), n_leaves=1))
+    off = 0.3 * np.abs(60.4 - rows)
+    weight = (1 + off) * np.exp(-off)
+    np.testing.assert_allclose(share, weight / weight.sum(), rtol=1e-3, atol=1e-8)
+
+
+def test_huge_noise_has_the_shape_of_small_noise():
+    """On a coarse grid: all distances a thousand times as large."""
+    small, large = (
+        count_rows(stumps((1e3 * k, 1.1e3 * k), DiscreteLaplace(1e-2 / k), n_leaves=3))
+        for k in (1, 1000)
+    )
+    assert large.n == pytest.approx(1000 * small.n, rel=2e-3)
+    np.testing.assert_allclose(large.between, 1000 * np.array(small.between), rtol=2e-3)
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize(("true", "n_trees", "n_leaves"), [(100, 4, 4), (3, 1, 8)])
+def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
+    noise, true, n_trees, n_leaves
+):
+    runs, rng = 300, np.random.default_rng(7)
+    held = 0
+    for _ in range(runs):
+        sums = true + draw(noise, (n_trees, 2 * n_leaves), rng).sum(axis=1)
+        found = count_rows(stumps(sums, noise, n_leaves=n_leaves))
+        low, high = found.between
+        assert 1 <= low <= found.n <= high
+        held += low <= true <= high
+    # A flat prior at a boundary, and whole numbers, move the coverage by a few percent.
+    assert held >= binom.ppf(1e-4, runs, 0.93)
+    if true == 100:
+        assert held <= binom.ppf(1 - 1e-4, runs, 0.97)
+
+
+def test_less_noise_more_trees_and_fewer_leaves_know_it_better():
+    def width(epsilon=0.2, n_trees=3, n_leaves=4):
+        release = stumps([500.0] * n_trees, Laplace(epsilon, "towards zero"), n_leaves=n_leaves)
+        low, high = count_rows(release).between
+        return high - low
+
+    assert width(0.05) > width(0.2) > width(1.0) > 0
+    assert width(n_trees=1) > width(n_trees=3) > width(n_trees=30)
+    assert width(n_leaves=12) > width(n_leaves=4) > width(n_leaves=1)
+
+
+def test_one_row_is_the_least():
+    """Sums below 1 leave a tail: it begins at 1, and its middle lies beyond."""
+    deep = count_rows(stumps((-60.0,), DiscreteLaplace(0.1), n_leaves=8))
+    shallow = count_rows(stumps((1.0,), DiscreteLaplace(0.1), n_leaves=8))
+    assert deep.between[0] == shallow.between[0] == 1
+    assert 1 < deep.n < shallow.n
+    assert deep.between[1] < shallow.between[1]
+    # Half a normal law: median at 0.67, 95 % below 1.96 standard deviations.
+    sd = np.sqrt(16 * DiscreteLaplace(0.1).variance)
+    assert shallow.n == pytest.approx(1 + 0.674 * sd, rel=0.03)
+    assert shallow.between[1] == pytest.approx(1 + 1.96 * sd, rel=0.03)
+    assert count_rows(stumps((1.0,), DiscreteLaplace(60.0))).between == (1, 1)
+
+
+def test_the_interval_is_the_shortest():
+    release = stumps((12.0, 17.0), Laplace(0.4, "towards zero"), n_leaves=2)
+    rows, share = rows_behind_noise(release)
+    low, high = count_rows(release).between
+    held = {
+        (i, j): share[(rows >= i) & (rows <= j)].sum()
+        for i in rows[:60]
+        for j in rows[:60]
+        if i <= j
+    }
+    enough = {ends: mass for ends, mass in held.items() if mass >= 0.95}
+    assert (low, high) in enough
+    assert high - low == min(j - i for i, j in enough)
+    assert enough[low, high] == max(m for (i, j), m in enough.items() if j - i == high - low)
+
+
+@pytest.mark.parametrize("noise", [DiscreteLaplace(1e-7), Laplace(1e-8), Gaussian(1e9)], ids=str)
+def test_noise_that_hides_everything_leaves_everything_possible(noise):
+    low, high = count_rows(stumps((5_000.0, -80_000.0), noise)).between
+    assert low < 0.05 * 2_000_000
+    assert high > 0.85 * 2_000_000
+
+
+def test_trees_that_disagree_beyond_all_noise_leave_both_possible():
+    found = count_rows(stumps((100.0, 200.0), DiscreteLaplace(20.0)))
+    assert found.between == (100, 200)
+
+
+def test_sums_that_no_number_explains():
+    with pytest.raises(BadInput, match=r"add up to -500 at most.*cannot be 1 rows or more"):
+        count_rows(stumps((-500.0, -600.0), DiscreteLaplace(5.0)))
+    with pytest.raises(NotCovered, match="add up to 3,000,000 rows or more; at most 2,000,000"):
+        count_rows(stumps((3e6, 3.1e6), DiscreteLaplace(5.0)))
+
+
+def test_noise_comes_after_what_the_user_and_the_model_say():
+    release = stumps((90.0, 120.0), DiscreteLaplace(0.1))
+    assert count_rows(release, 77) == RowCount(77, (77, 77), "as given")
+    told = replace(release, n_rows=101)
+    assert count_rows(told) == RowCount(101, (101, 101), "as the model says")
+    found = count_rows(release)
+    assert found.origin == "inferred from the noisy counts"
+    assert found.n == 105
+
+
+def test_disjoint_trees_add_up_to_one_number():
+    noise = DiscreteLaplace(0.3)
+    found = count_rows(stumps((30.0, 50.0, 41.0), noise, Disjoint()))
+    whole = count_rows(stumps((121.0,), noise, n_leaves=6))
+    assert found == whole
+    exact = count_rows(stumps((30.0, 50.0, 41.0), None, Disjoint()))
+    assert exact == RowCount(121, (121, 121), "counted by all trees together")
+
+
+def test_behind_a_bootstrap_noise_hides_the_number_of_draws():
+    noise = DiscreteLaplace(0.1)
+    found = count_rows(stumps((90.0, 120.0), noise, Bootstrap()))
+    assert (found.n, found.between) == (105, count_rows(stumps((90.0, 120.0), noise)).between)
+    assert "draws of a tree" in found.origin
+    within = count_rows(stumps((90.0, 120.0), noise, Bootstrap(rows_between=(107, 110))))
+    assert 107 <= within.between[0] <= within.n <= within.between[1] <= 110
+
+
+def test_leaves_that_no_row_reaches_are_left_out():
+    noise = DiscreteLaplace(0.1)
+    release = stumps((90.0, 120.0), noise, n_leaves=3)
+    # The chain's last inner node has the first leaf on its right: the one with the counts.
+    loud = [replace(t, counts=t.counts + 40.0 * np.eye(5, 2, -3)) for t in release.trees]
+    release = replace(release, trees=tuple(loud))
+    only = [np.array([True, False, False])] * 2
+    assert count_rows(release, reachable=only) == count_rows(
+        stumps((90.0, 120.0), noise, n_leaves=1)
+    )
+    assert count_rows(release).n > 150
+
+
+def test_labels_do_not_tell_the_number():
+    release = replace(
+        stumps((1.0, 1.0), LabelNoise("permute-and-flip", 0.5), n_leaves=1), counts_are="labels"
+    )
+    with pytest.raises(
+        NotCovered, match=r"labels of leaves do not tell.*give their number.*n_rows"
+    ):
+        count_rows(release)
+    assert count_rows(release, 100).n == 100
+
+
+def test_without_noise_there_is_nothing_behind_it():
+    with pytest.raises(NotCovered, match="nothing of noise"):
+        rows_behind_noise(stumps((3.0,), None))

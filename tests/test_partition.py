@@ -32,6 +32,7 @@ from treeleak.partition import (
     Partition,
     enumerate_cells,
     enumerate_drawable,
+    reachable_leaves,
 )
 from treeleak.partition.atoms import atoms_of
 from treeleak.release.tree import AllRows, Release, Tree
@@ -359,3 +360,26 @@ def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
     geometry = Geometry.of(case.release, case.schema)
     enumerate_drawable(geometry, KnownDraws(geometry, case.b).row_sets(), shares.append)
     assert shares == [1.0]
+
+
+@settings(max_examples=60)
+@given(schemas(), st.integers(0, 10**6))
+def test_reachable_leaves_are_those_that_some_point_reaches(schema, seed):
+    release = forest(schema, seed, n_trees=3, depth=5)
+    reached = leaves_of(release, all_points(schema, release.feature_names))
+    found = reachable_leaves(Geometry.of(release, schema))
+    assert len(found) == len(release.trees)
+    for t, tree in enumerate(release.trees):
+        np.testing.assert_array_equal(found[t], np.isin(tree.leaves, reached[:, t]))
+
+
+def test_leaves_that_only_a_rule_shuts_count_as_reachable():
+    free = Schema([Binary("a"), Binary("b")])
+    ruled = Schema(free.attributes, rules=[Implies({"a": 1}, {"b": 1})])
+    release = forest(free, 3, n_trees=4, depth=4)
+    open_leaves = reachable_leaves(Geometry.of(release, ruled))
+    for mine, theirs in zip(open_leaves, reachable_leaves(Geometry.of(release, free)), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    reached = leaves_of(release, all_points(ruled, release.feature_names))
+    held = [len(np.unique(reached[:, t])) for t in range(4)]
+    assert sum(held) < sum(leaves.sum() for leaves in open_leaves)

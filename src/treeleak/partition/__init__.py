@@ -9,6 +9,7 @@ from treeleak.partition.cells import (
     enumerate_cells,
     enumerate_drawable,
 )
+from treeleak.partition.reachable import reachable_leaves
 
 __all__ = [
     "Atom",
@@ -19,5 +20,6 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "reachable_leaves",
     "rules_hold",
 ]

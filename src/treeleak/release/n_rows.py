@@ -1,23 +1,37 @@
-"""How many rows a bootstrapped ensemble was trained on, where its draws are hidden."""
+"""How many rows an ensemble was trained on, where its draws are hidden or its counts noisy."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln
 
 from treeleak.errors import BadInput, NotCovered
-from treeleak.release.tree import Bootstrap, Release
+from treeleak.noise import CountNoise, LabelNoise
+from treeleak.release.tree import Bootstrap, Disjoint, Release
 
-__all__ = ["RowCount", "count_rows"]
+__all__ = ["MAX_ROWS_BEHIND_NOISE", "RowCount", "count_rows", "rows_behind_noise"]
 
+IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+MAX_ROWS_BEHIND_NOISE = 2_000_000
+"""Most rows that noisy counts are taken to hide; no more are ever rebuilt."""
 
 _MOST = 10_000_000
 _LOOKED_AT = 20_000
 _LEVEL = 0.95
+# Of a law on a grid: points on either side of 0, points per standard deviation of one noise that is
+# not whole, and the share of its peak under which a Fourier transform says nothing.
+_HALF_GRID = 2**19
+_FINENESS = 100
+_FLOOR = 1e-13
 
 
 @dataclass(frozen=True)
@@ -43,12 +57,21 @@ class RowCount:
         return f"{self.n:,}{wide}, {self.origin}"
 
 
-def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool = True) -> RowCount:
-    """Find the number of training rows behind hidden draws.
+def count_rows(
+    release: Release,
+    n_rows: int | None = None,
+    use_distinct: bool = True,
+    reachable: Sequence[NDArray[np.bool_]] | None = None,
+) -> RowCount:
+    """Find the number of training rows behind hidden draws or noisy counts.
 
-    Believed in turn: what the user says, what the model says, and what the numbers of distinct
-    rows say: of N rows, n draws hit exactly d in N! / (N - d)! x surj(n, d) / N^n of all cases.
-    Without them, as many rows as draws, which is what libraries do unless told otherwise.
+    Believed in turn: what the user says, what the model says, what noisy counts add up to
+    (:func:`rows_behind_noise`), and what the numbers of distinct rows say: of N rows, n draws hit
+    exactly d in N! / (N - d)! x surj(n, d) / N^n of all cases. Without them, as many rows as draws,
+    which is what libraries do unless told otherwise.
+
+    Behind noise, the number is the median: where the noise hides the rows, the likeliest number is
+    often 1, and nobody trains on one row. The interval is the shortest that holds 95 %.
 
     Parameters
     ----------
@@ -57,11 +80,14 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
         What the user says.
     use_distinct : bool
         Heed the numbers of distinct rows.
+    reachable : sequence of bool array, optional
+        Per tree, which of its leaves a row can reach. Noisy counts of the others are noise alone,
+        and are left out.
 
     Raises
     ------
     BadInput
-        If the user's number is too small for some tree.
+        If the user's number is too small for some tree, or no number fits the noise.
     NotCovered
         If a tree counts nothing, or nothing bounds the number.
     """
@@ -92,18 +118,27 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
         )
     if low == high:
         return RowCount(low, (low, low), "as the model's number of draws says")
+    if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
+        raise NotCovered(
+            "labels of leaves do not tell how many training rows there were; give their number "
+            "(n_rows, --n-rows)"
+        )
+    if isinstance(release.noise, CountNoise):
+        rows, share = rows_behind_noise(release, reachable, (low, min(high, MAX_ROWS_BEHIND_NOISE)))
+        median = int(rows[np.searchsorted(share.cumsum(), 0.5)])
+        origin = "inferred from the noisy counts"
+        if isinstance(sampling, Bootstrap):
+            origin += ", as many as the draws of a tree"
+        return RowCount(median, _shortest(rows, share), origin)
+    if isinstance(sampling, Disjoint):
+        n = sum(drawn)
+        return RowCount(n, (n, n), "counted by all trees together")
     if not hit:
         n = min(max(drawn[0], low), high)
         return RowCount(n, (n, n), "taken to be the number of draws of a tree")
-    rows = np.unique(np.geomspace(low, max(high, low), _LOOKED_AT).astype(np.int64))
-    for _ in range(2):
-        weight = np.exp(_log_likelihood(rows, hit))
-        likely = rows[weight > 1e-9 * weight.max()]
-        step = max((likely[-1] - likely[0] + 2) // _LOOKED_AT, 1)
-        rows = np.arange(max(likely[0] - 1, low), min(likely[-1] + 1, high) + 1, step)
-    share = np.exp(_log_likelihood(rows, hit)).cumsum()
-    n = int(rows[np.argmax(np.diff(share, prepend=0.0))])
-    ends = np.searchsorted(share, share[-1] * np.array([(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]))
+    rows, share = _posterior(partial(_log_likelihood, hit=hit), low, high)
+    n = int(rows[np.argmax(share)])
+    ends = np.searchsorted(share.cumsum(), [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     between = int(rows[ends[0]]), int(rows[min(ends[1], len(rows) - 1)])
     if between[1] > 0.9 * _MOST:
         raise NotCovered(
@@ -113,7 +148,145 @@ def count_rows(release: Release, n_rows: int | None = None, use_distinct: bool =
     return RowCount(n, between, "the likeliest for the numbers of distinct rows")
 
 
-def _log_likelihood(rows: NDArray[np.int64], hit: list[tuple[int, int]]) -> FloatArray:
+def rows_behind_noise(
+    release: Release,
+    reachable: Sequence[NDArray[np.bool_]] | None = None,
+    between: tuple[int, int] = (1, MAX_ROWS_BEHIND_NOISE),
+) -> tuple[IntArray, FloatArray]:
+    """Say how probable each number of training rows is, given noisy counts.
+
+    The counts of a tree add up to N and the noise of each; those of all trees together do where
+    every row reached one tree only. All N are held for equally probable before. Of a bootstrap, N
+    is the number of draws.
+
+    Parameters
+    ----------
+    release : Release
+        With noise on its counts.
+    reachable : sequence of bool array, optional
+        As for :func:`count_rows`.
+    between : tuple of two int
+        Numbers that are possible, both ends included.
+
+    Returns
+    -------
+    rows : int array
+        Ascending, in equal steps.
+    share : float array
+        Probability of each; they add up to 1.
+
+    Raises
+    ------
+    BadInput
+        If the sums are too small for the noise.
+    NotCovered
+        If they are too large, or there is no noise on the counts.
+    """
+    noise = release.noise
+    if not isinstance(noise, CountNoise):
+        raise NotCovered("the release says nothing of noise on its counts")
+    sums, numbers = _noisy_sums(release, reachable)
+    reach, step, laws = _sum_laws(noise, set(numbers))
+    low, high = between
+    if max(sums) + reach < low:
+        raise BadInput(
+            f"the noisy counts of a tree add up to {max(sums):,.0f} at most; behind noise of this "
+            f"law there cannot be {low:,} rows or more"
+        )
+    if min(sums) - reach > high:
+        raise NotCovered(
+            f"the noisy counts of a tree add up to {min(sums):,.0f} rows or more; at most {high:,} "
+            "are looked at"
+        )
+
+    def log_likelihood(rows: IntArray) -> FloatArray:
+        out = np.zeros(len(rows))
+        for total, number in zip(sums, numbers, strict=True):
+            law = laws[number]
+            off = np.abs(total - rows) / step
+            out += np.interp(off, np.arange(len(law)), law, right=math.log(_FLOOR))
+        return np.asarray(out - out.max())
+
+    return _posterior(
+        log_likelihood,
+        max(low, math.floor(min(sums) - reach)),
+        min(high, math.ceil(max(sums) + reach)),
+    )
+
+
+def _noisy_sums(
+    release: Release, reachable: Sequence[NDArray[np.bool_]] | None
+) -> tuple[list[float], list[int]]:
+    """Sums that are N plus noise, and how many noises are in each."""
+    sums, numbers = [], []
+    for t, tree in enumerate(release.trees):
+        if tree.counts is None:
+            raise NotCovered(f"tree {t} gives no counts")
+        counts = tree.counts[tree.leaves if reachable is None else tree.leaves[reachable[t]]]
+        sums.append(float(counts.sum()))
+        numbers.append(counts.size)
+    if isinstance(release.sampling, Disjoint):
+        return [sum(sums)], [sum(numbers)]
+    return sums, numbers
+
+
+def _sum_laws(noise: CountNoise, numbers: set[int]) -> tuple[float, float, dict[int, FloatArray]]:
+    """Laws of sums of noises, by Fourier transform: exact for whole noise that is not huge.
+
+    Returns
+    -------
+    reach : float
+        Beyond, no such sum is.
+    step : float
+        Between two points of the grid: 1 for whole noise, more only if it is huge.
+    laws : dict of int to float array
+        For each number of noises the log probability, less its maximum, at 0, step, 2 step, ...
+        It ends at a floor: a tree that is out by more tells nothing instead of all.
+    """
+    sd = math.sqrt(noise.variance)
+    fine = 1.0 if noise.whole else sd / _FINENESS
+    # The tails of one noise are exponential, those of a sum of many are normal.
+    reach = (9 * math.sqrt(max(numbers)) + 40) * sd + 8 * fine
+    step = max(fine, reach / _HALF_GRID)
+    if noise.whole:
+        step = math.ceil(step)
+    size = next_fast_len(2 * math.ceil(reach / step) + 1, real=True)
+    around = np.arange(size)
+    # Every law is symmetric, and so is real after the transform.
+    mass = np.exp(noise.log_prob(step * np.minimum(around, size - around)))
+    wave = rfft(mass / mass.sum()).real
+    laws = {}
+    for number in numbers:
+        law = irfft(wave**number, size)[: size // 2 + 1]
+        laws[number] = np.log(np.maximum(law, 0) / law.max() + _FLOOR)
+    return reach, step, laws
+
+
+def _posterior(
+    log_likelihood: Callable[[IntArray], FloatArray], low: int, high: int
+) -> tuple[IntArray, FloatArray]:
+    """Probability of each number from low to high, all being equally probable before."""
+    rows = np.unique(np.geomspace(low, max(high, low), _LOOKED_AT).astype(np.int64))
+    for _ in range(2):
+        weight = np.exp(log_likelihood(rows))
+        likely = rows[weight > 1e-9 * weight.max()]
+        step = max((likely[-1] - likely[0] + 2) // _LOOKED_AT, 1)
+        rows = np.arange(max(likely[0] - 1, low), min(likely[-1] + 1, high) + 1, step)
+    weight = np.exp(log_likelihood(rows))
+    return rows, np.asarray(weight / weight.sum())
+
+
+def _shortest(rows: IntArray, share: FloatArray) -> tuple[int, int]:
+    """Find the shortest interval that holds 95 %; of equally short ones, the most probable."""
+    upto = np.concatenate([[0.0], share.cumsum()])
+    stop = np.searchsorted(upto, upto + _LEVEL * upto[-1])
+    first = np.flatnonzero(stop < len(upto))
+    stop = stop[first]
+    best = np.lexsort((upto[first] - upto[stop], stop - first))[0]
+    return int(rows[first[best]]), int(rows[stop[best] - 1])
+
+
+def _log_likelihood(rows: IntArray, hit: list[tuple[int, int]]) -> FloatArray:
     """Log likelihood of N rows, less its maximum."""
     out = np.zeros(len(rows))
     for d, n in set(hit):
