@@ -33,8 +33,10 @@ from benchmarks.tables import (
     beside,
     depth_name,
     new_table,
+    number,
     published,
     statuses,
+    verdict,
 )
 from treeleak.datasets import Dataset, draft_sample
 
@@ -93,7 +95,7 @@ class Floor:
             and (runs.exact_rows >= self.rows).all()
             and (runs.peak_mb <= self.mb).all()
         )
-        return _met(bool(good))
+        return verdict(bool(good))
 
 
 _SECONDS = (5.0, 20.0, 30.0)
@@ -301,23 +303,17 @@ def pooled(runs: Sequence[Record], kind: str = "") -> tuple[np.ndarray, np.ndarr
     return np.concatenate(said), np.concatenate(true)
 
 
-def grid_score(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, float]:
-    """Count the points at most TOLERANCE above the published; the geometric mean of the ratios.
+def grid_score(
+    ours: ArrayLike, theirs: ArrayLike, tolerance: float = TOLERANCE
+) -> tuple[int, float]:
+    """Count the points at most so much above the published; the geometric mean of the ratios.
 
     Errors below LEAST, in which a zero would be worth any number of other points, are taken as
     LEAST on both sides.
     """
     own, other = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     ratio = np.log(np.maximum(own, LEAST) / np.maximum(other, LEAST))
-    return int((own <= other + TOLERANCE).sum()), float(np.exp(ratio.mean()))
-
-
-def _met(good: bool) -> str:
-    return "met" if good else "NOT met"
-
-
-def _number(value: float, digits: int = 4) -> str:
-    return "" if np.isnan(value) else f"{value:.{digits}f}"
+    return int((own <= other + tolerance).sum()), float(np.exp(ratio.mean()))
 
 
 def _title(part: str, runs: pd.DataFrame) -> str:
@@ -353,7 +349,7 @@ def _published_bootstrap() -> pd.DataFrame | None:
 
 def _of_paper(point: Beside, n: int = 5) -> list[str]:
     said = f"{point.answered} of {n}" if not np.isnan(point.seconds) else ""
-    return [_number(point.error), said, _number(point.seconds, 0)]
+    return [number(point.error), said, number(point.seconds, 0)]
 
 
 def floor_table(part: str, found: list[Record], floors: dict[tuple[str, str, bool], Floor]) -> None:
@@ -401,7 +397,7 @@ def grid_table(found: list[Record]) -> None:
             f"{runs.error.mean(skipna=False):.4f}", f"{runs.expected_error.mean():.4f}",
             statuses(runs), f"{runs.seconds.median():.2f}", f"{runs.seconds.max():.2f}",
             *_of_paper(paper),
-            _met(paper.ours <= paper.error + TOLERANCE) if paper.answered else "",
+            verdict(paper.ours <= paper.error + TOLERANCE) if paper.answered else "",
         )  # fmt: skip
     CONSOLE.print(out)
     if points:
@@ -409,9 +405,9 @@ def grid_table(found: list[Record]) -> None:
         share = held / len(points)
         CONSOLE.print(
             f"grid: {held} of {len(points)} points with an answered run at most published + "
-            f"{TOLERANCE} ({share:.1%}; floor {GRID_SHARE:.0%}): {_met(share >= GRID_SHARE)}\n"
+            f"{TOLERANCE} ({share:.1%}; floor {GRID_SHARE:.0%}): {verdict(share >= GRID_SHARE)}\n"
             f"grid: geometric mean ratio {ratio:.3f}, errors below {LEAST:g} taken as {LEAST:g} on "
-            f"both sides (floor {GRID_RATIO}): {_met(ratio <= GRID_RATIO)}"
+            f"both sides (floor {GRID_RATIO}): {verdict(ratio <= GRID_RATIO)}"
         )
 
 
@@ -430,7 +426,7 @@ def columns_table(found: list[Record]) -> None:
     for (dataset, counts, known), runs in _by(all_runs, "dataset", "counts", "known"):
         paper = beside(theirs, runs, dataset=dataset, amount=known)
         if paper.answered:
-            verdicts.append(_met(paper.ours < paper.error))
+            verdicts.append(verdict(paper.ours < paper.error))
         out.add_row(
             dataset, counts, str(known), f"{paper.ours:.4f}",
             f"{runs.error.mean(skipna=False):.4f}", f"{runs.expected_error.mean():.4f}",
@@ -463,7 +459,7 @@ def membership_table(found: list[Record]) -> None:
                 calibration_error(*pooled(of, k)) for k in ("_told", "_even", "")
             )
             good = error <= CALIBRATION_FLOOR and len(of) == len(runs)
-            floor = [f"<= {CALIBRATION_FLOOR}", _met(good)]
+            floor = [f"<= {CALIBRATION_FLOOR}", verdict(good)]
             out.add_row(
                 depth, counts, name, answered, str(true.sum()), str((~true).sum()), f"{error:.4f}",
                 f"{equal:.4f}", f"{untold:.4f}", f"{roc_auc_score(true, said):.4f}",
@@ -524,9 +520,9 @@ def reference_table(found: list[Record]) -> None:
         paper = beside(theirs, runs, dataset=dataset, n_trees=n_trees, depth=depth)
         out.add_row(
             dataset, str(n_trees), depth, "treeleak" if method == "auto" else method,
-            statuses(runs), _number(runs.error.mean()), _number(runs["first"].median(), 2),
+            statuses(runs), number(runs.error.mean()), number(runs["first"].median(), 2),
             f"{runs.seconds.median():.2f}",
-            _number(runs["first"].median() / own["first"].median(), 1), *_of_paper(paper),
+            number(runs["first"].median() / own["first"].median(), 1), *_of_paper(paper),
         )  # fmt: skip
     CONSOLE.print(out)
 

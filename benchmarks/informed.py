@@ -16,7 +16,7 @@ import numpy as np
 
 import treeleak
 from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
-from benchmarks.tables import CONSOLE, new_table, published_runs
+from benchmarks.tables import CONSOLE, new_table, published_runs, verdict
 from treeleak.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 
@@ -71,11 +71,6 @@ def run(case: Case) -> Record:
         "perfect_outliers": groups.outliers.perfect,
         "seconds": audit.seconds,
     }
-
-
-def verdict(met: bool) -> str:
-    """Say whether a floor is met."""
-    return "met" if met else "NOT met"
 
 
 def table(records: list[Record]) -> None:

@@ -13,7 +13,7 @@ import argparse
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -21,19 +21,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.noisy import DEPTHS, EPSILONS, TREE_SEEDS, TREES, with_noise
 from benchmarks.store import DATASETS, FOLDER, Record, Store, flat
-from benchmarks.tables import CONSOLE, new_table
+from benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.datasets import load_dp_forest
 from treeleak.datasets.draft import draft_schema
-from treeleak.noise import Laplace
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.release.n_rows import count_rows, rows_behind_noise
 from treeleak.release.tree import Release
 
-TREES = (1, 5, 10, 20, 30)
-DEPTHS = (3, 5, 7)
-EPSILONS = (0.1, 1.0, 5.0, 10.0, 20.0, 30.0)
-SEEDS = 5
 FLOOR = (0.92, 0.98)
 
 
@@ -57,20 +53,14 @@ def cases(runs: int) -> Iterator[Case]:
         turn = k // len(grid)
         dataset = DATASETS[(k + turn) % len(DATASETS)]
         for reachable in (False, True):
-            yield Case(dataset, *grid[k % len(grid)], turn % SEEDS, k, reachable)
+            yield Case(dataset, *grid[k % len(grid)], turn % TREE_SEEDS, k, reachable)
 
 
 def run(case: Case) -> Record:
     """Infer the number of rows of one forest: where it lies, and how far off the guesses are."""
     exact = _forest(case.dataset, case.n_trees, case.depth, case.seed)
     rng = np.random.default_rng(case.noise_seed)
-    noisy = tuple(
-        replace(t, counts=t.counts + np.trunc(rng.laplace(0, case.n_trees / case.epsilon, shape)))
-        for t in exact.trees
-        if t.counts is not None and (shape := t.counts.shape)
-    )
-    law = Laplace(case.epsilon / case.n_trees, "towards zero")
-    release = replace(exact, trees=noisy, noise=law)
+    release = with_noise(exact, case.epsilon, rng)
     leaves = None
     if case.reachable:
         leaves = reachable_leaves(Geometry.of(release, draft_schema(case.dataset)))
@@ -89,7 +79,7 @@ def run(case: Case) -> Record:
 
 def judge(runs: pd.DataFrame) -> str:
     low, high = FLOOR
-    return "met" if low <= runs.held.mean() <= high else "NOT met"
+    return verdict(low <= runs.held.mean() <= high)
 
 
 def report(found: list[Record]) -> None:

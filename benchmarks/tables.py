@@ -18,9 +18,11 @@ __all__ = [
     "beside",
     "depth_name",
     "new_table",
+    "number",
     "published",
     "published_runs",
     "statuses",
+    "verdict",
 ]
 
 CONSOLE = Console(width=190)
@@ -49,6 +51,15 @@ def statuses(runs: pd.DataFrame) -> str:
     return " ".join(f"{n} {status}" for status, n in runs.status.value_counts().items())
 
 
+def number(value: float, digits: int = 4) -> str:
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def verdict(met: bool) -> str:
+    """Say whether a floor is met."""
+    return "met" if met else "NOT met"
+
+
 def depth_name(depth: float | None) -> str:
     """Name a depth as the published tables do."""
     return "None" if depth is None or np.isnan(depth) else f"{depth:g}"
@@ -72,7 +83,9 @@ def published(name: str) -> pd.DataFrame | None:
     runs = published_runs(name)
     if runs is None:
         return None
-    error = pd.to_numeric(runs.error, errors="coerce").where(runs.status != "UNKNOWN")
+    error = pd.to_numeric(runs.error, errors="coerce")
+    if "status" in runs:
+        error = error.where(runs.status != "UNKNOWN")
     return runs.assign(error=error, seconds=pd.to_numeric(runs.seconds), depth=runs.max_depth)
 
 
