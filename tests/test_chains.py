@@ -104,10 +104,10 @@ def written(land, atoms):
 
 
 @nb.njit
-def _visits(times, steps, heat, gap, state, law, ground, moves, prior, counts):
+def _visits(times, steps, heat, gap, state, law, ground, moves, prior, belief, counts):
     """How often a walk sees each table of rows."""
     for _ in range(times):
-        walk(steps, heat, gap, state, law, ground, moves, prior)
+        walk(steps, heat, gap, state, law, ground, moves, prior, belief)
         number = 0
         for row in state.atoms:
             for a in range(len(row)):
@@ -120,8 +120,9 @@ def frequencies(land, prior, gap, heat=1.0, times=200_000):
     counts = np.zeros(int(np.prod(land.radix)) ** land.n_rows, dtype=np.int64)
     # As many of each kind: an error in one of them shows.
     moves = land.moves._replace(swaps=0.3, jumps=0.35)
-    law = land.law._replace(every=3 if land.law.every else 0)
-    kernel = chain.state, law, land.ground, moves, chain.prior
+    law = land.likelihood.law
+    law = law._replace(every=3 if law.every else 0)
+    kernel = chain.state, law, land.ground, moves, chain.prior, chain.belief
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
     return counts / times
 
@@ -255,11 +256,6 @@ def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
 # ---------------------------------------------------------------------------------- the splits
 
 
-def law_of(likelihood):
-    """The likelihood as the kernels want it, without a landscape."""
-    return Landscape.law.func(Landscape(None, None, likelihood, 1, None, None, None))
-
-
 @pytest.mark.parametrize(
     ("rows", "draws", "d", "gap", "heat"),
     [
@@ -277,7 +273,7 @@ def test_splits_are_drawn_as_often_as_likely(rows, draws, d, gap, heat):
     seen = likelihood.seen()
     nothing = np.zeros((0, 1), dtype=np.int16), np.zeros((0, 1), dtype=np.int32)
     state = State(*nothing, rows, seen, np.zeros(0), np.array([7], dtype=np.uint64))
-    law = law_of(likelihood)
+    law = likelihood.law
     times = 30_000
     found = np.zeros(tuple(draws + 1))
     for _ in range(times):
@@ -426,12 +422,14 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
     scattered = replace(land_of(case, distinct), weights=None)
     prior = as_kernel_prior(slanted(scattered))
     moves = scattered.moves._replace(swaps=0.7, jumps=0.0)
-    law = scattered.law._replace(every=2 if scattered.law.every else 0)
+    law = scattered.likelihood.law
+    law = law._replace(every=2 if law.every else 0)
     for start in range(10):
         chain = Chain.started(scattered, prior, start)
         height = chain.log_posterior
         for _ in range(25):
-            walk(9, 1e-9, chains.GAP, chain.state, law, scattered.ground, moves, prior)
+            kernel = chain.state, law, scattered.ground, moves, prior, chain.belief
+            walk(9, 1e-9, chains.GAP, *kernel)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
 

@@ -32,6 +32,7 @@ from helpers import (
 from treeleak.attacks import chains, hidden
 from treeleak.attacks.hidden import hidden_draws
 from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock
 from treeleak.datasets import draft_sample, load_compas, load_draft
 from treeleak.errors import BadSchema, NotCovered
@@ -47,7 +48,7 @@ from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, S
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-SHORT = hidden._Plan(chains=2, cooling=3, fits=1, between=2, samples=4, sweeps=20.0)
+SHORT = replace(hidden._PLAN, chains=2, cooling=3, fits=1, between=2, samples=4, sweeps=20.0)
 """Walks long enough to go wrong, and no longer; the same on every machine."""
 
 
@@ -59,7 +60,7 @@ def evidence_of(case, distinct=True, n_rows=None):
 def attacked(case, distinct=True, seed=0, parts=None, clock=None, plan=SHORT, population=None):
     evidence = evidence_of(case, distinct)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hidden, "_affordable", lambda *_: plan)
+        patch.setattr(hidden, "affordable", lambda *_: plan)
         given = Given(parts, population)
         return hidden_draws(evidence, evidence.geometry, clock or Clock(60.0), seed, given)
 
@@ -492,9 +493,10 @@ def test_little_time_makes_fewer_and_shorter_walks():
     land = chains.Landscape.of(
         evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)
     )
-    much = hidden._affordable(land, Clock(1e6), 0)
-    assert much == hidden._Plan()
-    little = hidden._affordable(land, Clock(1e-3), 0)
+    flat = TreePrior.flat(land.radix, values.atom_sizes)
+    much = hidden.affordable(hidden._PLAN, land, flat, Clock(1e6), 0)
+    assert much == hidden._PLAN
+    little = hidden.affordable(hidden._PLAN, land, flat, Clock(1e-3), 0)
     assert little.chains >= 2
     assert little.sweeps < much.sweeps
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
-from treeleak.noise import CountNoise
+from treeleak.noise import CountNoise, LabelNoise
 from treeleak.partition import Geometry, Partition, RowSets
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 
 __all__ = [
     "BOOTSTRAP_MODES",
@@ -30,6 +30,7 @@ __all__ = [
     "ExactTotals",
     "HiddenDraws",
     "KnownDraws",
+    "LeafLabels",
     "NoisyCounts",
     "Pairs",
     "draws_needed",
@@ -429,7 +430,9 @@ class HiddenDraws:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """Counts with noise of a known law, every row used once per tree: n* = A m + Y.
+    """Counts with noise of a known law: n* = A m + Y if every tree saw every row.
+
+    If trees drew rows, A m is what they drew; if each row went to one tree, every tree has its m.
 
     Attributes
     ----------
@@ -439,13 +442,24 @@ class NoisyCounts:
     noise : CountNoise
     rows_between : tuple of two int
         Where N lies; both are ``n_rows`` where it is known.
+    sampling : {"all", "bootstrap", "disjoint"}
+        How rows reached the trees.
+    n_draws : int or None
+        Draws of each tree, for a bootstrap.
     """
 
     geometry: Geometry
     n_rows: int
     noise: CountNoise
     rows_between: tuple[int, int]
+    sampling: str = AllRows.kind
+    n_draws: int | None = None
     kind: ClassVar[str] = "noisy counts"
+
+    @property
+    def n_statements(self) -> int:
+        """How many counts there are."""
+        return self.n.size
 
     @cached_property
     def n(self) -> NDArray[np.float64]:
@@ -455,6 +469,42 @@ class NoisyCounts:
 
     def contradiction(self) -> Contradiction | None:
         """Noise may turn any counts into any others."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class LeafLabels:
+    """Leaves that name one class each, chosen by how many rows they hold of each.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_rows : int
+        N.
+    noise : LabelNoise
+    sampling : {"all", "disjoint"}
+        How rows reached the trees.
+    """
+
+    geometry: Geometry
+    n_rows: int
+    noise: LabelNoise
+    sampling: str = AllRows.kind
+    kind: ClassVar[str] = "class of each leaf"
+
+    @property
+    def n_statements(self) -> int:
+        """How many leaves there are."""
+        return len(self.named)
+
+    @cached_property
+    def named(self) -> NDArray[np.int32]:
+        """The class that each leaf names, shape (n_leaves,)."""
+        counts = _leaf_counts(self.geometry.release.trees)
+        return np.asarray(counts.argmax(axis=1), dtype=np.int32)
+
+    def contradiction(self) -> Contradiction | None:
+        """Any leaf may name any class, if the noise is large enough."""
         return None
 
 
@@ -493,6 +543,7 @@ def evidence_for(
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
     use_distinct: bool = True,
     n_rows: int | None = None,
+    rows_between: tuple[int, int] | None = None,
 ) -> EvidenceType:
     """Choose the evidence type of a release.
 
@@ -506,7 +557,9 @@ def evidence_for(
     use_distinct : bool
         With draws, known or hidden: use the numbers of distinct rows as well.
     n_rows : int, optional
-        N, for hidden draws.
+        N, for hidden draws and for noise.
+    rows_between : tuple of two int, optional
+        Where N lies, for noise; by default it is known.
 
     Raises
     ------
@@ -520,6 +573,8 @@ def evidence_for(
         raise NotCovered(release.not_covered)
     if not release.trees:
         raise NotCovered("the release holds no tree")
+    if release.noise is not None:
+        return _noisy(release, n_rows, rows_between)
     sampling, counts_are = release.sampling.kind, release.counts_are
     if bootstrap == "none":
         sampling, counts_are = AllRows.kind, "rows" if counts_are == "draws" else counts_are
@@ -553,6 +608,35 @@ def evidence_for(
         if (n_rows := int(given[tree.leaves].sum())) > MAX_ROWS:
             raise NotCovered(f"tree {t} counts {n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
     return make
+
+
+def _noisy(
+    release: Release, n_rows: int | None, rows_between: tuple[int, int] | None
+) -> EvidenceType:
+    """Choose the evidence type of a release with noise."""
+    noise, sampling = release.noise, release.sampling
+    if sampling.kind == "unknown":
+        raise NotCovered("noise, and how rows reached the trees is not known")
+    if n_rows is None:
+        raise NotCovered("noise on an unknown number of rows")
+    if n_rows > MAX_ROWS:
+        raise NotCovered(f"{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+    for t, tree in enumerate(release.trees):
+        if tree.counts is None:
+            raise NotCovered(f"tree {t} gives no counts")
+    n_draws = (sampling.n_draws or n_rows) if isinstance(sampling, Bootstrap) else None
+    if not isinstance(noise, CountNoise):
+        if noise is None or n_draws is not None:
+            raise NotCovered("leaves that name a class only, of trees that drew their rows")
+        return partial(LeafLabels, n_rows=n_rows, noise=noise, sampling=sampling.kind)
+    return partial(
+        NoisyCounts,
+        n_rows=n_rows,
+        noise=noise,
+        rows_between=rows_between or (n_rows, n_rows),
+        sampling=sampling.kind,
+        n_draws=n_draws,
+    )
 
 
 def _leaf_counts(trees: Sequence[Tree]) -> IntArray:

@@ -19,7 +19,7 @@ from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import Contradiction
 from treeleak.release.tree import LEAF, Release, Tree
 from treeleak.schema import Binary, Schema
-from treeleak.verify import check_drawable, check_rows
+from treeleak.verify import check_drawable, check_noisy, check_rows
 
 __all__ = ["EPOCH", "Releases", "aligned", "told_apart"]
 
@@ -228,9 +228,11 @@ class Releases:
         """Check rows, in the columns of the whole, against the counts of both releases.
 
         ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many
-        rows are lacking for the counts to be possible.
+        rows are lacking for the counts to be possible. With noise: how much of it the rows leave.
         """
         X, old = table[:, : self.later.n_features], self.in_earlier(table)
+        if self.later.noise is not None:
+            return check_noisy(self.later, X, label)
         if self.hidden is not None:
             lacking = check_drawable(self.later, X, label, distinct)
             if self.earlier is not None and old is not None:

@@ -14,12 +14,20 @@ from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
 from treeleak.clock import Clock, OutOfTime, Progress
 from treeleak.errors import BadInput, NotCovered
-from treeleak.evidence import EvidenceType, HiddenDraws, KnownDraws, draws_needed, evidence_for
+from treeleak.evidence import (
+    EvidenceType,
+    HiddenDraws,
+    KnownDraws,
+    LeafLabels,
+    NoisyCounts,
+    draws_needed,
+    evidence_for,
+)
 from treeleak.given import Given
 from treeleak.growing import Releases, aligned
 from treeleak.infer import check_schema, infer_schema
 from treeleak.partial import Filled, KnownTables
-from treeleak.partition import Geometry
+from treeleak.partition import Geometry, reachable_leaves
 from treeleak.population import Population
 from treeleak.posterior import Posterior
 from treeleak.reconstruction import Reconstruction
@@ -107,8 +115,8 @@ def reconstruct(
         A model that was trained before, on some of the rows. With known draws these must be the
         first ones.
     n_rows : int, optional
-        Rows of the training set, where draws are hidden. Without it, what the model says, or what
-        its numbers of distinct rows make likeliest.
+        Rows of the training set, where draws are hidden or counts carry noise. Without it, what the
+        model says, or what its numbers of distinct rows, or noisy counts, make likely.
 
     Returns
     -------
@@ -147,7 +155,10 @@ def reconstruct(
 
 @dataclass(frozen=True)
 class _Found:
-    """Draws of the later and of the earlier release, or that there are some, but hidden."""
+    """Draws of the later and of the earlier release, or that what became of rows is hidden.
+
+    ``hidden``: by draws that are not known, or by noise.
+    """
 
     draws: Draws | None = None
     earlier: Draws | None = None
@@ -158,6 +169,14 @@ def _found(
     release: Release, before: Release | None, bootstrap: str, seed_search: int, clock: Clock
 ) -> tuple[_Found, tuple[str, ...]]:
     """Find the draws, if there are any, and say what is in doubt."""
+    if release.noise is not None and not release.not_covered:
+        if before is not None:
+            raise NotCovered("an earlier release, where the counts carry noise")
+        if bootstrap not in ("auto", "none"):
+            raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
+        return _Found(hidden=True), ()
+    if before is not None and before.noise is not None:
+        raise NotCovered("an earlier release whose counts carry noise")
     needed = draws_needed(release, bootstrap)
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return _Found(), ()
@@ -213,7 +232,10 @@ class _Question:
             n_rows = self.n_rows
             if n_rows is None and release.n_rows is None and self.known_columns is not None:
                 n_rows = len(self.known_columns)
-            counted = count_rows(release, n_rows, use_distinct)
+            reachable = None
+            if release.noise is not None and schema is not None:
+                reachable = reachable_leaves(Geometry.of(release, schema))
+            counted = count_rows(release, n_rows, use_distinct, reachable)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
@@ -221,8 +243,9 @@ class _Question:
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
         make = evidence_for(
-            both.trees_of_both, self.bootstrap, both.all_draws, use_distinct, both.n_rows
-        )
+            both.trees_of_both, self.bootstrap, both.all_draws, use_distinct, both.n_rows,
+            None if counted is None else counted.between,
+        )  # fmt: skip
         wider = both.whole.n_features > release.n_features
         if self.known_rows is not None and wider:
             raise NotCovered("known rows together with an earlier release, unless draws are known")
@@ -421,11 +444,15 @@ def _written(
         in_earlier=in_earlier,
         posterior=posterior,
         most_likely=likeliest,
+        expected_distance=answer.expected_distance,
     )
 
 
 def _named(evidence: Any) -> str:
     """Name the evidence; of drawn rows, whether the distinct ones are counted too."""
+    if isinstance(evidence, (NoisyCounts, LeafLabels)):
+        how = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
+        return str(evidence.kind) + how.get(evidence.sampling, "")
     if not isinstance(evidence, HiddenDraws):
         return str(evidence.kind)
     return f"{evidence.kind}, " + ("drawn counts only" if evidence.d is None else "distinct counts")

@@ -101,6 +101,9 @@ class Reconstruction:
         Whether each row is in the training set of the earlier release, where one was given.
     posterior : Posterior or None
         Datasets drawn from the posterior, where the draws are hidden.
+    expected_distance : float or None
+        Mean distance of the rows, per value, from the datasets of the posterior, each matched with
+        them.
     most_likely : tuple of DataFrame and Series, or None
         Rows and labels of the likeliest dataset, where the draws are hidden. ``X`` errs less on
         average.
@@ -137,6 +140,7 @@ class Reconstruction:
     in_earlier: pd.Series[bool] | None = None
     posterior: Posterior | None = None
     most_likely: tuple[pd.DataFrame, pd.Series[Any]] | None = None
+    expected_distance: float | None = None
     without_population: Reconstruction | None = None
     without_distinct: Reconstruction | None = None
     row_count: RowCount | None = None
@@ -191,8 +195,11 @@ class Reconstruction:
         """Share of values that the attack itself expects to be wrong, of those not given.
 
         Without the columns of numbers, where the confidence is that of an interval; None if there
-        are no others.
+        are no others. From a posterior, the mean distance of its datasets, each matched with the
+        rows: what an error after matching is to be compared with.
         """
+        if self.expected_distance is not None and not self.given.any():
+            return self.expected_distance
         if self.confidence is None:
             return None
         found = ~self.given & ~self.confidence.columns.isin(self.interval_columns)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from treeleak.release.tree import Release, Tree
 
-__all__ = ["Check", "Miss", "check_drawable", "check_rows"]
+__all__ = ["Check", "Miss", "check_drawable", "check_noisy", "check_rows"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,35 @@ def check_drawable(
             hit = np.minimum(held, drawn).sum(axis=1) + absent.sum(axis=1)
             lacking += int(np.maximum(tree.distinct[tree.leaves] - hit, 0).sum())
     return lacking
+
+
+def check_noisy(release: Release, X: NDArray[Any], y: NDArray[np.int64]) -> float:
+    """Sum up the noise that rows leave to be explained.
+
+    The sum of |released - found| over all leaves and classes; where leaves name a class only, how
+    many rows that class is short of the largest. Of trees that saw different rows nothing can be
+    said: 0.
+
+    Parameters
+    ----------
+    release : Release
+    X, y : arrays
+        As for :func:`check_rows`.
+    """
+    if release.sampling.kind == "disjoint":
+        return 0.0
+    if release.counts_are != "labels":
+        return check_rows(release, X, y).misfit
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    n_classes, short = release.n_classes, 0.0
+    for tree in release.trees:
+        if tree.counts is not None:
+            at = tree.apply(rows)
+            held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
+            held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
+            named = np.take_along_axis(held, tree.counts[tree.leaves].argmax(axis=1)[:, None], 1)
+            short += float((held.max(axis=1) - named[:, 0]).sum())
+    return short
 
 
 def _counted(at: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
-"""Compiled loops of the attack on hidden draws. Every loop releases the GIL.
+"""Compiled loops of the chains that walk over datasets. Every loop releases the GIL.
 
 An *equation* is a leaf and a class, numbered leaf * n_classes + class. ``rows`` holds
-a = (A m)_tvc, how many rows of the dataset lie there; ``seen`` holds what the release counts
-there, either draws n or distinct rows d.
+a = (A m)_tvc, how many rows of the dataset lie there. With hidden draws, ``seen`` holds what the
+release counts there, either draws n or distinct rows d; with noise, the law has a table of what a
+further row is worth; and where leaves name a class only, that follows from all rows of the leaf.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from treeleak.attacks._belief_kernels import draw_row, relearn
 from treeleak.attacks._kernels import uniform
 
 __all__ = [
+    "RULES",
     "TABLED",
     "Ground",
     "Law",
@@ -26,6 +29,7 @@ __all__ = [
     "drop_all",
     "log_complete",
     "log_marginal",
+    "log_named",
     "log_prior_of",
     "log_surjections",
     "split",
@@ -34,6 +38,8 @@ __all__ = [
 
 TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
+RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
+"""Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48
 """Ways to split distinct rows between two classes up to which all are weighed."""
 _STEPS = 12
@@ -83,8 +89,8 @@ class Moves(NamedTuple):
     open_start : int32 array, shape (n_groups + 1,)
     open_attribute : int32 array
         The attributes that are open in a group.
-    swaps, jumps : float
-        Shares of the moves.
+    swaps, jumps, fresh : float
+        Shares of the moves; fresh ones send a row to a place drawn from the prior.
     jump_start : int64 array, shape (n_groups + 1,)
         Where the pairs begin to which the rows of a group jump.
     jump_sum : float64 array, shape (n_jumps,)
@@ -102,6 +108,7 @@ class Moves(NamedTuple):
     open_attribute: Any
     swaps: Any
     jumps: Any
+    fresh: Any
     jump_start: Any
     jump_sum: Any
     jump_pair: Any
@@ -120,12 +127,15 @@ class Prior(NamedTuple):
     log_share : float64 array
     grid : float32 array, shape (n_points * n_classes,) or (0,)
         Taken instead of the tree where it is there.
+    order : int32 array, shape (n_attributes + 1,) or (0,)
+        Attributes, parents first; needed for fresh moves.
     """
 
     parent: Any
     offset: Any
     log_share: Any
     grid: Any
+    order: Any
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -187,6 +197,18 @@ class Law(NamedTuple):
     log_factorial : float64 array
     every : int
         Steps between two looks at the splits; 0 for never.
+    offset : int64 array, shape (n_equations,) or (0,)
+        Where the gains of each equation begin in ``gain``; taken instead of what is seen where it
+        is there.
+    gain : float64 array
+        Change of the log likelihood when a row joins none, one, two, ...
+    named : int32 array, shape (n_leaves,) or (0,)
+        The class that each leaf names, -1 where it names none; taken instead of what is seen where
+        it is there.
+    rule : int
+        How a leaf chooses: see :data:`RULES`.
+    scale : float
+        As in :class:`LabelNoise`.
     """
 
     distinct: Any
@@ -197,6 +219,11 @@ class Law(NamedTuple):
     table: Any
     log_factorial: Any
     every: Any
+    offset: Any
+    gain: Any
+    named: Any
+    rule: Any
+    scale: Any
 
 
 class State(NamedTuple):
@@ -466,9 +493,94 @@ def _exchanged(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_named(rows: Any, label: int, rule: int, scale: float, gap: float) -> float:
+    """Log probability that a leaf with these rows of each class names one of them.
+
+    What a majority could not name costs ``gap`` per row missing.
+    """
+    most = rows.max()
+    if rule == 0:
+        if rows[label] < most:
+            return -gap * (most - rows[label])  # type: ignore[no-any-return]
+        ties = 0
+        for a in rows:
+            ties += a == most
+        return -np.log(ties)  # type: ignore[no-any-return]
+    if rule == 2:
+        total = 0.0
+        for a in rows:
+            total += np.exp(scale * (a - most))
+        return scale * (rows[label] - most) - np.log(total)  # type: ignore[no-any-return]
+    # p_c times the integral over [0, 1] of the product over i != c of (1 - p_i x).
+    power = np.zeros(len(rows))
+    power[0] = 1.0
+    for i in range(len(rows)):
+        if i != label:
+            p = np.exp(scale * (rows[i] - most))
+            for k in range(len(rows) - 1, 0, -1):
+                power[k] -= p * power[k - 1]
+    total = 0.0
+    for k in range(len(rows)):
+        total += power[k] / (k + 1)
+    return scale * (rows[label] - most) + np.log(total)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _look_at_leaf(e: int, rows: Any, law: Any, gap: float, tally: Any) -> None:
+    """Note what joining and leaving change, for all classes of the leaf of equation e."""
+    n_classes = len(rows) // len(law.named)
+    leaf = e // n_classes
+    label, own = law.named[leaf], rows[leaf * n_classes : (leaf + 1) * n_classes]
+    if label < 0:
+        tally[leaf * n_classes : (leaf + 1) * n_classes] = 0.0
+        return
+    now = log_named(own, label, law.rule, law.scale, gap)
+    for c in range(n_classes):
+        f = leaf * n_classes + c
+        own[c] += 1
+        tally[f, 0] = log_named(own, label, law.rule, law.scale, gap) - now
+        own[c] -= 1
+        tally[f, 1] = 0.0
+        if own[c] > 0:
+            own[c] -= 1
+            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, gap)
+            own[c] += 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _relabelled(
+    leaves: Any, old: int, new: int, rows: Any, law: Any, gap: float, tally: Any
+) -> float:
+    """What the sum of leaving and joining misses where a row changes its class within a leaf."""
+    n_classes = len(rows) // len(law.named)
+    out = 0.0
+    for leaf in leaves:
+        label = law.named[leaf]
+        if label >= 0:
+            own = rows[leaf * n_classes : (leaf + 1) * n_classes]
+            now = log_named(own, label, law.rule, law.scale, gap)
+            own[old] -= 1
+            own[new] += 1
+            out += log_named(own, label, law.rule, law.scale, gap) - now
+            own[old] += 1
+            own[new] -= 1
+            out -= tally[leaf * n_classes + new, 0] - tally[leaf * n_classes + old, 1]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _look(e: int, state: Any, law: Any, gap: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
-    a, seen = state.rows[e], state.seen[e]
+    a = state.rows[e]
+    if len(law.offset):
+        at = law.offset[e] + a
+        tally[e, 0] = law.gain[at]
+        tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
+        return
+    if len(law.named):
+        _look_at_leaf(e, state.rows, law, gap, tally)
+        return
+    seen = state.seen[e]
     tally[e, 0] = _gain(a, seen, law.distinct, gap, law.log)
     tally[e, 1] = _gain(a - 1, seen, law.distinct, gap, law.log) if a > 0 else 0.0
 
@@ -517,11 +629,12 @@ def walk(
     ground: Any,
     moves: Any,
     prior: Any,
+    belief: Any,
 ) -> int:
-    """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over splits, in place.
+    """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over the rest, in place.
 
     The target is the posterior, the prior of every row times the likelihood, to the power of
-    1 / heat.
+    1 / heat; while it is learned what rows are like, only the likelihood is heated.
 
     Returns
     -------
@@ -535,6 +648,7 @@ def walk(
     leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
     tally = np.empty((len(state.rows), 2))
     cold = 1.0 / heat
+    cold_prior = 1.0 if belief.every > 0 else cold
     taken = 0
     if n_open == 0:
         return 0
@@ -545,6 +659,9 @@ def walk(
             split(heat, gap, state, law)
             for e in law.equation:
                 _look(e, state, law, gap, tally)
+        if belief.every > 0 and step % belief.every == 0:
+            relearn(rng, atoms, ground, belief)
+            believe_all(state, ground, prior)
         i = moves.open_rows[int(uniform(rng) * n_open)]
         g = moves.group[i]
         kind = uniform(rng)
@@ -560,7 +677,7 @@ def walk(
             log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
             _drop(first, here, ground, leaf)
             _drop(second, there, ground, other)
-            change = log_first + log_second - log_prior[i] - log_prior[j]
+            change = 0.0
             for t in range(n_trees):
                 from_i, to_i = leaves[i, t] * n_classes + c, leaf[t] * n_classes + c
                 from_j, to_j = leaves[j, t] * n_classes + k, other[t] * n_classes + k
@@ -579,6 +696,7 @@ def walk(
                     change += tally[to_i, 0] - tally[from_i, 1]
                     change += tally[to_j, 0] - tally[from_j, 1]
             change *= cold
+            change += cold_prior * (log_first + log_second - log_prior[i] - log_prior[j])
             if change >= 0.0 or uniform(rng) < np.exp(change):
                 _settle(i, first, leaf, n_classes, state, law, gap, tally)
                 _settle(j, second, other, n_classes, state, law, gap, tally)
@@ -587,7 +705,7 @@ def walk(
             continue
         first[:] = atoms[i]
         old = first[n_attributes]
-        proposal = 0.0
+        proposal, fresh = 0.0, False
         if kind < moves.swaps + moves.jumps:
             begin, end = moves.jump_start[g], moves.jump_start[g + 1]
             if begin == end:
@@ -601,6 +719,9 @@ def walk(
             first[n_attributes] = pair % n_classes
             was = _point(atoms[i], ground.stride) * n_classes + old
             proposal = moves.jump_log[was] - moves.jump_log[pair]
+        elif kind < moves.swaps + moves.jumps + moves.fresh:
+            draw_row(rng, first, ground, prior)
+            fresh = True
         else:
             _flip(rng, first, g, ground, moves)
             if uniform(rng) < 0.3:
@@ -618,7 +739,12 @@ def walk(
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
         _drop(first, point, ground, leaf)
         change = _moved(tally, leaves[i], leaf, old, new, n_classes)
-        change = cold * (change + log_first - log_prior[i]) + proposal
+        if new != old and len(law.named):
+            same_leaves = leaf[leaf == leaves[i]]
+            change += _relabelled(same_leaves, old, new, state.rows, law, gap, tally)
+        if fresh:
+            proposal = log_prior[i] - log_first
+        change = cold * change + cold_prior * (log_first - log_prior[i]) + proposal
         if change >= 0.0 or uniform(rng) < np.exp(change):
             _settle(i, first, leaf, n_classes, state, law, gap, tally)
             log_prior[i] = log_first

@@ -75,6 +75,8 @@ class Answer:
         Datasets drawn from the posterior.
     likeliest : int array, shape (n_rows, n_attributes + 1), or None
         Atoms of the likeliest dataset, numbered over all attributes.
+    expected_distance : float or None
+        Mean distance of the rows from the samples, per row and column, each matched with them.
     """
 
     status: Status
@@ -85,6 +87,7 @@ class Answer:
     ordered: bool = False
     samples: Samples | None = None
     likeliest: IntArray | None = None
+    expected_distance: float | None = None
 
 
 def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool) -> Answer:

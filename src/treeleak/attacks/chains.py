@@ -1,23 +1,25 @@
 """Markov chains over datasets: the posterior of the rows, given how the counts came about.
 
 A chain holds one dataset. Its moves change an attribute or two of a row, let two rows exchange
-attributes, or send a row to a place that the counts alone make likely. A dataset that could not
-give the counts is not ruled out but made unlikely (by ``GAP`` for each row that a leaf lacks): a
-chain that may pass through such datasets gets everywhere.
+attributes, or send a row to a place that the counts alone, or the other rows, make likely. A
+dataset that could not give the counts is not ruled out but made unlikely (by ``GAP`` for each row
+that a leaf lacks): a chain that may pass through such datasets gets everywhere.
+
+What rows are like may be given as a prior, or be learned by each chain as it goes: then a chain
+holds a dataset and a belief, and its samples are those of both.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks._belief_kernels import Belief, imagine, relearn
 from treeleak.attacks._draw_kernels import (
     Ground,
-    Law,
     Moves,
     Prior,
     State,
@@ -26,7 +28,7 @@ from treeleak.attacks._draw_kernels import (
     drop_all,
     walk,
 )
-from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.likelihood import DrawLikelihood, Likelihood
 from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock
@@ -47,13 +49,20 @@ MAX_SHARES = 2**27
 """Entries of the tables of how probable each value is in each row: 1 GiB."""
 MAX_POINTS, MAX_ATOMS = 2**62, 8192
 """Points of a grid, that their numbers fit, and atoms of an attribute, that tables of pairs do."""
-_SWAPS, _JUMPS = 0.15, 0.1
+_SWAPS, _JUMPS, _FRESH = 0.15, 0.1, 0.1
 _LIKELY = 1e-6
 """Rows expected at a place from which on it is jumped to."""
 _AT_ONCE, _START_SHARE = 5, 0.15
 """Sweeps of EM between two looks at the clock, and the share of the time left that it may take."""
-_SPLIT_EVERY = 4
-"""Sweeps between two looks at how distinct rows split among classes."""
+_RELEARN, _IMAGINED = 1.5, 3
+"""Sweeps between two redraws of what rows are like; redraws per attribute before the first row."""
+_ALPHAS = 2.0 ** np.arange(5)
+_KAPPAS = 2.0 ** np.arange(1, 7)
+"""How strongly marginals are held to be even, and values to be independent; all equally likely."""
+_ONES = np.array([4.0, 2.0])
+"""Flags are more often 0 than 1: columns' worth of belief, before anything is counted."""
+_MOST_PAIRS = 2**16
+"""Pairs of atoms up to which one attribute may depend on another."""
 _SLICE = 200_000
 """Steps between two looks at the clock, about 0.2 s."""
 
@@ -66,17 +75,17 @@ class Landscape:
     ----------
     geometry : Geometry
     values : Values
-    likelihood : DrawLikelihood
+    likelihood : Likelihood
     n_rows : int
     ground : Ground
     moves : Moves
     weights : float array, shape (n_points, n_classes), or None
-        Rows expected at each grid point by the counts alone; None if the grid is too large.
+        Rows expected at each grid point by hidden draws alone; None if the grid is too large.
     """
 
     geometry: Geometry
     values: Values
-    likelihood: DrawLikelihood
+    likelihood: Likelihood
     n_rows: int
     ground: Ground
     moves: Moves
@@ -87,7 +96,7 @@ class Landscape:
         cls,
         geometry: Geometry,
         values: Values,
-        likelihood: DrawLikelihood,
+        likelihood: Likelihood,
         n_rows: int,
         parts: KnownParts | None,
         clock: Clock,
@@ -106,30 +115,16 @@ class Landscape:
         _check_size(geometry, radix, n_rows)
         ground = _ground(geometry, radix, values)
         weights = None
-        if len(ground.table):
+        if len(ground.table) and isinstance(likelihood, DrawLikelihood):
             weights = start_weights(ground, likelihood, n_rows, clock)
         if parts is None:
             group, allowed = np.zeros(n_rows, np.int64), np.ones((1, values.n_atoms), bool)
         else:
             group, allowed = parts.group, parts.allowed
-        moves = _moves(group, allowed, values, weights)
+        # Where leaves name a class only, what two rows change together is not a sum.
+        swaps = 0.0 if len(likelihood.law.named) else _SWAPS
+        moves = _moves(group, allowed, values, weights)._replace(swaps=swaps)
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
-
-    @cached_property
-    def law(self) -> Law:
-        """The likelihood, for the kernels."""
-        own = self.likelihood
-        split = own.distinct is not None and len(own.mixed) > 0
-        return Law(
-            own.distinct is not None,
-            own.log,
-            own.mixed_start,
-            own.mixed,
-            own.draws,
-            own.log_surjections if split else np.zeros((1, 1)),
-            own.log_factorial,
-            _SPLIT_EVERY * self.n_rows if split else 0,
-        )
 
     @property
     def radix(self) -> IntArray:
@@ -140,16 +135,14 @@ class Landscape:
 def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
     """Raise NotCovered if a table of the attack would not fit, or a number would not."""
     if geometry.n_points > MAX_POINTS:
-        raise NotCovered(f"hidden draws on a grid of {geometry.n_points:.2g} points; at most 4e18")
+        raise NotCovered(f"an attack on a grid of {geometry.n_points:.2g} points; at most 4e18")
     a = int(radix.argmax())
     if radix[a] > MAX_ATOMS:
         name = "the class" if a == len(geometry.parts) else geometry.parts[a].attribute.name
-        raise NotCovered(
-            f"hidden draws: {radix[a]:,} intervals or values of {name!r}; at most {MAX_ATOMS:,}"
-        )
+        raise NotCovered(f"{radix[a]:,} intervals or values of {name!r}; at most {MAX_ATOMS:,}")
     if n_rows * int(radix.sum()) > MAX_SHARES:
         raise NotCovered(
-            f"hidden draws: {n_rows:,} rows with {int(radix.sum()):,} values or intervals; at most "
+            f"{n_rows:,} rows with {int(radix.sum()):,} values or intervals; at most "
             f"{MAX_SHARES:,} pairs of them"
         )
 
@@ -243,7 +236,8 @@ def _moves(
         open_start.astype(np.int32),
         open_attribute.astype(np.int32),
         _SWAPS,
-        _JUMPS,
+        0.0 if weights is None else _JUMPS,
+        0.0,
         jump_start,
         jump_sum,
         jump_pair,
@@ -270,13 +264,37 @@ def _pools(
 
 def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
     """Lay a prior out for the kernels: a tree, or a table over all grid points and classes."""
+    none = np.zeros(0, dtype=np.int32)
     if not isinstance(prior, TreePrior):
-        none = np.zeros(0)
         grid = prior.ravel().astype(np.float32)
-        return Prior(none.astype(np.int32), none.astype(np.int64), none, grid)
+        return Prior(none, none.astype(np.int64), np.zeros(0), grid, none)
     offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
     flat = np.concatenate([table.ravel() for table in prior.log_share])
-    return Prior(prior.parent.astype(np.int32), offset, flat, np.zeros(0, dtype=np.float32))
+    return Prior(prior.parent.astype(np.int32), offset, flat, none.astype(np.float32), none)
+
+
+def _belief(land: Landscape, every: int) -> Belief:
+    """Lay out what a chain is to learn."""
+    radix, values = land.radix, land.values
+    room = [r * max((q for q in radix if r * q <= _MOST_PAIRS), default=1) for r in radix]
+    offset = np.cumsum([0, *room])
+    flat = TreePrior.flat(radix, values.atom_sizes)
+    share = np.exp(np.concatenate([own[0] for own in flat.log_share]))
+    flag = np.isin(values.atom_start[:-1], values.binaries[:, 0])
+    return Belief(
+        np.full(len(radix), -1, dtype=np.int32),
+        offset.astype(np.int64),
+        np.zeros(offset[-1]),
+        np.arange(len(radix), dtype=np.int32),
+        share.copy(),
+        share * np.repeat(radix, radix),
+        np.array([1.0, 1.0]),
+        _ALPHAS,
+        _KAPPAS,
+        flag,
+        _ONES,
+        every,
+    )
 
 
 @dataclass(eq=False)
@@ -286,23 +304,38 @@ class Chain:
     Attributes
     ----------
     land : Landscape
-    prior : Prior
     state : State
+    prior : Prior
+    belief : Belief
+        What the prior is learned with; its ``every`` is 0 where the prior is given.
     """
 
     land: Landscape
-    prior: Prior
     state: State
+    prior: Prior
+    belief: Belief
 
     @classmethod
-    def started(cls, land: Landscape, prior: Prior, seed: int) -> Chain:
-        """Start where the counts alone put the rows, or anywhere if that is not known."""
+    def started(cls, land: Landscape, prior: Prior | None, seed: int) -> Chain:
+        """Start where the counts alone put the rows, or anywhere if that is not known.
+
+        Parameters
+        ----------
+        land : Landscape
+        prior : Prior or None
+            None: it is learned, and the rows begin as they are imagined before anything is counted.
+        seed : int
+        """
         rng = np.random.default_rng(seed)
         moves, start = land.moves, land.values.atom_start
+        state_rng = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         atoms = np.empty((land.n_rows, len(land.radix)), dtype=np.int16)
+        belief = _belief(land, 0 if prior is not None else max(int(_RELEARN * land.n_rows), 1))
+        if prior is None:
+            imagine(state_rng, atoms, land.ground, belief, _IMAGINED * len(land.radix))
         if land.weights is not None:
             atoms[:] = _spread(land, land.weights, rng)
-        else:
+        elif prior is not None:
             for a, r in enumerate(land.radix):
                 atoms[:, a] = rng.integers(r, size=land.n_rows)
         for a in range(len(land.radix)):
@@ -313,15 +346,13 @@ class Chain:
         _obey_rules(land, atoms, rng)
         leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
         drop_all(atoms, land.ground, leaves)
-        state = State(
-            atoms,
-            leaves,
-            land.likelihood.held(leaves, atoms[:, -1]),
-            land.likelihood.seen(),
-            np.zeros(land.n_rows),
-            rng.integers(1, 2**63, size=1, dtype=np.uint64),
-        )
-        chain = cls(land, prior, state)
+        held, seen = land.likelihood.held(leaves, atoms[:, -1]), land.likelihood.seen()
+        state = State(atoms, leaves, held, seen, np.zeros(land.n_rows), state_rng)
+        if prior is None:
+            relearn(state_rng, atoms, land.ground, belief)
+            none = np.zeros(0, dtype=np.float32)
+            prior = Prior(belief.parent, belief.offset, belief.log_share, none, belief.order)
+        chain = cls(land, state, prior, belief)
         chain.believe(prior)
         return chain
 
@@ -330,7 +361,14 @@ class Chain:
         self.prior = prior
         believe_all(self.state, self.land.ground, prior)
 
-    def walked(self, sweeps: float, clock: Clock, heat: float = 1.0, gap: float = GAP) -> Chain:
+    def walked(
+        self,
+        sweeps: float,
+        clock: Clock,
+        heat: float = 1.0,
+        gap: float = GAP,
+        learns: bool = True,
+    ) -> Chain:
         """Move on by so many steps per row, or until the clock stops.
 
         Parameters
@@ -338,23 +376,32 @@ class Chain:
         sweeps : float
         clock : Clock
         heat : float
-            Divides the log posterior.
+            Divides the log posterior; only the log likelihood while the prior is learned.
         gap : float
             See :data:`GAP`.
+        learns : bool
+            Whether a prior that is learned is redrawn on the way.
         """
         land, left = self.land, max(int(sweeps * self.land.n_rows), 1)
+        learns = learns and self.belief.every > 0
+        moves = land.moves._replace(fresh=_FRESH if learns else 0.0)
+        belief = self.belief if learns else self.belief._replace(every=0)
         while left > 0 and not clock.stopped:
             steps = min(_SLICE, left)
-            walk(steps, heat, gap, self.state, land.law, land.ground, land.moves, self.prior)
+            law, ground = land.likelihood.law, land.ground
+            walk(steps, heat, gap, self.state, law, ground, moves, self.prior, belief)
             left -= steps
         return self
 
     @property
+    def log_likelihood(self) -> float:
+        """Log likelihood of the rows and splits, up to a constant, with :data:`GAP`."""
+        return self.land.likelihood.log_complete(self.state.rows, self.state.seen, GAP)
+
+    @property
     def log_posterior(self) -> float:
-        """Log posterior of the rows and splits, up to a constant, with :data:`GAP`."""
-        state = self.state
-        likelihood = self.land.likelihood.log_complete(state.rows, state.seen, GAP)
-        return likelihood + float(state.log_prior.sum())
+        """The same with the log prior of the rows."""
+        return self.log_likelihood + float(self.state.log_prior.sum())
 
 
 def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:

@@ -10,7 +10,15 @@ from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.space import Values
 
-__all__ = ["MAX_ALIGNED", "align", "aligned_shares", "cheapest", "most_central", "shares"]
+__all__ = [
+    "MAX_ALIGNED",
+    "align",
+    "aligned_shares",
+    "cheapest",
+    "expected_distance",
+    "most_central",
+    "shares",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -90,10 +98,7 @@ def aligned_shares(
     aligned : list of int arrays
         The samples, row k of each standing for the same row.
     """
-    own = np.zeros(len(samples[0]), dtype=np.int64) if group is None else group
-    order = np.argsort(own, kind="stable")
-    blocks = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
-    blocks = [block for block in blocks if len(block) > 1]
+    blocks = _blocks(len(samples[0]), group)
     aligned = list(samples)
     share = _counted(values, aligned[:1], value_prior)
     first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
@@ -112,6 +117,55 @@ def aligned_shares(
             aligned[k] = sample[rows]
         share = _counted(values, aligned, value_prior)
     return share, aligned
+
+
+def expected_distance(
+    values: Values,
+    chosen: IntArray,
+    aligned: Sequence[IntArray],
+    value_prior: FloatArray,
+    group: IntArray | None = None,
+) -> float:
+    """Mean distance of samples from one dataset, per row and without the class.
+
+    Parameters
+    ----------
+    values : Values
+    chosen : int array, shape (n_rows, n_attributes + 1)
+        Values, numbered over all attributes.
+    aligned : sequence of int arrays, shape (n_rows, n_attributes + 1)
+        Atoms of the samples, aligned with the dataset; matched anew, by what it holds, where there
+        are few rows.
+    value_prior : float array, shape (n_values,)
+        Probability of each value given its atom.
+    group : int array, shape (n_rows,), optional
+        Rows of different groups are never exchanged.
+    """
+    held = np.zeros((len(chosen), values.n_values))
+    np.put_along_axis(held, chosen, 1.0, axis=1)
+    first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
+    cost = np.add.reduceat(values.expected_cost(held) * value_prior, first, axis=1)
+    blocks = _blocks(len(chosen), group) if len(chosen) <= MAX_ALIGNED // 3 else []
+    total = 0.0
+    for sample in aligned:
+        atoms = sample[:, :-1]
+        distance = np.take_along_axis(cost, atoms, axis=1).sum(axis=1)
+        total += distance.sum()
+        for block in blocks:
+            own = np.zeros((len(block), len(block)))
+            for a in range(atoms.shape[1]):
+                own += cost[block][:, atoms[block, a]]
+            i, j = linear_sum_assignment(own)
+            total += own[i, j].sum() - distance[block].sum()
+    return float(total / (len(aligned) * len(chosen)))
+
+
+def _blocks(n_rows: int, group: IntArray | None) -> list[IntArray]:
+    """Rows of each group that has more than one."""
+    own = np.zeros(n_rows, dtype=np.int64) if group is None else group
+    order = np.argsort(own, kind="stable")
+    blocks = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
+    return [block for block in blocks if len(block) > 1]
 
 
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,61 @@ from scipy.special import gammaln
 
 from treeleak.attacks._draw_kernels import (
     TABLED,
+    Law,
     log_complete,
     log_marginal,
     log_surjections,
 )
 from treeleak.evidence import HiddenDraws
 
-__all__ = ["DrawLikelihood"]
+__all__ = ["DrawLikelihood", "Likelihood", "held_in"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+_SPLIT_EVERY = 4
+"""Sweeps between two looks at how distinct rows split among classes."""
+
+
+class Likelihood(Protocol):
+    """How likely what is released is, given how many rows lie in each equation."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+
+    @property
+    def law(self) -> Law:
+        """The same for the kernels."""
+
+    def seen(self) -> NDArray[np.int32]:
+        """What each equation counts to begin with, where a walk may change it; else nothing."""
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation: a = (A m)_tvc."""
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """How far the rows are from what is released."""
+
+    def log_complete(
+        self, rows: NDArray[np.int32], seen: NDArray[np.int32], gap: float = np.inf
+    ) -> float:
+        """Log likelihood of the rows and of what is seen of them."""
+
+
+def held_in(
+    leaves: NDArray[np.int32], label: NDArray[Any], n_classes: int, n_equations: int
+) -> NDArray[np.int32]:
+    """How many rows lie in each equation: a = (A m)_tvc.
+
+    Parameters
+    ----------
+    leaves : int array, shape (n_rows, n_trees)
+    label : int array, shape (n_rows,)
+    n_classes, n_equations : int
+    """
+    equation = leaves.astype(np.int64) * n_classes + label[:, None]
+    return np.bincount(equation.ravel(), minlength=n_equations).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +143,30 @@ class DrawLikelihood:
             out[leaf, own] = part
         return out.ravel().astype(np.int32)
 
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation: a = (A m)_tvc.
+    @cached_property
+    def law(self) -> Law:
+        """The same for the kernels."""
+        split = self.distinct is not None and len(self.mixed) > 0
+        none = np.zeros(0)
+        return Law(
+            self.distinct is not None,
+            self.log,
+            self.mixed_start,
+            self.mixed,
+            self.draws,
+            self.log_surjections if split else np.zeros((1, 1)),
+            self.log_factorial,
+            _SPLIT_EVERY * self.most_rows if split else 0,
+            none.astype(np.int64),
+            none,
+            none.astype(np.int32),
+            0,
+            0.0,
+        )
 
-        Parameters
-        ----------
-        leaves : int array, shape (n_rows, n_trees)
-        label : int array, shape (n_rows,)
-        """
-        equation = leaves.astype(np.int64) * self.n_classes + label[:, None]
-        return np.bincount(equation.ravel(), minlength=len(self.draws)).astype(np.int32)
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.draws))
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """How many rows are lacking in all leaves together for the counts to be possible.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,16 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.atoms)
+
+    def thinned(self, most: int) -> Samples:
+        """At most so many of the samples, evenly chosen."""
+        step = -(-len(self) // most)
+        return replace(
+            self,
+            atoms=self.atoms[::step],
+            chain=self.chain[::step],
+            log_posterior=self.log_posterior[::step],
+        )
 
     def log_prior(self, atoms: IntArray, points: IntArray) -> FloatArray:
         """Log probability of rows, given as atoms (class last) and as grid points, as a priori."""

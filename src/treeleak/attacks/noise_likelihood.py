@@ -1,0 +1,172 @@
+"""How likely noise makes what leaves say, given how many rows lie in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from treeleak.attacks._draw_kernels import RULES, Law, log_named
+from treeleak.attacks.likelihood import held_in
+from treeleak.errors import NotCovered
+from treeleak.noise import CountNoise, LabelNoise
+
+__all__ = ["CountLikelihood", "LabelLikelihood"]
+
+FloatArray = NDArray[np.float64]
+
+MAX_TABLE = 2**27
+"""Entries of the table of gains: 1 GiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountLikelihood:
+    """n*_e = a_e + Y in every equation (leaf x n_classes + class), or = draws of a_e rows + Y.
+
+    Attributes
+    ----------
+    counts : float array, shape (n_equations,)
+        n*; NaN where nothing is said.
+    n_classes : int
+    noise : CountNoise
+    n_rows : int
+        N.
+    n_draws : int or None
+        Draws of each tree, if it drew its rows. The draws of an equation are then Binomial(n_draws,
+        a / N), each by itself: that those of a tree have a fixed sum is neglected.
+    """
+
+    counts: FloatArray
+    n_classes: int
+    noise: CountNoise
+    n_rows: int
+    n_draws: int | None = None
+
+    @cached_property
+    def _distinct(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """The different noisy counts, and which of them each equation has."""
+        values, number = np.unique(self.counts, return_inverse=True)
+        return values, number.ravel()
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
+        said = self.counts[~np.isnan(self.counts)]
+        if self.n_draws is None and self.noise.whole and said.size:
+            # One table for all: log P(n* - a) by n* - a, from the greatest n* down.
+            top, low = int(said.max()), int(said.min())
+            self._check(top - low + self.n_rows)
+            log = self.noise.log_prob(top - np.arange(top - low + self.n_rows + 1))
+            flat = np.append(log, np.zeros(self.n_rows + 1))
+            offset = np.where(np.isnan(self.counts), len(log), top - np.nan_to_num(self.counts))
+            return offset.astype(np.int64), flat
+        values, number = self._distinct
+        self._check(len(values) * (self.n_rows + 1))
+        rows = np.arange(self.n_rows + 1)
+        if self.n_draws is None:
+            table = self.noise.log_prob(values[:, None] - rows)
+        else:
+            # P(n* | a) is the sum over n of Binomial(n; n_draws, a / N) P(Y = n* - n).
+            n = np.arange(self.n_draws + 1)
+            self._check(len(n) * max(len(rows), len(values)))
+            drawn = binom.pmf(n[:, None], self.n_draws, rows / self.n_rows)
+            log = self.noise.log_prob(values[:, None] - n)
+            most = log.max(axis=1, keepdims=True)
+            table = most + np.log(np.maximum(np.exp(log - most) @ drawn, 1e-300))
+        table = np.where(np.isnan(values)[:, None], 0.0, table)
+        return number * (self.n_rows + 1), table.ravel()
+
+    def _check(self, entries: int) -> None:
+        if entries > MAX_TABLE:
+            raise NotCovered(
+                f"noisy counts that spread over {entries:,} values; at most {MAX_TABLE:,}"
+            )
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        offset, log = self._tables
+        # The gain beyond N is never asked for.
+        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.counts))
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Sum of |n* - a|, rounded."""
+        return round(float(np.nansum(np.abs(self.counts - rows))))
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,  # noqa: ARG002
+    ) -> float:
+        """Log P(n* | m)."""
+        offset, log = self._tables
+        return float(log[offset + rows].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLikelihood:
+    """Every leaf names one class.
+
+    Attributes
+    ----------
+    named : int32 array, shape (n_leaves,)
+        The class; -1 where nothing is said.
+    n_classes : int
+    noise : LabelNoise
+    """
+
+    named: NDArray[np.int32]
+    n_classes: int
+    noise: LabelNoise
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        rule = RULES[self.noise.rule]
+        return nothing()._replace(named=self.named, rule=rule, scale=self.noise.scale)
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.named) * self.n_classes)
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Rows that leaves lack, together, for the class that they name to be the largest."""
+        own = rows.reshape(-1, self.n_classes)[self.named >= 0]
+        label = self.named[self.named >= 0].astype(np.int64)
+        return int((own.max(axis=1) - own[np.arange(len(own)), label]).sum())
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,
+    ) -> float:
+        """Log P(labels | m); ``gap`` is the price of each row that a majority lacks."""
+        own = rows.reshape(-1, self.n_classes)
+        rule, scale = RULES[self.noise.rule], self.noise.scale
+        said = np.flatnonzero(self.named >= 0)
+        return float(sum(log_named(own[v], self.named[v], rule, scale, gap) for v in said))
+
+
+def nothing() -> Law:
+    """Give a law of which nothing is filled in."""
+    none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
+    longs = np.zeros(0, dtype=np.int64)
+    return Law(False, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)
