@@ -9,7 +9,7 @@ from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.exact import exact
 from treeleak.attacks.hidden import hidden_draws
 from treeleak.attacks.known import known_draws
-from treeleak.attacks.noisy import noisy
+from treeleak.attacks.noisy import behind_noise
 from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
@@ -60,8 +60,8 @@ attack(ExactCounts.kind, exact)
 attack(ExactTotals.kind, exact)
 attack(KnownDraws.kind, known_draws)
 attack(HiddenDraws.kind, hidden_draws)
-attack(NoisyCounts.kind, noisy)
-attack(LeafLabels.kind, noisy)
+attack(NoisyCounts.kind, behind_noise)
+attack(LeafLabels.kind, behind_noise)
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
 attack(HiddenDraws.kind, reference_cp, "reference-cp")

@@ -38,7 +38,7 @@ from treeleak.partition import Geometry
 from treeleak.release.tree import LEAF, Disjoint, Tree
 from treeleak.schema import Ordinal, Schema
 
-__all__ = ["noisy"]
+__all__ = ["behind_noise"]
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
@@ -50,7 +50,7 @@ _MOST_SAMPLES = 180
 _TREE = "the tree that a row went to"
 
 
-def noisy(
+def behind_noise(
     evidence: NoisyCounts | LeafLabels,
     geometry: Geometry,
     clock: Clock,
