@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
-import numba as nb
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlog1py, xlogy
 
 from helpers import (
     Drawn,
     all_points,
     bootstrap_draws,
+    counted,
     cuts_for,
     drawn,
+    frequencies,
     random_tree,
+    released_counts,
     rows_in,
     schemas,
     some_parts,
+    written,
 )
 from treeleak.attacks import chains
 from treeleak.attacks._draw_kernels import State, log_prior_of, split, walk
 from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
 from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
@@ -34,6 +39,7 @@ from treeleak.clock import Clock
 from treeleak.errors import BadInput
 from treeleak.evidence import HiddenDraws
 from treeleak.given import KnownParts
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
@@ -93,43 +99,12 @@ def flat(land):
     return TreePrior.flat(land.radix, land.values.atom_sizes)
 
 
-def written(land, atoms):
-    """Rows of atoms in the model's columns, a value for each, and their classes."""
-    first = np.searchsorted(land.values.atom_of, atoms + land.values.atom_start[:-1])
-    X = land.values.rows(first[:, :-1], land.geometry.release.n_features)
-    return X, atoms[:, -1].astype(int)
-
-
 # ------------------------------------------------------------------- against the exact posterior
 
 
-@nb.njit
-def _visits(times, steps, heat, gap, state, law, ground, moves, prior, belief, counts):
-    """How often a walk sees each table of rows."""
-    for _ in range(times):
-        walk(steps, heat, gap, state, law, ground, moves, prior, belief)
-        number = 0
-        for row in state.atoms:
-            for a in range(len(row)):
-                number = number * ground.radix[a] + row[a]
-        counts[number] += 1
-
-
-def frequencies(land, prior, gap, heat=1.0, times=200_000):
-    chain = Chain.started(land, as_kernel_prior(prior), 1)
-    counts = np.zeros(int(np.prod(land.radix)) ** land.n_rows, dtype=np.int64)
-    # As many of each kind: an error in one of them shows.
-    moves = land.moves._replace(swaps=0.3, jumps=0.35)
-    law = land.likelihood.law
-    law = law._replace(every=3 if law.every else 0)
-    kernel = chain.state, law, land.ground, moves, chain.prior, chain.belief
-    _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
-    return counts / times
-
-
-def exact(case, land, log_prior, gap, heat=1.0, parts=None):
+def exact(case, land, log_prior, log_likelihood, heat=1.0, parts=None):
     """The posterior of every table of rows; ``log_prior`` by atoms of a row."""
-    likelihood, n_rows = land.likelihood, land.n_rows
+    n_rows = land.n_rows
     options = np.array(list(itertools.product(*(range(r) for r in land.radix))))
     X, y = written(land, options)
     each = np.array([rows_in(case.release, X[i : i + 1], y[i : i + 1]) for i in range(len(X))])
@@ -148,7 +123,7 @@ def exact(case, land, log_prior, gap, heat=1.0, parts=None):
         if key not in known:
             rows = each[list(chosen)].sum(axis=0, dtype=np.int32)
             known[key] = own[list(chosen)].sum()
-            known[key] += likelihood.log_likelihood(rows, gap)
+            known[key] += log_likelihood(rows)
         out[chosen] = known[key] / heat
     return np.exp(out - logsumexp(out)).ravel()
 
@@ -170,18 +145,34 @@ def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None):
     if parts_seed is not None:
         parts = some_parts(land.values, land.n_rows, np.random.default_rng(parts_seed))
         land = land_of(case, distinct, parts)
-    chosen = prior(land)
 
+    def log_likelihood(rows):
+        return land.likelihood.log_likelihood(rows, gap)
+
+    return variation(case, land, prior(land), log_likelihood, gap, heat, parts)
+
+
+def variation(
+    case, land, prior, log_likelihood, gap, heat=1.0, parts=None, fresh=0.0, times=200_000
+):
     def log_prior(options):
-        if isinstance(chosen, TreePrior):
-            return chosen.log_prior(options)
-        return chosen.ravel()[np.ravel_multi_index(tuple(options.T), tuple(land.radix))]
+        if isinstance(prior, TreePrior):
+            return prior.log_prior(options)
+        return prior.ravel()[np.ravel_multi_index(tuple(options.T), tuple(land.radix))]
 
-    expected = exact(case, land, log_prior, gap, heat, parts)
-    seen = frequencies(land, chosen, gap, heat)
+    expected = exact(case, land, log_prior, log_likelihood, heat, parts)
+    kernel = as_kernel_prior(prior)
+    if fresh:
+        order = sorted(range(len(land.radix)), key=lambda a: depth_of(a, prior.parent))
+        kernel = kernel._replace(order=np.array(order, dtype=np.int32))
+    seen = frequencies(land, kernel, gap, heat, fresh, times)
     assert not seen[expected == 0].any()
     number = alike(land, parts)
     return 0.5 * np.abs(np.bincount(number, seen) - np.bincount(number, expected)).sum()
+
+
+def depth_of(a, parent):
+    return 0 if parent[a] < 0 else 1 + depth_of(parent[a], parent)
 
 
 CASES = {
@@ -454,6 +445,183 @@ def test_rows_that_share_a_leaf_share_it_after_any_exchange(seed, schema):
     together = before == beside
     np.testing.assert_array_equal(after == across, together)
     np.testing.assert_array_equal(after[together], before[together])
+
+
+# --------------------------------------------------------------------------- behind noise
+
+
+def log_binomial(n, draws, share):
+    return math.log(math.comb(draws, n)) + xlogy(n, share) + xlog1py(draws - n, -share)
+
+
+def log_counts(likelihood):
+    """Log P(n* | a) of all equations together, each from the law by itself."""
+
+    def of(rows):
+        total = 0.0
+        for released, a in zip(likelihood.counts, rows.tolist(), strict=True):
+            if np.isnan(released):
+                continue
+            if likelihood.n_draws is None:
+                total += float(likelihood.noise.log_prob(released - a))
+                continue
+            draws, share = likelihood.n_draws, a / likelihood.n_rows
+            n = range(draws + 1)
+            each = [log_binomial(k, draws, share) for k in n]
+            total += logsumexp(each + likelihood.noise.log_prob(released - np.array(n)))
+        return total
+
+    return of
+
+
+def log_label(noise, rows, label, gap):
+    """Log probability of a label, by going through every order in which classes are asked."""
+    most = max(rows)
+    if noise.rule == "majority":
+        ties = rows.count(most)
+        return -math.log(ties) if rows[label] == most else -gap * (most - rows[label])
+    if noise.rule == "exponential":
+        return noise.scale * rows[label] - math.log(sum(math.exp(noise.scale * a) for a in rows))
+    taken = [math.exp(noise.scale * (a - most)) for a in rows]
+    total = 0.0
+    for order in itertools.permutations(range(len(rows))):
+        missed = math.prod(1 - taken[c] for c in order[: order.index(label)])
+        total += missed * taken[label] / math.factorial(len(rows))
+    return math.log(total)
+
+
+def log_labels(likelihood, gap):
+    def of(rows):
+        leaves = rows.reshape(-1, likelihood.n_classes).tolist()
+        named = likelihood.named.tolist()
+        return sum(
+            log_label(likelihood.noise, own, c, gap)
+            for own, c in zip(leaves, named, strict=True)
+            if c >= 0
+        )
+
+    return of
+
+
+def clean(case):
+    """The same trees, each with all rows."""
+    trees = [replace(t, counts=None, totals=None, distinct=None) for t in case.release.trees]
+    names, n_classes = case.release.feature_names, len(case.release.classes)
+    return replace(case, release=counted(trees, names, case.X, case.y, n_classes))
+
+
+def under_counts(case, noise, n_draws=None, parts=None):
+    """A landscape of counts that some noise has changed; one says nothing."""
+    case, rng = clean(case), np.random.default_rng(0)
+    counts = released_counts(case.release)[0].ravel().astype(float)
+    counts += rng.integers(-2, 3, size=len(counts)) + (0.0 if noise.whole else 0.3)
+    counts[1] = np.nan
+    n_classes = len(case.release.classes)
+    likelihood = CountLikelihood(counts, n_classes, noise, len(case.X), n_draws)
+    return case, over(case, likelihood, parts)
+
+
+def under_labels(case, noise, parts=None):
+    """A landscape of leaves that name classes at random; one names none."""
+    case, rng = clean(case), np.random.default_rng(0)
+    n_leaves, n_classes = released_counts(case.release)[0].shape
+    named = rng.integers(n_classes, size=n_leaves).astype(np.int32)
+    named[-1] = -1
+    return case, over(case, LabelLikelihood(named, n_classes, noise), parts)
+
+
+def over(case, likelihood, parts):
+    geometry = Geometry.of(case.release, case.schema)
+    values = values_of(geometry.parts, likelihood.n_classes)
+    return Landscape.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
+
+
+LAWS = {
+    "geometric": DiscreteLaplace(0.7),
+    "int(Laplace)": Laplace(0.7, "towards zero"),
+    "Laplace": Laplace(0.7),
+    "Gaussian": Gaussian(1.2),
+    "rounded Gaussian": Gaussian(1.2, "nearest"),
+}
+LABELS = [
+    LabelNoise("majority"),
+    LabelNoise("permute-and-flip", 0.8),
+    LabelNoise("exponential", 0.8),
+]
+
+
+def apart_behind_noise(case, land, heat=1.0, parts=None, prior=slanted):
+    """Total variation between what a shorter walk sees and the posterior."""
+    labels, gap = isinstance(land.likelihood, LabelLikelihood), 1.5
+    told = log_labels(land.likelihood, gap) if labels else log_counts(land.likelihood)
+    own, fresh = prior(land), 0.4
+    if prior is tabled:
+        land, fresh = land.expecting(land.n_rows * np.exp(own)), 0.0
+    return variation(case, land, own, told, gap, heat, parts, fresh, 50_000)
+
+
+CLOSE_BEHIND_NOISE = 0.03
+
+
+@pytest.mark.parametrize("n_draws", [None, 5])
+@pytest.mark.parametrize("law", LAWS)
+def test_a_walk_behind_noisy_counts(law, n_draws):
+    name = "two classes" if n_draws is None else "one attribute"
+    case, land = under_counts(CASES[name], LAWS[law], n_draws)
+    assert apart_behind_noise(case, land) < CLOSE_BEHIND_NOISE
+
+
+@pytest.mark.parametrize("name", ["deep", "uneven", "three classes", "ruled", "one attribute"])
+def test_a_walk_behind_noisy_counts_over_other_trees(name):
+    case, land = under_counts(CASES[name], LAWS["geometric"])
+    for prior in (slanted, tabled):
+        assert apart_behind_noise(case, land, prior=prior) < CLOSE_BEHIND_NOISE
+
+
+@pytest.mark.parametrize("noise", LABELS, ids=lambda n: n.rule)
+@pytest.mark.parametrize("name", ["three classes", "one attribute", "mixed"])
+def test_a_walk_behind_labels(name, noise):
+    assert apart_behind_noise(*under_labels(CASES[name], noise)) < CLOSE_BEHIND_NOISE
+
+
+@pytest.mark.parametrize("name", ["two classes", "three classes", "ruled"])
+def test_a_walk_behind_noise_with_parts_that_are_known(name):
+    land = under_counts(CASES[name], LAWS["geometric"])[1]
+    parts = some_parts(land.values, land.n_rows, np.random.default_rng(1))
+    counts = under_counts(CASES[name], LAWS["geometric"], parts=parts)
+    labels = under_labels(CASES[name], LABELS[1], parts=parts)
+    for case, own in (counts, labels):
+        assert apart_behind_noise(case, own, parts=parts) < CLOSE_BEHIND_NOISE
+
+
+def test_heat_behind_noise():
+    case, land = under_counts(CASES["two classes"], LAWS["int(Laplace)"])
+    assert apart_behind_noise(case, land, heat=3.0) < CLOSE_BEHIND_NOISE
+    case, land = under_labels(CASES["three classes"], LABELS[0])
+    assert apart_behind_noise(case, land, heat=0.5) < CLOSE_BEHIND_NOISE
+
+
+@given(SEEDS, st.sampled_from([*LAWS.values(), *LABELS]), st.sampled_from([WIDE, PAIRED]))
+@settings(max_examples=30)
+def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
+    n_classes, depth = np.random.default_rng(seed).integers([1, 1], [4, 5]).tolist()
+    case = case_of(schema, n_classes, seed, 8, 4, depth)
+    make = under_labels if isinstance(noise, LabelNoise) else under_counts
+    case, land = make(case, noise)
+    prior = slanted(land)
+    order = sorted(range(len(land.radix)), key=lambda a: depth_of(a, prior.parent))
+    kernel = as_kernel_prior(prior)._replace(order=np.array(order, dtype=np.int32))
+    moves = land.moves._replace(fresh=0.3, swaps=0.4 if land.moves.swaps else 0.0)
+    chain = Chain.started(land, kernel, seed)
+    height = chain.log_posterior
+    for _ in range(40):
+        law = land.likelihood.law
+        walk(9, 1e-9, chains.GAP, chain.state, law, land.ground, moves, kernel, chain.belief)
+        assert chain.log_posterior >= height - 1e-6
+        height = chain.log_posterior
+    X, y = written(land, chain.state.atoms)
+    assert case.schema.valid(X, case.release.feature_names).all()
+    np.testing.assert_array_equal(chain.state.rows, rows_in(case.release, X, y))
 
 
 # -------------------------------------------------------------------------- from far starts

@@ -44,6 +44,8 @@ IntArray = NDArray[np.int64]
 
 _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
+_MANY, _VAGUE = 20_000, 20
+"""More rows than this are not rebuilt if their number is uncertain by more than this factor."""
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
 
@@ -207,6 +209,16 @@ def _unequal(release: Release) -> tuple[str, ...]:
     return (f"every row is taken to be as likely to be drawn as any other, but: {told}",)
 
 
+def _check_told(counted: RowCount) -> None:
+    """Raise NotCovered if many rows would be rebuilt, of which there may be but a few."""
+    low, high = counted.between
+    if counted.n > _MANY and high > _VAGUE * low:
+        raise NotCovered(
+            f"the release does not tell how many training rows there were ({counted}); give their "
+            "number (n_rows, --n-rows)"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class _Question:
     """What was asked, with the draws as far as they are known."""
@@ -236,6 +248,7 @@ class _Question:
             if release.noise is not None and schema is not None:
                 reachable = reachable_leaves(Geometry.of(release, schema))
             counted = count_rows(release, n_rows, use_distinct, reachable)
+            _check_told(counted)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:

@@ -511,14 +511,16 @@ def log_named(rows: Any, label: int, rule: int, scale: float, gap: float) -> flo
         for a in rows:
             total += np.exp(scale * (a - most))
         return scale * (rows[label] - most) - np.log(total)  # type: ignore[no-any-return]
-    # p_c times the integral over [0, 1] of the product over i != c of (1 - p_i x).
+    # p_c times the integral over [0, 1] of the product over i != c of (1 - p_i x). In powers of
+    # 1 - x all terms are positive: however many classes there are, nothing cancels.
     power = np.zeros(len(rows))
     power[0] = 1.0
     for i in range(len(rows)):
         if i != label:
             p = np.exp(scale * (rows[i] - most))
             for k in range(len(rows) - 1, 0, -1):
-                power[k] -= p * power[k - 1]
+                power[k] = (1.0 - p) * power[k] + p * power[k - 1]
+            power[0] *= 1.0 - p
     total = 0.0
     for k in range(len(rows)):
         total += power[k] / (k + 1)

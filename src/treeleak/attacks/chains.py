@@ -12,7 +12,7 @@ holds a dataset and a belief, and its samples are those of both.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,8 @@ class Landscape:
     ground : Ground
     moves : Moves
     weights : float array, shape (n_points, n_classes), or None
-        Rows expected at each grid point by hidden draws alone; None if the grid is too large.
+        Rows expected at each grid point, by hidden draws alone or by a population; None if that is
+        not known, or the grid too large.
     """
 
     geometry: Geometry
@@ -125,6 +126,15 @@ class Landscape:
         swaps = 0.0 if len(likelihood.law.named) else _SWAPS
         moves = _moves(group, allowed, values, weights)._replace(swaps=swaps)
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
+
+    def expecting(self, weights: FloatArray) -> Landscape:
+        """Let rows start where they are expected, and jump there.
+
+        What lies between two likely places may be too unlikely to be passed.
+        """
+        own = self.moves
+        moves = _moves(own.group, own.allowed, self.values, weights)._replace(swaps=own.swaps)
+        return replace(self, weights=weights, moves=moves)
 
     @property
     def radix(self) -> IntArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import gammaln, xlog1py, xlogy
 
 from treeleak.attacks._draw_kernels import RULES, Law, log_named
 from treeleak.attacks.likelihood import held_in
@@ -19,8 +19,11 @@ __all__ = ["CountLikelihood", "LabelLikelihood"]
 
 FloatArray = NDArray[np.float64]
 
-MAX_TABLE = 2**27
-"""Entries of the table of gains: 1 GiB."""
+MAX_TABLE = 2**26
+"""Entries of the table of gains: 512 MiB."""
+MAX_DRAWN = 2**28
+"""Pairs of rows and draws, for a bootstrap: about 10 s."""
+_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +59,45 @@ class CountLikelihood:
     def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
         """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
         said = self.counts[~np.isnan(self.counts)]
+        values, number = self._distinct
+        entries = len(values) * (self.n_rows + 1)
         if self.n_draws is None and self.noise.whole and said.size:
             # One table for all: log P(n* - a) by n* - a, from the greatest n* down.
             top, low = int(said.max()), int(said.min())
-            self._check(top - low + self.n_rows)
-            log = self.noise.log_prob(top - np.arange(top - low + self.n_rows + 1))
-            flat = np.append(log, np.zeros(self.n_rows + 1))
-            offset = np.where(np.isnan(self.counts), len(log), top - np.nan_to_num(self.counts))
-            return offset.astype(np.int64), flat
-        values, number = self._distinct
-        self._check(len(values) * (self.n_rows + 1))
-        rows = np.arange(self.n_rows + 1)
+            if (spread := top - low + self.n_rows + 1) <= entries:
+                self._check(spread)
+                log = self.noise.log_prob(top - np.arange(spread))
+                flat = np.append(log, np.zeros(self.n_rows + 1))
+                offset = np.where(np.isnan(self.counts), len(log), top - np.nan_to_num(self.counts))
+                return offset.astype(np.int64), flat
+        self._check(entries)
         if self.n_draws is None:
-            table = self.noise.log_prob(values[:, None] - rows)
+            table = self.noise.log_prob(values[:, None] - np.arange(self.n_rows + 1))
         else:
-            # P(n* | a) is the sum over n of Binomial(n; n_draws, a / N) P(Y = n* - n).
-            n = np.arange(self.n_draws + 1)
-            self._check(len(n) * max(len(rows), len(values)))
-            drawn = binom.pmf(n[:, None], self.n_draws, rows / self.n_rows)
-            log = self.noise.log_prob(values[:, None] - n)
-            most = log.max(axis=1, keepdims=True)
-            table = most + np.log(np.maximum(np.exp(log - most) @ drawn, 1e-300))
+            table = self._through_draws(values, self.n_draws)
         table = np.where(np.isnan(values)[:, None], 0.0, table)
         return number * (self.n_rows + 1), table.ravel()
+
+    def _through_draws(self, values: FloatArray, n_draws: int) -> FloatArray:
+        """Log P(n* | a): the sum over n of Binomial(n; n_draws, a / N) P(Y = n* - n)."""
+        if (n_draws + 1) * (self.n_rows + 1) > MAX_DRAWN:
+            raise NotCovered(
+                f"noise on {n_draws:,} draws of {self.n_rows:,} rows; at most {MAX_DRAWN:,} pairs"
+            )
+        self._check(len(values) * (n_draws + 1))
+        n = np.arange(n_draws + 1.0)[:, None]
+        ways = gammaln(n_draws + 1.0) - gammaln(n + 1.0) - gammaln(n_draws - n + 1.0)
+        log = self.noise.log_prob(values[:, None] - n.T)
+        most = log.max(axis=1, keepdims=True)
+        each = np.exp(log - most)
+        out = np.empty((len(values), self.n_rows + 1))
+        step = max(_AT_ONCE // len(n), 1)
+        for begin in range(0, self.n_rows + 1, step):
+            own = slice(begin, begin + step)
+            share = np.arange(self.n_rows + 1)[own] / self.n_rows
+            drawn = np.exp(ways + xlogy(n, share) + xlog1py(n_draws - n, -share))
+            out[:, own] = each @ drawn
+        return np.asarray(most + np.log(np.maximum(out, 1e-300)))
 
     def _check(self, entries: int) -> None:
         if entries > MAX_TABLE:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import Landscape
@@ -87,10 +88,14 @@ def behind_noise(
     land = Landscape.of(asked, own, likelihood, evidence.n_rows, parts, clock)
     density = None if given.population is None else given.population.fitted(geometry)
     prior = None if density is None else population_prior(density, land)
+    # The tree that a row went to is the last attribute, whose atoms are neighbours on the grid.
+    over_all = prior
     if prior is not None and apart:
-        prior = np.repeat(prior, len(geometry.release.trees), axis=0)
-    walk = Walk(land, affordable(_PLAN, land, prior, clock, seed), clock)
-    chains = walk.started(prior, seed)
+        over_all = np.repeat(prior, len(geometry.release.trees), axis=0)
+    if over_all is not None:
+        land = land.expecting(evidence.n_rows * softmax(over_all))
+    walk = Walk(land, affordable(_PLAN, land, over_all, clock, seed), clock)
+    chains = walk.started(over_all, seed)
     walk.cool(chains)
     walk.drawn(chains, walk.plan.between)
     settled = not clock.stopped
@@ -102,7 +107,9 @@ def behind_noise(
             moves = moves._replace(allowed=given.parts.allowed)
         else:
             moves = moves._replace(allowed=np.ones((1, values.n_atoms), dtype=bool))
-        land = replace(land, geometry=geometry, values=values, moves=moves)
+        likelihood = _likelihood(evidence, geometry)
+        land = replace(land, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
+        walk = replace(walk, land=land)
         found = [(_without_tree(a), c, height) for a, c, height in found]
         likeliest = _without_tree(likeliest)
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)

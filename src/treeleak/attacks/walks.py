@@ -132,8 +132,9 @@ class Walk:
     def fitted(self, found: Sequence[Drawn]) -> TreePrior:
         """Fit a prior to datasets."""
         atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
-        land = self.land
-        return TreePrior.fitted(atoms, land.n_rows, land.radix, land.values.atom_sizes)
+        values = self.land.values
+        radix = np.diff(values.atom_start)
+        return TreePrior.fitted(atoms, self.land.n_rows, radix, values.atom_sizes)
 
     def drawn(
         self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
@@ -189,10 +190,9 @@ def population_prior(density: Density, land: Landscape) -> FloatArray:
     NotCovered
         If the grid is too large to list.
     """
-    n_points = len(land.ground.table)
-    if not n_points:
+    if not len(land.ground.table):
         raise NotCovered(f"a population on a grid of {land.geometry.n_points:,} points")
-    points = np.arange(n_points)
+    points = np.arange(density.geometry.n_points)
     classes = range(land.likelihood.n_classes)
     return np.column_stack([density.log_prior(points, c) for c in classes])
 
