@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import os
+import signal
 from dataclasses import replace
 from importlib import resources
 
 import jsonschema
+import numba as nb
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import logsumexp
+from scipy.stats import beta, chisquare, kstest, loggamma
 
 from helpers import (
     all_points,
+    as_multiset,
+    bootstrap_draws,
     counted,
     cuts_for,
+    datasets,
+    drawn,
     frequencies,
     leaves_of,
     random_tree,
     written,
 )
 from treeleak import reconstruct
-from treeleak.attacks import noisy
-from treeleak.attacks.chains import Landscape, as_kernel_prior
+from treeleak.attacks import chains, noise_likelihood, noisy
+from treeleak.attacks._belief_kernels import (
+    _log_dirichlet,
+    _log_gamma,
+    draw_row,
+    imagine,
+    relearn,
+)
+from treeleak.attacks._draw_kernels import RULES, log_named, log_prior_of
+from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
+from treeleak.attacks.noise_likelihood import CountLikelihood
 from treeleak.attacks.space import values_of
-from treeleak.clock import Clock
+from treeleak.clock import Clock, Progress
+from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
-from treeleak.noise import DiscreteLaplace, LabelNoise
+from treeleak.learn import DPForestClassifier
+from treeleak.metrics import reconstruction_error
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
-from treeleak.release.tree import Disjoint
+from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, OneHot, Ordinal, Schema
 
+SEEDS = st.integers(0, 2**32 - 1)
 MIXED = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 3)])
 FLAGS = Schema([Binary("a"), Binary("b"), Binary("c")])
+NOTHING_SAID = DiscreteLaplace(1e-8)
+NOISE = DiscreteLaplace(1.0)
+RULE = LabelNoise("permute-and-flip", 1.0)
 QUICK = replace(noisy._PLAN, chains=4, cooling=10, between=10, samples=15, sweeps=8.0)
 
 
@@ -74,6 +101,346 @@ def table(X, y):
     return np.column_stack([X, y])
 
 
+# --------------------------------------------------------------------- what leaves say
+
+LAWS = [
+    DiscreteLaplace(0.8), Laplace(0.8), Laplace(0.8, "nearest"), Laplace(0.8, "towards zero"),
+    Gaussian(1.3), Gaussian(1.3, "nearest"), Gaussian(1.3, "towards zero"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spread", [8, 10**6])
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_gains_are_differences_of_log_probabilities(law, spread):
+    """Whether all counts share a table, or each has its own."""
+    rng, n_rows = np.random.default_rng(0), 30
+    counts = rng.integers(-spread, spread, size=12).astype(float)
+    counts += 0.0 if law.whole else 0.25
+    counts[[2, 5]] = np.nan
+    likelihood = CountLikelihood(counts, 2, law, n_rows)
+    own = likelihood.law
+    for e, released in enumerate(counts):
+        rows = np.arange(n_rows)
+        expected = law.log_prob(released - rows - 1) - law.log_prob(released - rows)
+        found = own.gain[own.offset[e] + rows]
+        np.testing.assert_allclose(found, np.nan_to_num(expected), rtol=1e-9, atol=1e-9)
+    held = rng.integers(0, n_rows + 1, size=12).astype(np.int32)
+    expected = np.nansum([float(law.log_prob(c - a)) for c, a in zip(counts, held, strict=True)])
+    assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(expected)
+    assert likelihood.missing(held) == round(np.nansum(abs(counts - held)))
+
+
+def test_what_draws_of_some_rows_are_behind_noise(monkeypatch):
+    law, n_rows, n_draws = Laplace(0.7), 9, 6
+    counts = np.array([0.3, 5.2, -2.0, np.nan])
+    for at_once in (noise_likelihood._AT_ONCE, 20):
+        monkeypatch.setattr(noise_likelihood, "_AT_ONCE", at_once)
+        likelihood = CountLikelihood(counts, 2, law, n_rows, n_draws)
+        for rows in itertools.product((0, 1, 5, 9), repeat=2):
+            held = np.array([*rows, 3, 2], dtype=np.int32)
+            total = 0.0
+            for released, a in zip(counts[:3], held[:3].tolist(), strict=True):
+                p = a / n_rows
+                total += math.log(sum(
+                    math.comb(n_draws, n) * p**n * (1 - p) ** (n_draws - n)
+                    * math.exp(float(law.log_prob(released - n)))
+                    for n in range(n_draws + 1)
+                ))  # fmt: skip
+            assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(total)
+
+
+def test_tables_that_would_not_fit_are_refused():
+    far = np.append(np.arange(2000.0), 1e9)
+    with pytest.raises(NotCovered, match="noisy counts that spread over"):
+        CountLikelihood(far, 1, DiscreteLaplace(1.0), 100_000).law  # noqa: B018
+    # Few different counts, however far apart, need little.
+    CountLikelihood(np.array([0.0, 1e15]), 1, DiscreteLaplace(1.0), 1000).law  # noqa: B018
+    with pytest.raises(NotCovered, match="draws of 100,000 rows"):
+        CountLikelihood(np.array([1.0]), 1, DiscreteLaplace(1.0), 100_000, 100_000).law  # noqa: B018
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=9),
+    st.sampled_from(["majority", "permute-and-flip", "exponential"]),
+    st.floats(1e-3, 5.0),
+)
+def test_the_kernel_knows_the_law_of_labels(rows, rule, scale):
+    noise = LabelNoise(rule, scale)
+    expected = noise.log_prob([rows])[0]
+    for c in range(len(rows)):
+        found = log_named(np.array(rows), c, RULES[rule], scale, np.inf)
+        assert found == pytest.approx(expected[c], rel=1e-9, abs=1e-9)
+
+
+def test_labels_of_many_classes_lose_no_figures():
+    found = log_named(np.full(70, 3), 0, RULES["permute-and-flip"], 1.0, np.inf)
+    assert found == pytest.approx(-math.log(70))
+
+
+@given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
+@settings(max_examples=30)
+def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, labels):
+    rng = np.random.default_rng(seed)
+    n_classes, noise = int(rng.integers(1, 4)), DiscreteLaplace(0.6)
+    _, _, release = noisy_case(MIXED, 6, seed, noise, n_classes=n_classes)
+    if labels:
+        noise = LabelNoise(rule, 0.6)
+        release = labelled(release, noise)
+    geometry = Geometry.of(release, MIXED)
+    likelihood = noisy._likelihood(
+        LeafLabels(geometry, 6, noise) if labels else NoisyCounts(geometry, 6, noise, (6, 6)),
+        geometry,
+    )
+    points = all_points(MIXED, MIXED.columns)
+    X, y = points[rng.integers(len(points), size=6)], rng.integers(n_classes, size=6)
+    total, leaves = 0.0, leaves_of(release, X)
+    for t, tree in enumerate(release.trees):
+        held = np.zeros((tree.n_nodes, n_classes))
+        np.add.at(held, (leaves[:, t], y), 1)
+        if labels:
+            log = noise.log_prob(held)
+            named = tree.counts.argmax(axis=1)
+            total += sum(log[v, named[v]] for v in tree.leaves)
+        else:
+            total += noise.log_prob(tree.counts - held)[tree.leaves].sum()
+    numbers = np.stack([
+        start + np.searchsorted(tree.leaves, leaves[:, t])
+        for t, (start, tree) in enumerate(zip(geometry.leaf_start, release.trees, strict=False))
+    ], axis=1)  # fmt: skip
+    rows = likelihood.held(numbers.astype(np.int32), y)
+    assert likelihood.log_complete(rows, likelihood.seen()) == pytest.approx(total)
+
+
+# ---------------------------------------------------------------------- what rows are like
+
+
+@nb.njit
+def _gammas(rng, shape, times):
+    return np.array([_log_gamma(rng, shape) for _ in range(times)])
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.3, 1.0, 2.7, 80.0])
+def test_gamma_variates(shape):
+    draws = _gammas(np.array([3], dtype=np.uint64), shape, 20_000)
+    assert kstest(draws, loggamma(shape).cdf).pvalue > 1e-3
+
+
+def test_dirichlet_variates():
+    shape, rng = np.array([0.2, 1.0, 3.5]), np.array([5], dtype=np.uint64)
+    draws = np.empty((20_000, 3))
+    for out in draws:
+        _log_dirichlet(rng, shape, out)
+    np.testing.assert_allclose(np.exp(draws).sum(axis=1), 1.0)
+    for x in range(3):
+        law = beta(shape[x], shape.sum() - shape[x])
+        assert kstest(np.exp(draws[:, x]), law.cdf).pvalue > 1e-3
+    # Also where all but one underflow, every share is a number.
+    _log_dirichlet(rng, np.array([1e-26, 1e-26]), draws[0, :2])
+    assert np.isfinite(draws[0]).all()
+
+
+def land_for(schema, n_classes, n_rows=6, noise=NOTHING_SAID):
+    """Trees that ask for everything, and counts that say next to nothing."""
+    release = noisy_case(schema, n_rows, 0, NOISE, n_trees=6, depth=9, n_classes=n_classes)[2]
+    geometry = Geometry.of(release, schema)
+    counts = np.full(int(geometry.leaf_start[-1]) * n_classes, 1.0)
+    likelihood = CountLikelihood(counts, n_classes, noise, n_rows)
+    values = values_of(geometry.parts, n_classes)
+    return Landscape.of(geometry, values, likelihood, n_rows, None, Clock(60.0))
+
+
+LIKE = {
+    "flags": (Schema([Binary("a"), Binary("b"), Binary("c")]), 2),
+    "a group": (Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"]), Binary("b")]), 3),
+    "no flags": (Schema([Ordinal("o", 0, 3), Ordinal("p", 0, 2)]), 1),
+}
+
+
+@nb.njit
+def _in_turn(rng, seen, atoms, ground, belief, out):
+    """Redraw the model given some rows, and rows given the model; note what came."""
+    for k in range(len(out)):
+        for _ in range(3):
+            relearn(rng, seen, ground, belief)
+            for i in range(len(atoms)):
+                draw_row(rng, atoms[i], ground, belief)
+        out[k, 0], out[k, 1] = np.log2(belief.strength[0]), np.log2(belief.strength[1])
+        out[k, 2] = (belief.parent >= 0).sum()
+        for a in range(len(belief.flag)):
+            if belief.flag[a]:
+                out[k, 3] = belief.size[ground.start[a] + 1] / 2
+        at = 4
+        for a in range(len(ground.radix)):
+            m = belief.marginal[ground.start[a]]
+            share = np.exp(belief.log_share[belief.offset[a]])
+            out[k, at], out[k, at + 1], out[k, at + 2] = m, m * m, share * share
+            out[k, at + 3] = (atoms[:, a] == 0).mean()
+            out[k, at + 4] = (atoms[:, a] == atoms[0, a]).mean()
+            at += 5
+
+
+def forests(n):
+    """Number of parents in each way in which attributes can depend on others without a cycle."""
+    out = []
+    for parent in itertools.product(range(-1, n), repeat=n):
+        for a in range(n):
+            b, steps = parent[a], 0
+            while b >= 0 and steps <= n:
+                b, steps = parent[b], steps + 1
+            if steps > n:
+                break
+        else:
+            out.append(sum(b >= 0 for b in parent))
+    return np.array(out)
+
+
+def before_anything(land, belief, rng, times):
+    """What Geweke's test notes, drawn from the prior by its formulas."""
+    radix = land.radix
+    out = np.zeros((times, 4 + 5 * len(radix)))
+    alpha, kappa = rng.choice(belief.alphas, times), rng.choice(belief.kappas, times)
+    zero, one = belief.ones
+    q = np.clip(rng.beta(one, zero, times), 0.02, 0.98) if belief.flag.any() else np.zeros(times)
+    out[:, 0], out[:, 1], out[:, 3] = np.log2(alpha), np.log2(kappa), q
+    out[:, 2] = rng.choice(forests(len(radix)), times)
+    at = 4
+    for a, r in enumerate(radix):
+        s = belief.size[land.ground.start[a]]
+        first = alpha * (2 - 2 * q if belief.flag[a] else s)
+        m = rng.beta(first, alpha * r - first) if r > 1 else np.ones(times)
+        m = np.maximum(m, 1e-26)
+        rest = np.maximum(kappa * (1 - m), 1e-26)
+        share = rng.beta(kappa * m, rest) if r > 1 else np.ones(times)
+        out[:, at], out[:, at + 1], out[:, at + 2] = m, m * m, share * share
+        at += 5
+    return out
+
+
+@pytest.mark.parametrize("name", LIKE)
+def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
+    """Geweke (2004): a wrong conditional law would drift from what was believed before."""
+    land = land_for(*LIKE[name])
+    belief = chains._belief(land, 1)
+    rng = np.array([11], dtype=np.uint64)
+    width = 4 + 5 * len(land.radix)
+    atoms = np.zeros((land.n_rows, len(land.radix)), dtype=np.int16)
+    imagine(rng, atoms, land.ground, belief, 50)
+    found, alone = np.zeros((40_000, width)), np.zeros((40_000, width))
+    _in_turn(rng, atoms, atoms, land.ground, belief, found)
+    # Rows, and with them the model, as they are without any rows to learn from.
+    _in_turn(rng, atoms[:0], atoms, land.ground, belief, alone)
+    expected = before_anything(land, belief, np.random.default_rng(0), 400_000)
+    columns = np.arange(width)
+    from_rows = (columns >= 4) & ((columns - 4) % 5 >= 3)
+    expected_mean = np.where(from_rows, alone.mean(axis=0), expected.mean(axis=0))
+    batches = found.reshape(40, -1, width).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(40)
+    error = np.hypot(error, np.where(from_rows, alone.std(axis=0), 0) / np.sqrt(4_000))
+    z = (found.mean(axis=0) - expected_mean) / np.maximum(error, 1e-4)
+    assert np.abs(z).max() < 4.5, dict(enumerate(np.round(z, 1)))
+    for k, grid in ((0, belief.alphas), (1, belief.kappas)):
+        for x in np.log2(grid):
+            own = (found[:, k] == x).reshape(40, -1).mean(axis=1)
+            off = abs(own.mean() - 1 / len(grid)) / (own.std(ddof=1) / np.sqrt(40))
+            assert off < 4.5
+
+
+@given(SEEDS, st.sampled_from(sorted(LIKE)), st.integers(0, 20))
+@settings(max_examples=30)
+def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
+    land = land_for(*LIKE[name])
+    belief, rng = chains._belief(land, 1), np.random.default_rng(seed)
+    atoms = rng.integers(land.radix, size=(n_rows, len(land.radix))).astype(np.int16)
+    if n_rows:
+        atoms[:, -2] = atoms[:, 0] % land.radix[-2]
+    state = np.array([seed + 1], dtype=np.uint64)
+    for _ in range(30):
+        relearn(state, atoms, land.ground, belief)
+        assert sorted(belief.order) == list(range(len(land.radix)))
+        place = np.argsort(belief.order)
+        for a, up in enumerate(belief.parent):
+            assert up < 0 or place[up] < place[a]
+        for a, r in enumerate(land.radix):
+            lines = land.radix[belief.parent[a]] if belief.parent[a] >= 0 else 1
+            own = belief.log_share[belief.offset[a] :][: lines * r].reshape(lines, r)
+            np.testing.assert_allclose(np.exp(own).sum(axis=1), 1.0)
+            first = land.ground.start[a]
+            assert belief.marginal[first : first + r].sum() == pytest.approx(1.0)
+
+
+def test_pairs_of_attributes_too_large_for_a_table_are_never_taken():
+    land = land_for(Schema([Ordinal("o", 0, 3), Ordinal("p", 0, 3), Binary("b")]), 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "_MOST_PAIRS", 10)
+        belief = chains._belief(land, 1)
+    x = np.random.default_rng(0).integers(4, size=50)
+    atoms = np.column_stack([x, x, x % 2, x // 2]).astype(np.int16)
+    state, met = np.array([1], dtype=np.uint64), set()
+    for _ in range(200):
+        relearn(state, atoms, land.ground, belief)
+        met |= {(a, int(up)) for a, up in enumerate(belief.parent) if up >= 0}
+    assert not met & {(0, 1), (1, 0)}
+    assert met & {(2, 0), (0, 2), (2, 1), (1, 2)}
+
+
+def test_rows_are_drawn_as_often_as_the_model_says():
+    land = land_for(*LIKE["a group"])
+    belief, rng = chains._belief(land, 1), np.array([2], dtype=np.uint64)
+    atoms = np.zeros((40, len(land.radix)), dtype=np.int16)
+    imagine(rng, atoms, land.ground, belief, 60)
+    belief.parent[:] = [2, 0, -1, 1]
+    belief.order[:] = [2, 0, 1, 3]
+    for a, up in enumerate(belief.parent):
+        lines = land.radix[up] if up >= 0 else 1
+        share = np.random.default_rng(a).dirichlet(np.ones(land.radix[a]), lines)
+        belief.log_share[belief.offset[a] :][: share.size] = np.log(share).ravel()
+    prior = chains.Prior(
+        belief.parent, belief.offset, belief.log_share, np.zeros(0, np.float32), belief.order
+    )
+    times = 30_000
+    seen = np.zeros(tuple(land.radix))
+    for _ in range(times):
+        draw_row(rng, atoms[0], land.ground, prior)
+        seen[tuple(atoms[0])] += 1
+    rows = itertools.product(*(range(r) for r in land.radix))
+    log = [log_prior_of(np.array(row, dtype=np.int16), 0, prior, land.ground.radix) for row in rows]
+    assert chisquare(seen.ravel(), times * np.exp(log)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", ["flags", "a group"])
+def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
+    land = land_for(*LIKE[name], n_rows=5)
+    chain = Chain.started(land, None, 3)
+    atoms = []
+    for _ in range(8000):
+        chain.walked(6.0, Clock(60.0))
+        atoms.append(chain.state.atoms.copy())
+    belief, rng = chains._belief(land, 1), np.array([4], dtype=np.uint64)
+    own = np.zeros((5, len(land.radix)), dtype=np.int16)
+    imagined = []
+    for _ in range(20_000):
+        imagine(rng, own, land.ground, belief, 2)
+        imagined.append(own.copy())
+    found, expected = (looks_like(np.array(x)) for x in (atoms, imagined))
+    batches = found.reshape(20, -1, found.shape[1]).mean(axis=1)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(20)
+    error = np.hypot(error, expected.std(axis=0) / np.sqrt(5_000))
+    z = (found.mean(axis=0) - expected.mean(axis=0)) / np.maximum(error, 1e-6)
+    assert np.abs(z).max() < 4.5, np.round(z, 1)
+
+
+def looks_like(tables):
+    """How often columns hold 0, how far rows agree, and how columns go with each other."""
+    zero = (tables == 0).mean(axis=1)
+    alike = (tables == tables[:, :1]).mean(axis=1)
+    pairs = [
+        ((tables[:, :, a] == 0) == (tables[:, :, b] == 0)).mean(axis=1) ** 2
+        for a, b in itertools.combinations(range(tables.shape[2]), 2)
+    ]
+    same = (tables == tables[:, :1]).all(axis=2).mean(axis=1)
+    return np.column_stack([zero, zero**2, alike, *pairs, same])
+
+
 # -------------------------------------------------------------------------- disjoint trees
 
 
@@ -91,10 +458,6 @@ def log_of_assignments(release, X, y, score):
             total += score(tree.counts[tree.leaves], held[tree.leaves])
         out.append(total)
     return logsumexp(out) - np.log(len(ways))
-
-
-NOISE = DiscreteLaplace(1.0)
-RULE = LabelNoise("permute-and-flip", 1.0)
 
 
 def score_counts(released, held):
@@ -174,9 +537,7 @@ def test_disjoint_trees_end_to_end(quick):
 
 def test_disjoint_trees_under_a_population_weigh_rows_as_it_does(quick):
     """Where leaves say nothing, the rows of the answer's samples are those of the population."""
-    release = replace(
-        noisy_case(FLAGS, 12, 2, NOISE, sampling=Disjoint())[2], noise=DiscreteLaplace(1e-8)
-    )
+    release = replace(noisy_case(FLAGS, 12, 2, NOISE, sampling=Disjoint())[2], noise=NOTHING_SAID)
     people = pd.DataFrame([[0, 0, 1]] * 90 + [[1, 1, 0]] * 10, columns=FLAGS.columns)
     found = reconstruct(release, FLAGS, time_limit=30, n_rows=12, population=people)
     share = found.expectation(lambda X, y: X["c"].mean()).mean
@@ -201,3 +562,210 @@ def check_answer(found, schema, n_rows, status=("likely",)):
     text = resources.files("treeleak").joinpath("formats", "reconstruction.schema.json")
     document = json.loads(found.to_json(include_rows=True))
     jsonschema.Draft202012Validator(json.loads(text.read_text())).validate(document)
+
+
+ROWS = 10
+
+
+def case_behind_noise(seed=0, noise=NOISE):
+    X, y, release = noisy_case(MIXED, ROWS, seed, noise)
+    return pd.DataFrame(X, columns=MIXED.columns), y, release
+
+
+def trained(seed=0, epsilon=30.0, mechanism="discrete-laplace"):
+    X, y, _ = case_behind_noise(seed)
+    forest = DPForestClassifier(
+        n_estimators=4, max_depth=3, epsilon=epsilon, schema=MIXED, classes=[0, 1],
+        mechanism=mechanism, random_state=seed,
+    )  # fmt: skip
+    return X, y, forest.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::treeleak.errors.PrivacyWarning")
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
+def test_a_private_forest_end_to_end(quick, mechanism):
+    X, y, forest = trained(mechanism=mechanism)
+    found = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS)
+    check_answer(found, MIXED, ROWS)
+    assert found.evidence == "noisy counts"
+    assert found.row_count.between == (ROWS, ROWS)
+    again = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS)
+    pd.testing.assert_frame_equal(found.X, again.X)
+    pd.testing.assert_series_equal(found.y, again.y)
+    assert found.expected_error == again.expected_error
+    _, _, forest = trained(epsilon=8.0, mechanism=mechanism)
+    guessed = reconstruct(forest, MIXED, time_limit=30)
+    check_answer(guessed, MIXED, guessed.row_count.n)
+    low, high = guessed.row_count.between
+    assert low <= guessed.row_count.n <= high
+    assert low < high
+    records = X.assign(label=y)
+    belief = found.membership(records)
+    assert belief.index.equals(records.index)
+    assert belief.between(0, 1).all()
+    number = guessed.expectation(lambda rows, _: rows["a"].sum())
+    assert 0 <= number.low <= number.mean <= number.high <= guessed.row_count.n
+
+
+@pytest.mark.filterwarnings("ignore::treeleak.errors.PrivacyWarning")
+def test_known_rows_and_columns_stay_where_they_are(quick):
+    X, y, forest = trained()
+    columns = X[["o", "a"]]
+    found = reconstruct(forest, MIXED, time_limit=30, known_columns=columns)
+    check_answer(found, MIXED, ROWS)
+    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
+    rows = X.assign(label=y).iloc[[2, 7]]
+    found = reconstruct(forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=rows)
+    check_answer(found, MIXED, ROWS)
+    kept = as_multiset(found.X.assign(label=found.y).to_numpy())
+    assert not as_multiset(rows.to_numpy()) - kept
+    assert (found.membership(rows) == 1).all()
+    placed = rows.set_index(pd.Index([2, 7], name="row"))
+    found = reconstruct(
+        forest, MIXED, time_limit=30, n_rows=ROWS, known_rows=placed, known_columns=columns
+    )
+    check_answer(found, MIXED, ROWS)
+    assert (found.X[["o", "a"]].to_numpy() == columns.to_numpy()).all()
+    assert (found.X.iloc[[2, 7]].to_numpy() == X.iloc[[2, 7]].to_numpy()).all()
+    assert found.y.iloc[[2, 7]].tolist() == y[[2, 7]].tolist()
+
+
+def test_a_population_comes_with_the_answer_without_it(quick):
+    _, _, release = case_behind_noise()
+    people = pd.DataFrame(all_points(MIXED, MIXED.columns)[:9], columns=MIXED.columns)
+    found = reconstruct(release, MIXED, time_limit=30, population=people)
+    check_answer(found, MIXED, ROWS)
+    check_answer(found.without_population, MIXED, ROWS)
+
+
+@pytest.mark.parametrize("sampling", ["bootstrap", "all", "labels"])
+def test_other_releases_end_to_end(quick, sampling):
+    X, y, release = case_behind_noise()
+    bare = [replace(t, counts=None, totals=None) for t in release.trees]
+    if sampling == "bootstrap":
+        b = bootstrap_draws(len(bare), ROWS, np.random.default_rng(0))
+        release = drawn(bare, MIXED.columns, X.to_numpy(), y, 2, b)
+        release = replace(release, noise=Laplace(1.0))
+    elif sampling == "labels":
+        release = labelled(release, RULE)
+    else:
+        release = replace(release, noise=Gaussian(1.0))
+    check_answer(reconstruct(release, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
+
+
+@pytest.mark.parametrize("schema", [FLAGS, Schema([Binary("a"), Ordinal("o", 0, 2)])])
+def test_next_to_no_noise_gives_the_rows_away(quick, schema):
+    cases = (noisy_case(schema, 7, s, DiscreteLaplace(25.0), 5, depth=9) for s in itertools.count())
+    X, y, release = next(c for c in cases if all(len(w) == 1 for w in datasets(c[2], schema)))
+    found = reconstruct(release, schema, time_limit=30)
+    assert as_multiset(table(found.X, found.y)) == as_multiset(table(X, y))
+    assert found.expected_error < 0.01
+    assert found.misfit == 0
+
+
+def test_an_answer_that_ran_out_of_time_is_an_answer():
+    _, _, release = case_behind_noise()
+    short = reconstruct(release, MIXED, time_limit=1e-4)
+    check_answer(short, MIXED, ROWS, ("unknown", "likely"))
+
+    sent = []
+
+    def stop(progress: Progress) -> None:
+        if progress.stage.startswith("looking") and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    cut = reconstruct(release, MIXED, time_limit=30, progress=stop)
+    assert cut.interrupted
+    check_answer(cut, MIXED, ROWS, ("unknown", "likely"))
+
+
+def test_what_cannot_be_asked_behind_noise_is_refused():
+    _, _, release = case_behind_noise()
+    for change, told, match in [
+        ({}, {"earlier": release}, "an earlier release, where the counts carry noise"),
+        ({}, {"bootstrap": "known"}, 'bootstrap="known", where the counts carry noise'),
+        ({}, {"bootstrap": "hidden"}, 'bootstrap="hidden", where the counts carry noise'),
+        ({"sampling": UnknownSampling()}, {}, "how rows reached the trees is not known"),
+        ({}, {"n_rows": 10**8}, "at most 2,000,000 are rebuilt"),
+        ({"sampling": Bootstrap(n_draws=5), **labels_of(release)}, {"n_rows": 5},
+         "name a class only, of trees that drew"),
+        ({"n_rows": None, **labels_of(release)}, {}, "labels of leaves do not tell"),
+    ]:  # fmt: skip
+        with pytest.raises(NotCovered, match=match):
+            reconstruct(replace(release, **change), MIXED, time_limit=5, **told)
+    with pytest.raises(BadInput, match="n_rows must be 1 or more"):
+        reconstruct(release, MIXED, n_rows=0)
+
+
+def labels_of(release):
+    own = labelled(release, RULE)
+    return {"trees": own.trees, "noise": own.noise, "counts_are": own.counts_are}
+
+
+def changed(release, change, **other):
+    trees = [replace(t, counts=change(t.counts), totals=None) for t in release.trees]
+    return replace(release, trees=tuple(trees), **other)
+
+
+def test_hostile_counts_give_an_answer_or_a_reason(quick):
+    _, _, release = case_behind_noise()
+    rng = np.random.default_rng(0)
+    below = changed(release, lambda c: c - 1000)
+    check_answer(reconstruct(below, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
+    with pytest.raises(BadInput, match="there cannot be"):
+        reconstruct(replace(below, n_rows=None), MIXED)
+    huge = changed(release, lambda c: np.round(c + 2e7 * rng.normal(size=c.shape)))
+    check_answer(reconstruct(huge, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
+    far = changed(release, lambda c: c + 5e7, n_rows=None)
+    with pytest.raises(NotCovered, match="at most 2,000,000 are looked at"):
+        reconstruct(far, MIXED)
+    with pytest.raises(BadModel, match=r"of up to 1e\+08 rows"):
+        changed(release, lambda c: c + 1e9)
+    with pytest.raises(BadModel, match=r"of up to 1e\+08 rows"):
+        changed(release, lambda c: c + 1e200, noise=Gaussian(1.0))
+    one = changed(release, lambda c: np.where(c == c.max(), 1e8, c))
+    check_answer(reconstruct(one, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
+
+
+def test_rows_that_noise_hides_are_not_rebuilt_by_the_million():
+    _, _, release = case_behind_noise()
+    rng = np.random.default_rng(0)
+    wide = changed(
+        release, lambda c: np.round(c + 1e5 * rng.normal(size=c.shape)), n_rows=None,
+        noise=DiscreteLaplace(1e-5),
+    )  # fmt: skip
+    with pytest.raises(NotCovered, match=r"does not tell how many training rows .* give their"):
+        reconstruct(wide, MIXED)
+
+
+def test_chains_expect_the_error_that_they_make(quick):
+    """Rows come from what the chains believe before anything is counted."""
+    schema, n_rows = Schema([*(Binary(c) for c in "abcd"), Ordinal("o", 0, 2)]), 12
+    land = land_for(schema, 2, n_rows)
+    expected, real = [], []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        belief = chains._belief(land, 1)
+        atoms = np.zeros((n_rows, len(land.radix)), dtype=np.int16)
+        state = np.array([seed + 1], dtype=np.uint64)
+        imagine(state, atoms, land.ground, belief, 100)
+        X, y = written(land, atoms)
+        trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(4)]
+        release = counted(trees, schema.columns, X, y, 2)
+        noise = DiscreteLaplace((0.3, 1.5)[seed % 2])
+        trees = [replace(t, counts=t.counts + geometric(noise, t.counts.shape, rng))
+                 for t in release.trees]  # fmt: skip
+        release = replace(release, trees=tuple(trees), noise=noise)
+        found = reconstruct(release, schema, time_limit=30, n_rows=n_rows, seed=seed)
+        expected.append(found.expected_error)
+        real.append(reconstruction_error(found.X, pd.DataFrame(X, columns=schema.columns), schema))
+    off = np.mean(expected) - np.mean(real)
+    chance = np.std(np.subtract(expected, real), ddof=1) / np.sqrt(len(real))
+    assert abs(off) < max(3 * chance, 0.1 * np.mean(real))
+    assert chance < 0.15 * np.mean(real)
+
+
+def geometric(noise, shape, rng):
+    p = 1 - math.exp(-noise.epsilon)
+    return rng.geometric(p, shape).astype(float) - rng.geometric(p, shape)

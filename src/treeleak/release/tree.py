@@ -291,6 +291,8 @@ class Release:
                 )
             for name in whole:
                 _check_whole(getattr(tree, name), f"tree {t}", name)
+            if not whole:
+                _check_size(tree.counts, f"tree {t}", "counts")
             if self.counts_are == "labels":
                 _check_labels(tree, f"tree {t}")
 
@@ -332,6 +334,15 @@ def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
         raise BadModel(
             f"{where}, node {node}: {name} hold {array[bad][0]:g}, "
             f"no whole number of up to {MAX_ROWS:g} rows"
+        )
+
+
+def _check_size(array: FloatArray | None, where: str, name: str) -> None:
+    if array is not None and (bad := np.abs(array) > MAX_ROWS).any():
+        node = int(np.argwhere(bad)[0, 0])
+        raise BadModel(
+            f"{where}, node {node}: {name} hold {array[bad][0]:g}, no number of up to "
+            f"{MAX_ROWS:g} rows"
         )
 
 
