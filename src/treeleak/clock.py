@@ -120,6 +120,12 @@ class Clock:
         end = min(self.limit, self.seconds + limit)
         return Clock(end, self.report, self.started, self.trace, self, elsewhere)
 
+    def forgive(self, seconds: float) -> None:
+        """Give time back: what is done once for all, like compiling, is not held against a run."""
+        self.limit += seconds
+        if self.parent is not None:
+            self.parent.forgive(seconds)
+
     def tell(self, stage: str, done: float, misfit: int | None = None) -> None:
         """Report progress."""
         self.report(Progress(stage, done, misfit))

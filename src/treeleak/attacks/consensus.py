@@ -122,7 +122,7 @@ def aligned_shares(
 def expected_distance(
     values: Values,
     chosen: IntArray,
-    aligned: Sequence[IntArray],
+    samples: Sequence[IntArray],
     value_prior: FloatArray,
     group: IntArray | None = None,
 ) -> float:
@@ -133,9 +133,8 @@ def expected_distance(
     values : Values
     chosen : int array, shape (n_rows, n_attributes + 1)
         Values, numbered over all attributes.
-    aligned : sequence of int arrays, shape (n_rows, n_attributes + 1)
-        Atoms of the samples, aligned with the dataset; matched anew, by what it holds, where there
-        are few rows.
+    samples : sequence of int arrays, shape (n_rows, n_attributes + 1)
+        Atoms, numbered over all attributes; each sample is matched with the dataset.
     value_prior : float array, shape (n_values,)
         Probability of each value given its atom.
     group : int array, shape (n_rows,), optional
@@ -145,19 +144,14 @@ def expected_distance(
     np.put_along_axis(held, chosen, 1.0, axis=1)
     first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
     cost = np.add.reduceat(values.expected_cost(held) * value_prior, first, axis=1)
-    blocks = _blocks(len(chosen), group) if len(chosen) <= MAX_ALIGNED // 3 else []
+    hard, blocks = values.atom_of[chosen[:, :-1]], _blocks(len(chosen), group)
     total = 0.0
-    for sample in aligned:
-        atoms = sample[:, :-1]
-        distance = np.take_along_axis(cost, atoms, axis=1).sum(axis=1)
-        total += distance.sum()
+    for sample in samples:
+        atoms = sample[:, :-1].copy()
         for block in blocks:
-            own = np.zeros((len(block), len(block)))
-            for a in range(atoms.shape[1]):
-                own += cost[block][:, atoms[block, a]]
-            i, j = linear_sum_assignment(own)
-            total += own[i, j].sum() - distance[block].sum()
-    return float(total / (len(aligned) * len(chosen)))
+            atoms[block] = atoms[block][_matched(cost[block], hard[block], atoms[block])]
+        total += float(np.take_along_axis(cost, atoms, axis=1).sum())
+    return total / (len(samples) * len(chosen))
 
 
 def _blocks(n_rows: int, group: IntArray | None) -> list[IntArray]:

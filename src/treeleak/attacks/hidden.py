@@ -91,7 +91,7 @@ def hidden_draws(
         samples = told(samples, density)
     likeliest = walk.likeliest(chains) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
-    found = middle(samples, land, clock)
+    found = middle(samples, land, clock, samples)
     return Answer(
         "likely" if cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
         values,

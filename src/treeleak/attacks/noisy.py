@@ -43,11 +43,15 @@ __all__ = ["behind_noise"]
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
-_PLAN = Plan(chains=12, cooling=30, fits=1, between=50, samples=30, sweeps=18.0, hot=20.0)
+_PLAN = Plan(
+    chains=12, cooling=30, fits=1, between=50, samples=30, sweeps=9.0, hot=20.0, share=0.65
+)
 _LEAST_SWEEPS = 2.0
 """Sweeps of a stage with fewer of which a search has not settled."""
 _MOST_SAMPLES = 180
 """Of which the middle is taken."""
+_JUDGES = slice(0, 3)
+"""Chains by which it is judged how far the answer errs."""
 _TREE = "the tree that a row went to"
 
 
@@ -116,7 +120,9 @@ def behind_noise(
     if density is not None:
         samples = told(samples, density)
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
-    answer = middle(samples.thinned(_MOST_SAMPLES), land, clock)
+    # Other chains judge the answer than those that made it: what these learned may be wrong.
+    judges, makers = samples.of_chains(_JUDGES), samples.of_chains(slice(_JUDGES.stop, None))
+    answer = middle(makers.thinned(_MOST_SAMPLES), land, clock, judges.thinned(_MOST_SAMPLES // 4))
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,

@@ -47,13 +47,16 @@ class Samples:
 
     def thinned(self, most: int) -> Samples:
         """At most so many of the samples, evenly chosen."""
-        step = -(-len(self) // most)
-        return replace(
-            self,
-            atoms=self.atoms[::step],
-            chain=self.chain[::step],
-            log_posterior=self.log_posterior[::step],
-        )
+        return self._taken(np.arange(0, len(self), -(-len(self) // most)))
+
+    def of_chains(self, which: slice) -> Samples:
+        """Those of some chains; all of them, if that leaves none."""
+        own = np.isin(self.chain, np.unique(self.chain)[which])
+        return self._taken(np.flatnonzero(own)) if own.any() else self
+
+    def _taken(self, at: IntArray) -> Samples:
+        height = self.log_posterior[at]
+        return replace(self, atoms=self.atoms[at], chain=self.chain[at], log_posterior=height)
 
     def log_prior(self, atoms: IntArray, points: IntArray) -> FloatArray:
         """Log probability of rows, given as atoms (class last) and as grid points, as a priori."""

@@ -28,8 +28,6 @@ IntArray = NDArray[np.int64]
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
-_SHARE = 0.8
-"""Share of the time left for which walks are planned."""
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
 LEAST_SWEEPS = 10.0
@@ -58,6 +56,8 @@ class Plan:
         First heat; 1 for none.
     low_gap : float
         First price of a row that a leaf lacks.
+    share : float
+        Of the time left, for which walks are planned.
     """
 
     chains: int
@@ -68,6 +68,7 @@ class Plan:
     sweeps: float
     hot: float
     low_gap: float = GAP
+    share: float = 0.8
 
     @property
     def stages(self) -> int:
@@ -80,11 +81,13 @@ def affordable(
 ) -> Plan:
     """Take fewer chains, then shorter walks, where the time left would not do."""
     chain = Chain.started(land, None if prior is None else as_kernel_prior(prior), seed)
-    chain.walked(1 / land.n_rows, clock)  # what is made once is not what a step costs
+    start = clock.seconds
+    chain.walked(1 / land.n_rows, clock)
+    clock.forgive(clock.seconds - start)
     start, trial = clock.seconds, max(_TRIAL / land.n_rows, 1.0)
     chain.walked(trial, clock)
     stage = (clock.seconds - start) / trial * plan.sweeps
-    runs = _SHARE * clock.left / max(stage * plan.stages / 2, 1e-9)
+    runs = plan.share * clock.left / max(stage * plan.stages / 2, 1e-9)
     if runs >= plan.chains:
         return plan
     chains = max(int(runs) // 2 * 2, 2)
@@ -231,12 +234,11 @@ class Middle:
     expected_distance: float
 
 
-def middle(
-    samples: Samples,
-    land: Landscape,
-    clock: Clock,
-) -> Middle:
-    """Find the dataset that errs least on average over the samples, and how sure each value is."""
+def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> Middle:
+    """Find the dataset that errs least on average over the samples, and how sure each value is.
+
+    How far it errs is judged by samples that may be others.
+    """
     values, parts = samples.values, land.moves
     clock.tell("settling on one dataset", 1.0)
     share, aligned = aligned_shares(
@@ -271,5 +273,6 @@ def middle(
     proved = np.zeros(len(chosen), dtype=bool)
     missing = land.likelihood.missing(rows)
     width = sum(len(part.columns) for part in values.parts)
-    error = expected_distance(values, chosen, aligned, samples.value_prior, parts.group) / width
+    others = [judges.numbered(k) for k in range(len(judges))]
+    error = expected_distance(values, chosen, others, judges.value_prior, parts.group) / width
     return Middle(Rows(chosen, sure, proved, False, missing), atoms, label, error)
