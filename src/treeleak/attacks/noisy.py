@@ -48,8 +48,8 @@ _PLAN = Plan(
 )
 _LEAST_SWEEPS = 2.0
 """Sweeps of a stage with fewer of which a search has not settled."""
-_MOST_SAMPLES = 180
-"""Of which the middle is taken."""
+_LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
+"""Samples of which the middle is taken, and rows in all of them."""
 _JUDGES = slice(0, 3)
 """Chains by which it is judged how far the answer errs."""
 _TREE = "the tree that a row went to"
@@ -122,7 +122,8 @@ def behind_noise(
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     # Other chains judge the answer than those that made it: what these learned may be wrong.
     judges, makers = samples.of_chains(_JUDGES), samples.of_chains(slice(_JUDGES.stop, None))
-    answer = middle(makers.thinned(_MOST_SAMPLES), land, clock, judges.thinned(_MOST_SAMPLES // 4))
+    most = int(np.clip(_MOST_ROWS // evidence.n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
+    answer = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,
