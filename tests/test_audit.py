@@ -796,7 +796,7 @@ def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind
         (
             X.iloc[1:],
             y.iloc[1:],
-            "these are 19 rows; the model was trained on 20, as the model says",
+            "these are 19 rows; the model was trained on 20 rows, as the model says",
         ),
         (X, 1 - y, "draws of [0-9]+ rows that are not among these"),
         (1 - X, y, "draws of [0-9]+ rows that are not among these"),
@@ -824,11 +824,11 @@ def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
     release = silent_on_n(model, distinct=False)
     found = treeleak.audit(release, X, y, schema=schema, **HIDDEN)
-    assert "trained on 12, taken to be the number of draws" in found.mismatch
+    assert "trained on 12 rows, taken to be the number of draws" in found.mismatch
     assert "give their number" in found.mismatch
     found = treeleak.audit(release, X, y, schema=schema, n_rows=24, **HIDDEN)
     assert found.measurement is not None
-    assert str(found.reconstruction.row_count) == "24, as given"
+    assert str(found.reconstruction.row_count) == "24 rows, as given"
 
 
 def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):

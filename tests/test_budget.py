@@ -274,8 +274,8 @@ def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
     for said in (
         "Not assessed: the counts carry noise.",
         "Stated: epsilon = 5. It costs 5",
-        "Difference from the noisy counts, in sum 123",
-        "Number of training rows: 60 (95 %: 50 to 70), inferred from the noisy counts.",
+        "Noise that these rows leave to be explained, in sum 123",
+        "Training set: 60 rows (95 %: 50 to 70), inferred from the noisy counts.",
         "by no more than the noise explains",
         "Spend a smaller epsilon",
         "Grow fewer and shallower trees",

@@ -241,7 +241,7 @@ def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
     assert result.exit_code == 0
     assert "16 rows, likely: likely given the evidence; nothing is proved" in result.stderr
     assert "Which rows each tree drew is not known" in result.stderr
-    assert "Number of training rows: 16, as the model says" in result.stderr
+    assert "Training set: 16 rows, as the model says" in result.stderr
     assert "of the values may be wrong, as the attack expects" in result.stderr
     assert list(pd.read_csv(out)) == list(pd.read_csv(hidden / "train.csv"))
 
@@ -282,7 +282,7 @@ def test_drawn_counts_only_are_all_that_is_used(hidden):
     result = run(*of_hidden("audit", hidden, "--drawn-counts-only", "--n-rows", 16))
     text = unframed(result.stdout)
     assert "every leaf counts, nothing else" in text
-    assert "Number of training rows: 16, as given" in text
+    assert "Training set: 16 rows, as given" in text
     assert "With less to go by" not in text
 
 

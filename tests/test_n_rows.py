@@ -155,8 +155,9 @@ def test_bagging_is_counted_as_forests_are():
 
 
 def test_what_a_count_says_in_words():
-    assert str(RowCount(1200, (1200, 1200), "as given")) == "1,200, as given"
-    assert str(RowCount(98, (90, 1107), "so")) == "98 (95 %: 90 to 1,107), so"
+    assert str(RowCount(1200, (1200, 1200), "as given")) == "1,200 rows, as given"
+    assert str(RowCount(1, (1, 1), "as given")) == "1 row, as given"
+    assert str(RowCount(98, (90, 1107), "so")) == "98 rows (95 %: 90 to 1,107), so"
 
 
 # Behind noise.

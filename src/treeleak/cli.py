@@ -102,7 +102,8 @@ NRows = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Rows of the training set, if the draws are hidden and the model does not say.",
+        help="Rows of the training set, if the model does not say: for counts with noise, and for "
+        "draws that are hidden.",
     ),
 ]
 DrawnCountsOnly = Annotated[
@@ -266,7 +267,7 @@ def reconstruct(
         typer.Option(
             metavar="CSV",
             help="Records: how probable is it that each is in the training set? "
-            "For hidden draws; needs --members-out.",
+            "For hidden draws and for noise; needs --members-out.",
         ),
     ] = None,
     members_out: Annotated[
@@ -315,7 +316,7 @@ def reconstruct(
     _say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     _say_order(result)
     if result.misfit:
-        _say(f"The counts of these rows differ from the model's by {result.misfit:g} in sum.")
+        _say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
     if records is not None and members is not None and members_out is not None:
         with _named({"the records": members}):
             chance = result.membership(records)
@@ -604,9 +605,10 @@ def _say_order(result: Reconstruction) -> None:
         _say("In order: row k of the file is that for row k of the training set. Do not sort it.")
     if result.draws is not None:
         _say(f"Which rows each tree drew is known from: {result.draws}.")
-    if result.row_count is not None:
+    if result.draws_hidden:
         _say("Which rows each tree drew is not known: all draws were taken as possible.")
-        _say(f"Number of training rows: {result.row_count}.")
+    if result.row_count is not None:
+        _say(f"Training set: {result.row_count}.")
     if result.in_earlier is not None:
         _say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
     if result.status == "likely" and result.expected_error is not None:

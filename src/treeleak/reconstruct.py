@@ -426,11 +426,15 @@ def _written(
         posterior = Posterior(samples, geometry, release, write, seed, members)
         likeliest = posterior.written(samples.most_probable(answer.likeliest))
         if samples.disagreement > _AGREED:
-            notes = (
-                *notes,
-                f"the chains do not agree yet (R = {samples.disagreement:.2f}): more time would "
-                "make confidences better",
+            # Behind noise, walks have a length that more time does not change.
+            noisy = release.noise is not None
+            told = (
+                "confidences are too sure" if noisy else "more time would make confidences better"
             )
+            yet = "" if noisy else " yet"
+            notes = (
+                *notes, f"the chains do not agree{yet} (R = {samples.disagreement:.2f}): {told}"
+            )  # fmt: skip
     clash = answer.contradiction
     return Reconstruction(
         status=answer.status,

@@ -74,7 +74,8 @@ class Reconstruction:
         How often each tree drew each row, and where that is known from; None if every tree saw
         every row.
     misfit : float
-        Sum over all leaves and classes of |released count - count of these rows|.
+        Sum over all leaves and classes of |released count - count of these rows|; what that is for
+        other evidence, :attr:`misfit_means` says.
     contradiction : str or None
         Where and why the counts cannot be met.
     evidence : str
@@ -100,19 +101,19 @@ class Reconstruction:
     in_earlier : Series of bool or None
         Whether each row is in the training set of the earlier release, where one was given.
     posterior : Posterior or None
-        Datasets drawn from the posterior, where the draws are hidden.
+        Datasets drawn from the posterior, where draws are hidden or counts carry noise.
     expected_distance : float or None
         Mean distance of the rows, per value, from the datasets of the posterior, each matched with
         them.
     most_likely : tuple of DataFrame and Series, or None
-        Rows and labels of the likeliest dataset, where the draws are hidden. ``X`` errs less on
+        Rows and labels of the likeliest dataset, where there is a posterior. ``X`` errs less on
         average.
     without_population : Reconstruction or None
         The same without the population, where one was given.
     without_distinct : Reconstruction or None
         The same from the numbers of draws alone, where draws are hidden and both were asked for.
     row_count : RowCount or None
-        The number of training rows and where it is from, where the draws are hidden.
+        The number of training rows and where it is from, where draws are hidden or counts noisy.
     """
 
     status: Status
@@ -166,6 +167,17 @@ class Reconstruction:
         return meaning.replace("time ran out", "interrupted") if self.interrupted else meaning
 
     @property
+    def misfit_means(self) -> str:
+        """What :attr:`misfit` sums up, in words."""
+        if self.draws_hidden:
+            return "Rows that leaves still lack"
+        if self.evidence.startswith("noisy"):
+            return "Noise that these rows leave to be explained"
+        if self.evidence.startswith("class"):
+            return "Rows that leaves lack of the class they name"
+        return "Counts still missed"
+
+    @property
     def share_proved_rows(self) -> float:
         """Share of the rows that are proved, of those that were not given."""
         found = np.flatnonzero(~self.given.all(axis=1))
@@ -211,7 +223,7 @@ class Reconstruction:
         Raises
         ------
         NotCovered
-            If there is no posterior: only attacks on hidden draws have one.
+            If there is no posterior: only attacks on hidden draws and on noise have one.
         """
         return self._posterior.membership(records, share)
 
@@ -223,7 +235,7 @@ class Reconstruction:
         Raises
         ------
         NotCovered
-            If there is no posterior: only attacks on hidden draws have one.
+            If there is no posterior: only attacks on hidden draws and on noise have one.
         """
         return self._posterior.expectation(f, level)
 

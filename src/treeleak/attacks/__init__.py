@@ -11,6 +11,7 @@ from treeleak.attacks.hidden import hidden_draws
 from treeleak.attacks.known import known_draws
 from treeleak.attacks.noisy import behind_noise
 from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
+from treeleak.attacks.without_counts import without_counts
 from treeleak.clock import Clock
 from treeleak.errors import BadInput
 from treeleak.evidence import (
@@ -62,6 +63,8 @@ attack(KnownDraws.kind, known_draws)
 attack(HiddenDraws.kind, hidden_draws)
 attack(NoisyCounts.kind, behind_noise)
 attack(LeafLabels.kind, behind_noise)
+attack(NoisyCounts.kind, without_counts, "without-counts")
+attack(LeafLabels.kind, without_counts, "without-counts")
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
 attack(HiddenDraws.kind, reference_cp, "reference-cp")

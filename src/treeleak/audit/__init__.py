@@ -6,6 +6,7 @@ from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.run import audit
+from treeleak.audit.shape import Shape
 from treeleak.audit.verdict import Finding, Verdict
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Finding",
     "Measurement",
     "Provenance",
+    "Shape",
     "Variant",
     "Verdict",
     "audit",

@@ -17,6 +17,8 @@ _ADDS = {
     "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "
     "other to another tree)",
 }
+_TIMES = 10
+"""Cost over what is stated from which on it is given as a factor, not in percent."""
 _UNBOUNDED = {
     "bootstrap": "a tree may draw a row several times and then counts it as often; no bound was "
     "worked out",
@@ -62,9 +64,10 @@ class Budget:
             return (
                 f"{self.noise}. Stated: {stated}. No pure epsilon bounds what it costs: {self.why}."
             )
-        more = (
-            f", {percent(self.cost / self.stated)} of that" * self.overspent if self.stated else ""
-        )
+        more = ""
+        if self.stated and self.overspent:
+            times = self.cost / self.stated
+            more = f", {percent(times) + ' of' if times < _TIMES else f'{times:,.0f} times'} that"
         return f"{self.noise}. Stated: {stated}. It costs {self.cost:.4g}{more}: {self.why}."
 
     def to_dict(self) -> dict[str, Any]:

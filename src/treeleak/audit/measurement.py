@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.audit.shape import Shape
 from treeleak.metrics import (
     Individual,
     Significance,
@@ -16,6 +18,7 @@ from treeleak.metrics import (
     individual_errors,
     partial_error,
     random_baseline,
+    reconstruction_error,
     same_size,
     significance,
 )
@@ -60,6 +63,9 @@ class Measurement:
     significance : Significance or None
         Whether the rebuilt rows are nearer to these rows than to others of their population; None
         where no such rows were given, or some values of the training rows were.
+    shape : Shape or None
+        What the attack would guess from the shape of the trees alone; None where counts carry no
+        noise, or the audit was interrupted.
     """
 
     error: float
@@ -73,10 +79,15 @@ class Measurement:
     error_in_order: float | None = None
     individual: Individual | None = None
     significance: Significance | None = None
+    shape: Shape | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the measurement (formats/audit.schema.json)."""
-        parts = {"individual": self.individual, "significance": self.significance}
+        parts = {
+            "individual": self.individual,
+            "significance": self.significance,
+            "shape": self.shape,
+        }
         told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
         return self.__dict__ | told
 
@@ -113,16 +124,23 @@ def variants_of(
     release: Release,
     seed: int = 0,
     control: pd.DataFrame | None = None,
+    guesses: Sequence[Reconstruction] = (),
 ) -> tuple[Variant, ...]:
     """List what came with a reconstruction, measured where there are training rows."""
     found: list[tuple[str, Reconstruction | None]] = []
+    # Hidden draws come without guesses, so all others are without the population, too.
+    bare = [g.without_population for g in guesses if g.without_population is not None]
     if reconstruction is not None:
         found.append(("without the population", reconstruction.without_population))
         if (drawn := reconstruction.without_distinct) is not None:
             found.append(("drawn counts only", drawn))
             found.append(("drawn counts only, without the population", drawn.without_population))
     return tuple(
-        Variant(what, own, None if truth is None else measure(own, truth, release, seed, control))
+        Variant(
+            what,
+            own,
+            None if truth is None else measure(own, truth, release, seed, control, bare),
+        )
         for what, own in found
         if own
     )
@@ -134,18 +152,20 @@ def measure(
     release: Release,
     seed: int = 0,
     control: pd.DataFrame | None = None,
+    guesses: Sequence[Reconstruction] = (),
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare.
 
     If there are more or fewer of them than training rows, some chosen at random are left out or
-    repeated. ``control`` has rows of the same population that the model was not trained on.
+    repeated. ``control`` has rows of the same population that the model was not trained on,
+    ``guesses`` what the attack makes of the shape of the trees alone.
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
     rebuilt, true = reconstruction.X, truth.X
     if len(rebuilt) != len(true):
-        reconstruction = _as_many(reconstruction, rebuilt, len(true), seed)
-        return measure(reconstruction, truth, release, seed, control)
+        reconstruction = _as_many(reconstruction, len(true), seed)
+        return measure(reconstruction, truth, release, seed, control, guesses)
     given, schema = reconstruction.given, reconstruction.schema
     known = pd.DataFrame(given, columns=rebuilt.columns)
     individual = individual_errors(rebuilt, true, schema, known, seed)
@@ -186,13 +206,36 @@ def measure(
         error_in_order=error_in_order,
         individual=individual,
         significance=nearer,
+        shape=_of_shape(guesses, truth.X, seed),
     )
 
 
-def _as_many(
-    reconstruction: Reconstruction, rebuilt: pd.DataFrame, n_rows: int, seed: int
-) -> Reconstruction:
+def _of_shape(guesses: Sequence[Reconstruction], true: pd.DataFrame, seed: int) -> Shape | None:
+    """Measure guesses; where they have fewer rows, against as many of the training rows."""
+    errors, exact = [], []
+    for k, guess in enumerate(guesses):
+        if guess.given.any():
+            own = _as_many(guess, len(true), seed)
+            known = pd.DataFrame(own.given, columns=true.columns)
+            errors.append(partial_error(_rows(own), true, known, own.schema))
+            all_given = np.asarray(own.given.all(axis=1))
+            exact.append(exact_row_share(*_not_given(_rows(own), true, all_given, own.ordered)))
+        else:
+            part = true.sample(guess.n_rows, random_state=seed + k)
+            errors.append(reconstruction_error(_rows(guess), part, guess.schema))
+            exact.append(exact_row_share(_rows(guess), part))
+    return Shape.of(errors, exact)
+
+
+def _rows(reconstruction: Reconstruction) -> pd.DataFrame:
+    return pd.DataFrame() if reconstruction.X is None else reconstruction.X
+
+
+def _as_many(reconstruction: Reconstruction, n_rows: int, seed: int) -> Reconstruction:
     """Leave rows out, or repeat some, together with what was given of them."""
+    rebuilt = _rows(reconstruction)
+    if len(rebuilt) == n_rows:
+        return reconstruction
     chosen = same_size(pd.DataFrame({"row": np.arange(len(rebuilt))}), n_rows, seed)["row"]
     known = None
     if reconstruction.known is not None:

@@ -23,6 +23,7 @@ from treeleak.audit.measurement import (
 )
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
+from treeleak.audit.shape import guesses_from_shape
 from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
@@ -70,7 +71,7 @@ def audit(
     schema : Schema, optional
         What a row can be; what the model itself says, unless given.
     time_limit : float
-        Seconds for the reconstruction.
+        Seconds for the reconstruction. Comparisons come on top.
     seed : int
     bootstrap : {"auto", "none", "known", "hidden"}
         What to assume of the draws.
@@ -119,6 +120,12 @@ def audit(
     mismatch: str | None = None
     budget: Budget | None = None
     others: pd.DataFrame | None = None
+    guesses: tuple[Reconstruction, ...] = ()
+    beside: dict[str, Any] = {
+        "known_rows": known_rows,
+        "known_columns": known_columns,
+        "population": population,
+    }
     alone = impossible = 0
     if release is not None:
         notes += release.notes
@@ -134,8 +141,7 @@ def audit(
             rebuilt = reconstruct(
                 release, schema, bootstrap, time_limit, seed, seed_search=seed_search,
                 use_distinct="both" if use_distinct else False, trust_pickle=trust_pickle,
-                progress=progress, known_rows=known_rows, known_columns=known_columns,
-                population=population, earlier=earlier, n_rows=n_rows,
+                progress=progress, earlier=earlier, n_rows=n_rows, **beside,
             )  # fmt: skip
             notes += [n for n in rebuilt.notes if n not in notes]
             alone = singled_out(rebuilt, release)
@@ -152,10 +158,14 @@ def audit(
             else:
                 notes += truth.notes
     if release is not None and rebuilt is not None and truth is not None:
+        if release.noise is not None and rebuilt.X is not None:
+            guesses = guesses_from_shape(
+                release, rebuilt, len(truth.X), time_limit, seed, progress, beside
+            )
         if progress is not None:
             progress(Progress("comparing with the training rows and with random guesses", 0.0))
         try:
-            measured = measure(rebuilt, truth, release, seed, others)
+            measured = measure(rebuilt, truth, release, seed, others, guesses)
         except BadInput as error:
             open_parts.append(("measurement", str(error)))
         notes += _of_sizes(rebuilt, truth, measured)
@@ -166,7 +176,7 @@ def audit(
                 "that is said to be proved under it holds."
             )
     if release is not None:
-        variants = variants_of(rebuilt, truth, release, seed, others)
+        variants = variants_of(rebuilt, truth, release, seed, others, guesses)
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
         if others is not None:

@@ -66,23 +66,26 @@ def find(
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
     - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
-      three standard deviations below that of a random guess; where other rows of the population
-      were given (twice as many as training rows or more), instead if at most one in twenty draws of
-      them is as near to what was rebuilt. Or if, with or without training rows, it is unique (under
-      the schema), or proves a row that shares its place with no other row. Rows that were given do
-      not count. Otherwise no leak shown if it meets every count; not assessed if it does not (time
-      ran out, or the counts contradict each other), or if there are no training rows and what was
-      rebuilt is only likely: likely rows prove nothing, and may all be right. Where a training row
-      is not possible under the schema, no proof holds, and no leak shown is not assessed.
+      three standard deviations below that of a random guess, and, where counts carry noise, as far
+      below what the attack guesses from the shape of the trees alone; where other rows of the
+      population were given (twice as many as training rows or more), instead if at most one in
+      twenty draws of them is as near to what was rebuilt. Or if, with or without training rows, it
+      is unique (under the schema), or proves a row that shares its place with no other row. Rows
+      that were given do not count. Otherwise no leak shown if it meets every count; not assessed if
+      it does not (time ran out, or the counts contradict each other), or if there are no training
+      rows and what was rebuilt is only likely: likely rows prove nothing, and may all be right.
+      Where a training row is not possible under the schema, no proof holds, and no leak shown is
+      not assessed.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if budget is not None:
         found.append(Finding("noise", None, str(budget)))
     if reconstruction is not None:
-        found += _of_rows(reconstruction, measurement, singled_out, proofs_hold)
+        noisy = budget is not None
+        found += _of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy)
         found += _of_draws(reconstruction)
-        found += [_of_variant(v.what, v.measurement) for v in variants if v.measurement]
+        found += [_of_variant(v.what, v.measurement, noisy) for v in variants if v.measurement]
     return tuple(found)
 
 
@@ -128,6 +131,7 @@ def _of_rows(
     measurement: Measurement | None,
     singled_out: int,
     proofs_hold: bool,
+    noisy: bool,
 ) -> list[Finding]:
     n, status = reconstruction.n_rows, reconstruction.status
     if status == "infeasible":
@@ -163,7 +167,7 @@ def _of_rows(
         found.append(Finding("reconstruction", LEAK, text + "."))
     if measurement is not None:
         m = measurement
-        leak, test = _shows_leak(m), _test(m)
+        leak, test = _shows_leak(m, noisy), _test(m)
         rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
         if reconstruction.interval_columns:
             rows, how, in_order = m.located_rows, "as far as the trees tell", m.located_in_order
@@ -171,7 +175,8 @@ def _of_rows(
         beside = " that were not given" * bool(reconstruction.given.any())
         text = (
             f"{percent(m.error, 1)} of the rebuilt values{beside} are wrong, "
-            f"{percent(m.guess_mean, 1)} in a random guess; {percent(rows)} of the training rows"
+            f"{percent(m.guess_mean, 1)} in a random guess{_of_shape(m)}; {percent(rows)} of the "
+            "training rows"
             f"{' that were not given' * bool(given)} were rebuilt {how}{order}."
         )
         if test is not None:
@@ -184,10 +189,14 @@ def _of_rows(
         if leak:
             found.append(Finding("reconstruction", LEAK, text))
         else:
-            text += "" if test is not None else " That is not clearly better."
+            blind = noisy and test is None and m.shape is None
+            if blind:
+                text += " What the shape of the trees alone gives was not found out: interrupted."
+            elif test is None:
+                text += " That is not clearly better."
             if not proofs_hold:
                 text += " But not all training rows are possible under the schema."
-            tried = NO_LEAK if status != "unknown" and proofs_hold else OPEN
+            tried = OPEN if status == "unknown" or blind or not proofs_hold else NO_LEAK
             found.append(Finding("reconstruction", tried, text))
     if not found:
         if not proofs_hold:
@@ -224,16 +233,31 @@ def _test(m: Measurement) -> Significance | None:
     return None if test is None or test.overlapping else test
 
 
-def _shows_leak(m: Measurement) -> bool:
+def _shows_leak(m: Measurement, noisy: bool) -> bool:
     """Whether the rebuilt rows are nearer to the training rows than chance and population explain.
 
     What a model says of its population is no leak of its rows: so where both can be told apart,
-    better than a guess is not enough.
+    better than a guess is not enough. Nor is it where the attack would guess as well without what
+    the model counts.
     """
     test = _test(m)
     if test is not None:
         return test.rank <= SIGNIFICANT
-    return m.error < m.guess_mean - CLEARLY * m.guess_sd
+    bar = m.guess_mean - CLEARLY * m.guess_sd
+    if noisy:
+        if m.shape is None:
+            return False
+        bar = min(bar, m.shape.error - CLEARLY * max(m.shape.sd, m.guess_sd))
+    return m.error < bar
+
+
+def _of_shape(m: Measurement) -> str:
+    if m.shape is None:
+        return ""
+    return (
+        f", {percent(m.shape.error, 1)} in what the attack would guess from the shape of the trees "
+        "alone"
+    )
 
 
 def _of_others(test: Significance) -> str:
@@ -243,12 +267,12 @@ def _of_others(test: Significance) -> str:
     return near + "what was rebuilt may be the population and not these rows."
 
 
-def _of_variant(what: str, m: Measurement) -> Finding:
+def _of_variant(what: str, m: Measurement, noisy: bool) -> Finding:
     text = (
         f"{what.capitalize()}: {percent(m.error, 1)} of the rebuilt values are wrong, "
         f"{percent(m.exact_rows)} of the training rows were rebuilt exactly."
     )
-    return Finding("reconstruction", LEAK if _shows_leak(m) else None, text)
+    return Finding("reconstruction", LEAK if _shows_leak(m, noisy) else None, text)
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:

@@ -54,7 +54,8 @@ class RowCount:
     def __str__(self) -> str:
         low, high = self.between
         wide = f" (95 %: {low:,} to {high:,})" if low < high else ""
-        return f"{self.n:,}{wide}, {self.origin}"
+        rows = "row" if self.n == 1 else "rows"
+        return f"{self.n:,} {rows}{wide}, {self.origin}"
 
 
 def count_rows(

@@ -162,7 +162,7 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
     if rebuilt.draws_hidden:
         yield from _hidden(rebuilt)
     if rebuilt.row_count is not None:
-        yield Text(f"Number of training rows: {rebuilt.row_count}.")
+        yield Text(f"Training set: {rebuilt.row_count}.")
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
@@ -218,12 +218,7 @@ def _numbers(rebuilt: Reconstruction, noisy: bool) -> Table:
     if rebuilt.in_earlier is not None:
         table.add_row("Rows that the earlier model saw, too", f"{int(rebuilt.in_earlier.sum()):,}")
     if rebuilt.misfit:
-        missed = "Counts still missed, in sum"
-        if rebuilt.draws_hidden:
-            missed = "Rows that leaves still lack, in sum"
-        elif noisy:
-            missed = "Difference from the noisy counts, in sum"
-        table.add_row(missed, f"{rebuilt.misfit:,.0f}")
+        table.add_row(f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}")
     if not (rebuilt.draws_hidden or noisy):
         table.add_row("Rows proved, as far as trees tell", percent(rebuilt.share_proved_rows))
         table.add_row("Values proved", percent(rebuilt.share_proved_values))
@@ -256,6 +251,11 @@ def _measurement(m: Measurement, rebuilt: Reconstruction, noisy: bool) -> Group:
         table.add_row("  row by row, in their own place", percent(m.error_in_order, 1))
     guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
     table.add_row("Values wrong in a random guess", guess)
+    if m.shape is not None:
+        shape = f"{percent(m.shape.error, 1)} ± {percent(m.shape.sd, 1)}"
+        table.add_row("Values wrong, guessed from the trees' shape alone", shape)
+        if not rebuilt.interval_columns:
+            table.add_row("  training rows exact in that guess", percent(m.shape.exact_rows))
     if m.individual is not None:
         for what, group in _row_by_row(m.individual):
             table.add_row(what, group)

@@ -1,0 +1,77 @@
+"""What the attack on noisy forests answers if the counts say nothing: its assumptions, laid bare.
+
+That attack takes rows to resemble each other, and flags to be 0 more often than 1. So it does
+better than rows drawn uniformly even if the model tells nothing. What a model gives away begins
+where its counts improve on this.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.chains import Landscape
+from treeleak.attacks.noise_likelihood import CountLikelihood
+from treeleak.attacks.space import values_of
+from treeleak.attacks.walks import Plan, Walk, affordable, as_samples, middle, population_prior
+from treeleak.clock import Clock
+from treeleak.evidence import LeafLabels, NoisyCounts
+from treeleak.given import NOTHING, Given
+from treeleak.noise import Laplace
+from treeleak.partition import Geometry
+
+__all__ = ["without_counts"]
+
+_SILENT = Laplace(1e-9)
+"""Noise under which a count is as probable for any number of rows as for any other."""
+_PLAN = Plan(chains=12, cooling=1, fits=1, between=4, samples=2, sweeps=6.0, hot=1.0)
+"""Chains begin with rows as they are imagined; they walk only to where given values lead them."""
+
+
+def without_counts(
+    evidence: NoisyCounts | LeafLabels,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Guess rows from the shape of the trees, and from what is given, but from no count.
+
+    Parameters
+    ----------
+    evidence : NoisyCounts or LeafLabels
+        Taken for its number of rows.
+    geometry : Geometry
+    clock : Clock
+    seed : int
+    given : Given
+
+    Returns
+    -------
+    Answer
+        "likely", without samples.
+    """
+    n_classes = geometry.release.n_classes
+    values = values_of(geometry.parts, n_classes)
+    counts = np.zeros(geometry.leaf_start[-1] * n_classes)
+    likelihood = CountLikelihood(counts, n_classes, _SILENT, evidence.n_rows)
+    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    prior = (
+        None
+        if given.population is None
+        else population_prior(given.population.fitted(geometry), land)
+    )
+    walk = Walk(land, affordable(_PLAN, land, prior, clock, seed), clock)
+    chains = walk.started(prior, seed)
+    walk.drawn(chains, walk.plan.between)
+    found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
+    samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
+    answer = middle(samples, land, clock)
+    return Answer(
+        "likely",
+        values,
+        (answer.rows,),
+        numbers={"chains": len(chains), "samples": len(samples)},
+        ordered=given.parts is not None,
+        expected_distance=answer.expected_distance,
+    )

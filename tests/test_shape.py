@@ -1,0 +1,178 @@
+"""Audits of forests with noise: what the attack would guess without any count is not counted."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import treeleak
+from helpers import valid
+from treeleak.audit.measurement import Measurement
+from treeleak.audit.shape import FEWEST, Shape, guesses_from_shape
+from treeleak.audit.verdict import LEAK, NO_LEAK, _shows_leak
+from treeleak.errors import BadInput, PrivacyWarning
+from treeleak.learn import DPForestClassifier
+from treeleak.metrics import random_baseline, reconstruction_error
+from treeleak.noise import Gaussian, LabelNoise
+from treeleak.release import to_release
+from treeleak.release.tree import Disjoint
+from treeleak.report import render
+
+
+@pytest.fixture(scope="module")
+def data():
+    compas = treeleak.datasets.load_compas()
+    X = compas.X.sample(60, random_state=1)
+    return X, compas.y[X.index], compas.X.drop(X.index).head(600), compas.schema
+
+
+def fitted(data, epsilon, seed=0):
+    X, y, _, schema = data
+    forest = DPForestClassifier(10, 4, epsilon, schema=schema, classes=[0, 1], random_state=seed)
+    with pytest.warns(PrivacyWarning):
+        forest.fit(X, y)
+    return to_release(forest)
+
+
+def guessed(release, schema, seed=0, **given):
+    return treeleak.reconstruct(
+        release, schema, seed=seed, method="without-counts", n_rows=60, **given
+    )
+
+
+# ------------------------------------------------------------------------------- the guess
+
+
+def test_a_guess_from_the_shape_looks_at_no_count(data):
+    one, other = fitted(data, 1.0), fitted(data, 100.0)
+    a, b = guessed(one, data[3]), guessed(other, data[3])
+    assert a.status == "likely"
+    assert a.posterior is None
+    pd.testing.assert_frame_equal(a.X, b.X)
+    pd.testing.assert_series_equal(a.y, b.y)
+    other_seed = guessed(one, data[3], seed=1)
+    assert not a.X.equals(other_seed.X)
+
+
+def test_the_guess_is_as_good_as_the_attack_without_information(data):
+    """What the noise hides everything of is rebuilt as well as it is guessed, and not better."""
+    X, _, _, schema = data
+    release = fitted(data, 1e-3)
+    own = [
+        reconstruction_error(
+            treeleak.reconstruct(release, schema, seed=seed, n_rows=60).X, X, schema
+        )
+        for seed in range(3)
+    ]
+    shape = [reconstruction_error(guessed(release, schema, s).X, X, schema) for s in range(8)]
+    assert abs(np.mean(own) - np.mean(shape)) < 0.03
+    assert np.mean(shape) < random_baseline(X, schema).mean
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sampling": Disjoint()},
+        {"noise": Gaussian(2.0)},
+        {"noise": LabelNoise("permute-and-flip", 1.0), "counts_are": "labels"},
+    ],
+    ids=["disjoint", "gaussian", "labels"],
+)
+def test_every_kind_of_noise_has_a_guess(data, change):
+    release = fitted(data, 5.0)
+    if "counts_are" in change:
+        named = tuple(replace(t, counts=np.eye(2)[t.counts.argmax(axis=1)]) for t in release.trees)
+        change = {**change, "trees": named}
+    found = guessed(replace(release, **change), data[3])
+    assert data[3].valid(found.X.to_numpy(), list(found.X.columns)).all()
+    assert len(found.X) == 60
+
+
+def test_a_guess_keeps_what_is_known(data):
+    known = data[0][["sex:Male"]]
+    found = guessed(fitted(data, 5.0), data[3], known_columns=known)
+    assert (found.X["sex:Male"].to_numpy() == known["sex:Male"].to_numpy()).all()
+    assert found.known["sex:Male"].all()
+
+
+def test_exact_counts_have_no_guess(data):
+    with pytest.raises(BadInput, match="method must be one of"):
+        treeleak.reconstruct(
+            replace(fitted(data, 5.0), noise=None), data[3], method="without-counts"
+        )
+
+
+# ------------------------------------------------------------------------------- the verdict
+
+
+def measured(error, shape, guess=0.2):
+    return Measurement(error, 0.0, 0.0, guess, 0.01, "so", shape=shape)
+
+
+def test_a_leak_is_better_than_both_guesses():
+    shape = Shape(0.15, 0.012, 0.1, 12)
+    assert _shows_leak(measured(0.10, shape), noisy=True)
+    assert not _shows_leak(measured(0.12, shape), noisy=True)
+    # The spread of the random guess is the least that is asked for.
+    assert not _shows_leak(measured(0.125, replace(shape, sd=0.001)), noisy=True)
+    assert not _shows_leak(measured(0.18, replace(shape, error=0.4)), noisy=True)
+    assert not _shows_leak(measured(0.01, None), noisy=True)
+    assert _shows_leak(measured(0.01, None), noisy=False)
+
+
+def test_few_guesses_do_not_tell_their_spread():
+    assert Shape.of([0.1] * (FEWEST - 1), [0.0] * (FEWEST - 1)) is None
+    found = Shape.of([0.1, 0.2, 0.3], [0.0, 0.1, 0.2])
+    assert found.to_dict() == pytest.approx(
+        {"error": 0.2, "sd": 0.1, "exact_rows": 0.1, "n_guesses": 3}
+    )
+
+
+def audited(data, epsilon, seed=0, **options):
+    X, y, _, schema = data
+    return treeleak.audit(fitted(data, epsilon, seed), X, y, schema=schema, n_rows=60, **options)
+
+
+def shown(found):
+    out = io.StringIO()
+    render(found, Console(file=out, width=80))
+    return " ".join(out.getvalue().split())
+
+
+def test_noise_that_hides_everything_shows_no_leak(data):
+    """A uniform guess alone would call most of these leaks."""
+    better = 0
+    for seed in range(2):
+        found = audited(data, 1e-3, seed)
+        m = found.measurement
+        assert found.verdict == NO_LEAK, found.headline
+        better += m.error < m.guess_mean - 2 * m.guess_sd
+    assert better
+    assert "the shape of the trees alone" in found.headline
+    assert "That is not clearly better" in found.headline
+    assert "Noise that these rows leave to be explained, in sum" in shown(found)
+
+
+def test_noise_that_hides_nothing_shows_a_leak(data):
+    found = audited(data, 100.0, control=data[2])
+    assert found.verdict == LEAK
+    assert found.measurement.significance.rank < 0.05
+    shape = found.measurement.shape
+    assert shape.n_guesses >= FEWEST
+    assert found.measurement.error < shape.error - 3 * shape.sd
+    document = valid(json.loads(found.to_json()))
+    assert document["measurement"]["shape"]["error"] == shape.error
+    text = shown(found)
+    assert "Values wrong, guessed from the trees' shape alone" in text
+    assert "Training set: 60 rows, as given." in text
+    assert audited(data, 100.0).verdict == LEAK
+
+
+def test_after_an_interruption_nothing_is_guessed(data):
+    release = fitted(data, 5.0)
+    rebuilt = replace(guessed(release, data[3]), interrupted=True)
+    assert guesses_from_shape(release, rebuilt, 60, 10, 0, None, {}) == ()
