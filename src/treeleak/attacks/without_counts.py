@@ -24,8 +24,9 @@ __all__ = ["without_counts"]
 
 _SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
-_PLAN = Plan(chains=12, cooling=1, fits=1, between=4, samples=2, sweeps=6.0, hot=1.0)
-"""Chains begin with rows as they are imagined; they walk only to where given values lead them."""
+_PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=2, sweeps=6.0, hot=1.0)
+"""As many chains as make an answer of the counts. They begin with rows as they are imagined, and
+walk only to where given values lead them."""
 
 
 def without_counts(
@@ -66,7 +67,7 @@ def without_counts(
     walk.drawn(chains, walk.plan.between)
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
-    answer = middle(samples, land, clock)
+    answer = middle(samples, land, clock, samples)
     return Answer(
         "likely",
         values,
