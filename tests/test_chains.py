@@ -611,12 +611,12 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     prior = slanted(land)
     order = sorted(range(len(land.radix)), key=lambda a: depth_of(a, prior.parent))
     kernel = as_kernel_prior(prior)._replace(order=np.array(order, dtype=np.int32))
-    moves = land.moves._replace(fresh=0.3, swaps=0.4 if land.moves.swaps else 0.0)
+    moves = land.moves._replace(fresh=0.2, swaps=0.6 if land.moves.swaps else 0.0)
     chain = Chain.started(land, kernel, seed)
     height = chain.log_posterior
-    for _ in range(40):
+    for _ in range(60):
         law = land.likelihood.law
-        walk(9, 1e-9, chains.GAP, chain.state, law, land.ground, moves, kernel, chain.belief)
+        walk(5, 1e-9, chains.GAP, chain.state, law, land.ground, moves, kernel, chain.belief)
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
     X, y = written(land, chain.state.atoms)

@@ -149,6 +149,16 @@ def test_what_draws_of_some_rows_are_behind_noise(monkeypatch):
             assert likelihood.log_complete(held, likelihood.seen()) == pytest.approx(total)
 
 
+@pytest.mark.parametrize("law", [Laplace(5.0), Gaussian(3.0), DiscreteLaplace(5.0)], ids=repr)
+def test_counts_that_no_number_is_small_enough_for_still_pull(law):
+    n_rows = 2000
+    own = CountLikelihood(np.array([0.0, 600.0]), 2, law, n_rows, n_rows).law
+    gains = [own.gain[o : o + n_rows] for o in own.offset]
+    assert (gains[0] < 0).all()
+    assert (gains[1][:590] > 0).all()
+    assert (gains[1][610:] < 0).all()
+
+
 def test_tables_that_would_not_fit_are_refused():
     far = np.append(np.arange(2000.0), 1e9)
     with pytest.raises(NotCovered, match="noisy counts that spread over"):

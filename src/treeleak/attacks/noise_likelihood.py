@@ -24,6 +24,7 @@ MAX_TABLE = 2**26
 MAX_DRAWN = 2**28
 """Pairs of rows and draws, for a bootstrap: about 10 s."""
 _AT_ONCE = 2**22
+_LEAST_LOG = -660.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,11 @@ class CountLikelihood:
             share = np.arange(self.n_rows + 1)[own] / self.n_rows
             drawn = np.exp(ways + xlogy(n, share) + xlog1py(n_draws - n, -share))
             out[:, own] = each @ drawn
-        return np.asarray(most + np.log(np.maximum(out, 1e-300)))
+        # Of what is less than any float, as if draws came in proportion: a chain there finds out.
+        drawn_evenly = n_draws / self.n_rows * np.arange(self.n_rows + 1)
+        bound = np.minimum(self.noise.log_prob(values[:, None] - drawn_evenly), most + _LEAST_LOG)
+        told = out > np.exp(_LEAST_LOG)
+        return np.asarray(np.where(told, most + np.log(np.where(told, out, 1.0)), bound))
 
     def _check(self, entries: int) -> None:
         if entries > MAX_TABLE:
