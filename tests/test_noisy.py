@@ -53,8 +53,8 @@ from treeleak.learn import DPForestClassifier
 from treeleak.metrics import reconstruction_error
 from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
-from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
-from treeleak.schema import Binary, OneHot, Ordinal, Schema
+from treeleak.release.tree import AllRows, Bootstrap, Disjoint, UnknownSampling
+from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
 MIXED = Schema([Binary("a"), OneHot("g", ["g0", "g1", "g2"]), Ordinal("o", 0, 3)])
@@ -661,6 +661,39 @@ def test_other_releases_end_to_end(quick, sampling):
     else:
         release = replace(release, noise=Gaussian(1.0))
     check_answer(reconstruct(release, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_answers_keep_to_the_rules_of_the_schema(quick, apart):
+    release = replace(case_behind_noise()[2], **({"sampling": Disjoint()} if apart else {}))
+    schema = Schema(MIXED.attributes, [Implies({"a": 1}, {"g0": 1})])
+    points = pd.DataFrame(all_points(schema, schema.columns), columns=schema.columns)
+    for told in ({}, {"population": points}):
+        check_answer(reconstruct(release, schema, n_rows=ROWS, **told), schema, ROWS)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_one_class_and_several(quick, n_classes, apart):
+    _, _, release = noisy_case(MIXED, ROWS, 0, NOISE, n_classes=n_classes, sampling=Disjoint())
+    release = release if apart else replace(release, sampling=AllRows())
+    for own in (release, labelled(release, RULE)):
+        found = reconstruct(own, MIXED, n_rows=5)
+        check_answer(found, MIXED, 5)
+        assert set(found.y) <= set(range(n_classes))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_numbers_behind_noise_lie_between_their_bounds(quick, apart):
+    schema = Schema([Numeric("x", 0, 10), Binary("b")])
+    rng = np.random.default_rng(0)
+    X = np.column_stack([10 * rng.random(8), rng.integers(2, size=8)])
+    trees = [random_tree(rng, [[1.5, 4.0, 7.2], [0.5]], 3) for _ in range(3)]
+    release = replace(counted(trees, schema.columns, X, np.zeros(8, dtype=int), 2), noise=NOISE)
+    release = replace(release, **({"sampling": Disjoint()} if apart else {}))
+    found = reconstruct(release, schema)
+    check_answer(found, schema, 8)
+    assert found.interval_columns == ("x",)
 
 
 @pytest.mark.parametrize("schema", [FLAGS, Schema([Binary("a"), Ordinal("o", 0, 2)])])
