@@ -2,18 +2,22 @@
 
 import io
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from rich.console import Console
+from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
 from treeleak.audit.measurement import Measurement
 from treeleak.audit.shape import FEWEST, Shape, guesses_from_shape
-from treeleak.audit.verdict import LEAK, NO_LEAK, _shows_leak
+from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, _shows_leak
+from treeleak.cli import app
 from treeleak.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
@@ -30,12 +34,15 @@ def data():
     return X, compas.y[X.index], compas.X.drop(X.index).head(600), compas.schema
 
 
-def fitted(data, epsilon, seed=0):
+def trained(data, epsilon, seed=0):
     X, y, _, schema = data
     forest = DPForestClassifier(10, 4, epsilon, schema=schema, classes=[0, 1], random_state=seed)
     with pytest.warns(PrivacyWarning):
-        forest.fit(X, y)
-    return to_release(forest)
+        return forest.fit(X, y)
+
+
+def fitted(data, epsilon, seed=0):
+    return to_release(trained(data, epsilon, seed))
 
 
 def guessed(release, schema, seed=0, **given):
@@ -172,7 +179,55 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     assert audited(data, 100.0).verdict == LEAK
 
 
-def test_after_an_interruption_nothing_is_guessed(data):
+def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     release = fitted(data, 5.0)
-    rebuilt = replace(guessed(release, data[3]), interrupted=True)
-    assert guesses_from_shape(release, rebuilt, 60, 10, 0, None, {}) == ()
+    rebuilt = guessed(release, data[3])
+    stopped = replace(rebuilt, interrupted=True)
+    assert guesses_from_shape(release, stopped, 60, 10, 0, None, {}) == ()
+    monkeypatch.setattr(
+        sys.modules["treeleak.audit.shape"], "reconstruct", lambda *_args, **_more: stopped
+    )
+    told = []
+    assert guesses_from_shape(release, rebuilt, 60, 10, 0, told.append, {}) == ()
+    assert [p.stage for p in told] == ["guessing from the shape of the trees alone"]
+    found = audited(data, 100.0)
+    assert found.verdict == OPEN
+    assert found.measurement.shape is None
+    assert "was not found out: interrupted" in found.headline
+
+
+def test_a_population_is_granted_to_the_guess_too(data):
+    X, y, others, schema = data
+    found = treeleak.audit(
+        fitted(data, 1e-3), X, y, schema=schema, n_rows=60, population=others, time_limit=20
+    )
+    (without,) = found.variants
+    assert found.measurement.shape.error < without.measurement.shape.error
+    assert found.verdict == NO_LEAK
+    valid(json.loads(found.to_json()))
+
+
+def test_the_command_line_end_to_end(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, _, schema = data
+    skops.io.dump(trained(data, 100.0), "dp.skops")
+    (tmp_path / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
+    X.assign(label=y).to_csv("train.csv", index=False)
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [*arguments, "--schema", "schema.toml"])
+
+    beside = ("--train", "train.csv", "--label", "label", "--n-rows", "60", "--json", "a.json")
+    result = run("audit", "dp.skops", *beside)
+    assert result.exit_code == 0, result.output
+    document = valid(json.loads((tmp_path / "a.json").read_text()))
+    assert document["verdict"] == LEAK
+    assert document["measurement"]["shape"]["n_guesses"] == 12
+    skops.io.dump(trained(data, 5.0), "dp.skops")
+    result = run("reconstruct", "dp.skops", "--out", "likely.csv")
+    assert result.exit_code == 0, result.output
+    rows = len(pd.read_csv("likely.csv"))
+    assert f"Training set: {rows} rows (95 %: " in result.stderr
+    assert "inferred from the noisy counts." in result.stderr
+    assert "Noise that these rows leave to be explained, in sum: " in result.stderr
+    assert "drew" not in result.stderr

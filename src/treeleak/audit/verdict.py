@@ -29,6 +29,11 @@ CLEARLY = 3.0
 SIGNIFICANT = 0.05
 """Greatest rank among other draws of the population at which rows count as those of the model."""
 
+_MAYBE_POPULATION = (
+    " That may be what the model tells of their population; with other rows of it (--control) the "
+    "audit tells these apart."
+)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -182,10 +187,7 @@ def _of_rows(
         if test is not None:
             text += f" {_of_others(test)}"
         elif leak and status == "likely":
-            text += (
-                " That may be what the model tells of their population; with other rows of it "
-                "(--control) the audit tells these apart."
-            )
+            text += _MAYBE_POPULATION
         if leak:
             found.append(Finding("reconstruction", LEAK, text))
         else:
@@ -272,7 +274,9 @@ def _of_variant(what: str, m: Measurement, noisy: bool) -> Finding:
         f"{what.capitalize()}: {percent(m.error, 1)} of the rebuilt values are wrong, "
         f"{percent(m.exact_rows)} of the training rows were rebuilt exactly."
     )
-    return Finding("reconstruction", LEAK if _shows_leak(m, noisy) else None, text)
+    if not _shows_leak(m, noisy):
+        return Finding("reconstruction", None, text)
+    return Finding("reconstruction", LEAK, text + _MAYBE_POPULATION * (_test(m) is None))
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:
