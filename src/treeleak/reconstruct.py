@@ -426,10 +426,12 @@ def _written(
         posterior = Posterior(samples, geometry, release, write, seed, members)
         likeliest = posterior.written(samples.most_probable(answer.likeliest))
         if samples.disagreement > _AGREED:
-            # Behind noise, walks have a length that more time does not change.
+            # Behind noise, only walks that time cut short grow longer with more of it.
             noisy = release.noise is not None
             told = (
-                "confidences are too sure" if noisy else "more time would make confidences better"
+                "confidences are too sure, more time may help"
+                if noisy
+                else "more time would make confidences better"
             )
             yet = "" if noisy else " yet"
             notes = (
