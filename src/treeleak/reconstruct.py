@@ -84,9 +84,9 @@ def reconstruct(
         Seconds. When they are over, the best rows so far are returned, with status "unknown" if
         they miss a count. Ctrl-C does the same.
     seed : int
-        Same model, schema, limits and seed: same rows, unless time ran out. Hidden draws: unless
-        the time was too short for the whole walk, which ``numbers["sweeps"]`` below 200, or
-        ``numbers["chains"]`` below 8, tells.
+        Same model, schema, limits and seed: same rows, unless time ran out. With hidden draws or
+        noise: unless the time was too short for the whole walk, which ``numbers["chains"]`` and
+        ``numbers["sweeps"]`` tell: 8 and 200 of the whole walk, with noise 12 and 9.
     method : str
         "auto" for treeleak's own attack; "reference-cp" for the published constraint program,
         "reference-milp" for the published integer program (exact counts only).

@@ -39,6 +39,7 @@ from treeleak.evidence import NoisyCounts
 from treeleak.given import NOTHING, Given, KnownParts
 from treeleak.noise import CountNoise
 from treeleak.partition import Geometry
+from treeleak.release.tree import AllRows
 
 __all__ = ["noise_bound", "noisy_program", "reference_noisy", "rows_interval"]
 
@@ -78,12 +79,15 @@ def reference_noisy(
     BadInput
         If parts are known of another number of rows than there are.
     NotCovered
-        If the noise is not whole, if the schema has rules, if a population is given, if parts are
-        known of rows whose number is not, or if the program would be too large.
+        If the noise is not whole, if a tree did not see every row, if the schema has rules, if a
+        population is given, if parts are known of rows whose number is not, or if the program would
+        be too large.
     """
     refuse("constraint program", geometry, given)
     if not evidence.noise.whole:
         raise NotCovered("the published constraint program knows whole noise only")
+    if evidence.sampling != AllRows.kind:
+        raise NotCovered("the published constraint program knows trees that saw every row only")
     _check_parts(evidence, given.parts)
     values = values_of(geometry.parts, geometry.release.n_classes)
     try:
