@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from treeleak.datasets import load_draft
 from treeleak.errors import BadInput
@@ -124,12 +124,24 @@ def test_errors_are_those_of_the_reconstruction_error():
     found = significance(rec, true, control, BITS, seed=5)
     assert found.error == pytest.approx(reconstruction_error(rec, true, BITS))
     assert len(found.errors) == len(found.baseline) == 100
-    # Each draw has 30 rows of the control, none twice.
+    # Each draw of the baseline has 30 rows of the control, none twice.
     all_of_them = significance(rec, true, control[:30], BITS, seed=5)
-    assert all_of_them.errors == pytest.approx(reconstruction_error(rec, control[:30], BITS))
+    assert all_of_them.baseline == pytest.approx(reconstruction_error(true, control[:30], BITS))
     assert all_of_them.overlapping
     assert not all_of_them.replaced
     assert not found.overlapping
+
+
+def test_draws_hold_training_and_control_rows_the_baseline_control_rows_alone():
+    schema = Schema([Numeric("x", 0, 1)])
+    true, control = (pd.DataFrame({"x": np.full(n, v)}) for n, v in ((30, 0.0), (60, 1.0)))
+    found = significance(true, true, control, schema)
+    # The error is the share of control rows in the draw.
+    drawn = found.errors * 30
+    assert drawn == pytest.approx(drawn.round())
+    assert found.errors.mean() == pytest.approx(2 / 3, abs=0.03)
+    assert found.rank == 1 / 101
+    assert (found.baseline == 1).all()
 
 
 def test_the_training_rows_themselves_are_found_significant():
@@ -152,6 +164,16 @@ def test_knowing_the_population_alone_is_not_significant():
     for values in (ranks, tails):
         assert 0.35 < np.mean(values) < 0.65
         assert np.mean(np.array(values) <= 0.05) <= 0.15
+
+
+def test_few_control_rows_make_no_false_alarms():
+    schema = Schema([Numeric("x", -4, 4)])
+    times, false = 400, 0
+    for seed in range(times):
+        x = np.random.default_rng(seed).normal(size=40)
+        rec, true, control = (pd.DataFrame({"x": part}) for part in np.split(x, [10, 20]))
+        false += significance(rec, true, control, schema, seed=seed).rank <= 0.05
+    assert false <= binom.ppf(0.999, times, 0.05)
 
 
 def test_a_random_part_of_many_rows_is_as_valid_a_test(monkeypatch):
@@ -183,11 +205,11 @@ def test_the_seed_decides():
     assert (one.errors != other.errors).any()
 
 
-def test_a_column_without_bounds_has_the_range_of_the_training_rows():
+def test_a_column_without_bounds_has_the_range_of_all_rows():
     schema = Schema([Numeric("x")])
     true = pd.DataFrame({"x": np.arange(11.0)})
     found = significance(true + 0.5, true, pd.DataFrame({"x": np.arange(1000.0)}), schema)
-    assert found.error == pytest.approx(0.5 / 10)
+    assert found.error == pytest.approx(0.5 / 999)
     assert found.errors.max() <= 1
 
 

@@ -34,6 +34,8 @@ _ROUNDING = 1e-12
 class Significance:
     """A reconstruction against its training rows, and against other draws of their population.
 
+    Draws hold as many rows as the training set, from control and training rows together.
+
     Attributes
     ----------
     error : float
@@ -41,7 +43,7 @@ class Significance:
     errors : float array, shape (n_draws,)
         Between the rebuilt rows and each of the other draws.
     baseline : float array
-        Between the training rows and other draws: what somebody reaches who knows the population
+        Between the training rows and control rows, as many: what somebody reaches who knows the population
         and nothing of the model (``train_vs_other_draws`` of DRAFT-DP's results).
     n_rows, n_compared, n_control : int
         Training rows; rebuilt rows that ``error`` and ``errors`` compare; control rows.
@@ -69,8 +71,9 @@ class Significance:
     def rank(self) -> float:
         """(1 + draws at or below ``error``) / (1 + draws).
 
-        If the training rows were just one more draw, a rank of p or less would have probability p
-        or less, whatever the law of the errors.
+        If the rebuilt rows told no more of the training rows than of the control rows, the training
+        set would be just one more draw, and a rank of p or less would have probability p or less:
+        exactly, for any number of control rows and any law of the errors.
         """
         return (1 + self.as_near) / (1 + len(self.errors))
 
@@ -86,12 +89,12 @@ class Significance:
 
     @property
     def replaced(self) -> bool:
-        """Whether control rows were drawn with replacement, for there are too few of them."""
-        return self.n_control < self.n_rows
+        """Whether :attr:`baseline` drew control rows with replacement, for there are too few."""
+        return self.n_control < min(self.n_rows, MATCH_LIMIT)
 
     @property
     def overlapping(self) -> bool:
-        """Whether two draws share half of their rows or more, so that they vary too little."""
+        """Whether more than a third of a draw are training rows, so that the test shows little."""
         return self.n_control < 2 * self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,9 +126,10 @@ def significance(
 ) -> Significance:
     """Test whether rebuilt rows are nearer to the training rows than to others like them.
 
-    After DRAFT-DP's appendix D: draw datasets of the size of the training set from the control
-    rows, measure the reconstruction against each, and see where its error against the training set
-    lies among these.
+    After DRAFT-DP's appendix D, but as a permutation test: draw datasets of the size of the
+    training set from control and training rows together, measure the reconstruction against each,
+    and see where its error against the training set lies among these. Draws of the control rows
+    alone would not vary as much as training sets do, and the rank would be small too often.
 
     Up to 707 rows, all are matched. Of more, a random part of the rebuilt rows is, each with any
     row of a dataset of full size: training set and other draws are still treated alike, so that the
@@ -138,10 +142,10 @@ def significance(
         As many rows each: see :func:`~treeleak.metrics.same_size`.
     control : DataFrame
         Rows of the same population that the model was not trained on, ten times as many as
-        training rows or more: with fewer, draws share rows and vary too little; with fewer than
-        training rows, they are drawn with replacement.
+        training rows or more: with fewer, the test is as valid, but draws hold many training
+        rows, so that it shows less.
     schema : Schema
-        Numeric columns without bounds have the range of the training rows.
+        Numeric columns without bounds have the range of training and control rows.
     n_draws : int
         At least 100.
     seed : int
@@ -162,7 +166,8 @@ def significance(
         raise BadInput(f"{len(X_rec)} reconstructed rows against {n} true rows")
     if control.empty:
         raise BadInput("the control table has no rows")
-    schema = bounded_schema(schema, X_true)
+    pool = pd.concat([X_true, control[X_true.columns]], ignore_index=True)
+    schema = bounded_schema(schema, pool)
     rng, other = np.random.default_rng(seed).spawn(2)
     compared = min(n, max(FEWEST, PAIRS_PER_DRAW // n))
     part = X_rec if compared == n else X_rec.iloc[rng.permutation(n)[:compared]]
@@ -171,7 +176,7 @@ def significance(
     few = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // n**2))
     return Significance(
         error=float(part_errors(part, X_true, [np.arange(n)], schema)[0]),
-        errors=part_errors(part, control, _draws(len(control), n, n_draws, rng), schema),
+        errors=part_errors(part, pool, _draws(len(pool), n, n_draws, rng), schema),
         baseline=part_errors(whole, control, _draws(len(control), most, few, other), schema),
         n_rows=n,
         n_compared=compared,
@@ -180,7 +185,7 @@ def significance(
 
 
 def _draws(
-    n_control: int, n_rows: int, n_draws: int, rng: np.random.Generator
+    n_pool: int, n_rows: int, n_draws: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
     for _ in range(n_draws):
-        yield rng.choice(n_control, n_rows, replace=n_control < n_rows)
+        yield rng.choice(n_pool, n_rows, replace=n_pool < n_rows)

@@ -282,7 +282,7 @@ def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
     others = f"{percent(test.errors.mean(), 1)} ± {percent(test.errors.std(), 1)}"
     if test.n_compared < test.n_rows:
         yield f"Values wrong, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
-    yield f"Values wrong, against {len(test.errors):,} draws of it", others
+    yield f"Values wrong, against {len(test.errors):,} draws of both", others
     yield "  draws as near as the training rows", f"{test.as_near:,}"
     yield "  chance of one as near, by a normal law", f"{test.tail:.2g}"
 
