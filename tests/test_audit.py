@@ -626,6 +626,10 @@ def test_control_rows_must_have_the_model_s_columns(forest, data, control):
     X, y, schema = data
     with pytest.raises(Mismatch, match="the control rows lack 1 columns of the model"):
         treeleak.audit(forest, X, y, schema=schema, control=control.iloc[:, 1:])
+    with pytest.raises(BadInput, match="the control rows have the shape"):
+        treeleak.audit(forest, X, y, schema=schema, control=control.to_numpy()[:, 1:])
+    with pytest.raises(BadInput, match="the control rows are none"):
+        treeleak.audit(forest, X, y, schema=schema, control=control[:0])
     with pytest.raises(BadInput, match="control rows without training rows"):
         treeleak.audit(forest, schema=schema, control=control)
 

@@ -214,7 +214,9 @@ def _columns(release: Release, X: Any, what: str) -> tuple[pd.DataFrame, tuple[s
     if not isinstance(X, pd.DataFrame):
         values = np.asarray(X)
         if values.ndim != 2 or values.shape[1] != len(names):
-            raise Mismatch(f"a table of shape {values.shape} for a model of {len(names)} columns")
+            raise Mismatch(
+                f"the {what} have the shape {values.shape}; the model has {len(names)} columns"
+            )
         return pd.DataFrame(values, columns=names), ()
     table = X.set_axis([str(c) for c in X.columns], axis=1)
     if twice := table.columns[table.columns.duplicated()].tolist():

@@ -132,6 +132,8 @@ def audit(
         budget = budget_of(release)
         if control is not None:
             others, _, said = in_model_columns(release, control, what="control rows")
+            if others.empty:
+                raise BadInput("the control rows are none: the table is empty")
             notes += said
         try:
             counts = count_leaves(release)
