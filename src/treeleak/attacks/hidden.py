@@ -89,7 +89,7 @@ def hidden_draws(
     samples = as_samples(walk.drawn(chains, walk.plan.samples, "drawing datasets"), values, prior)
     if density is not None:
         samples = told(samples, density)
-    likeliest = walk.likeliest(chains) + values.atom_start[:-1]
+    likeliest = walk.likeliest(chains, prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     found = middle(samples, land, clock, samples)
     return Answer(

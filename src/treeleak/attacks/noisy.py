@@ -50,8 +50,8 @@ _LEAST_SWEEPS = 2.0
 """Sweeps of a stage with fewer of which a search has not settled."""
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
 """Samples of which the middle is taken, and rows in all of them."""
-_JUDGES = slice(0, 3)
-"""Chains by which it is judged how far the answer errs."""
+_JUDGES = 4
+"""One of so many chains judges how far the answer errs."""
 _TREE = "the tree that a row went to"
 
 
@@ -104,15 +104,9 @@ def behind_noise(
     walk.drawn(chains, walk.plan.between)
     settled = not clock.stopped
     found = walk.drawn(chains, walk.plan.samples, "drawing datasets")
-    likeliest = walk.likeliest(chains)
+    likeliest = walk.likeliest(chains, walk.fitted(found) if over_all is None else over_all)
     if apart:
-        moves = land.moves
-        if given.parts is not None:
-            moves = moves._replace(allowed=given.parts.allowed)
-        else:
-            moves = moves._replace(allowed=np.ones((1, values.n_atoms), dtype=bool))
-        likelihood = _likelihood(evidence, geometry)
-        land = replace(land, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
+        land = _together(land, evidence, geometry, given)
         walk = replace(walk, land=land)
         found = [(_without_tree(a), c, height) for a, c, height in found]
         likeliest = _without_tree(likeliest)
@@ -121,7 +115,8 @@ def behind_noise(
         samples = told(samples, density)
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     # Other chains judge the answer than those that made it: what these learned may be wrong.
-    judges, makers = samples.of_chains(_JUDGES), samples.of_chains(slice(_JUDGES.stop, None))
+    cut = max(len(chains) // _JUDGES, 1)
+    judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = int(np.clip(_MOST_ROWS // evidence.n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
     answer = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
     return Answer(
@@ -197,6 +192,19 @@ def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
         np.concatenate([right, moved(tree.right)]),
         np.concatenate([np.zeros(n, dtype=bool), tree.missing_left]),
     )
+
+
+def _together(
+    land: Landscape, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
+) -> Landscape:
+    """See rows again without the tree that each went to."""
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    allowed = np.ones((1, values.n_atoms), dtype=bool)
+    if given.parts is not None:
+        allowed = given.parts.allowed
+    moves = land.moves._replace(allowed=allowed)
+    likelihood = _likelihood(evidence, geometry)
+    return replace(land, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
 
 
 def _with_trees(parts: KnownParts, n_trees: int, n_classes: int) -> KnownParts:

@@ -157,10 +157,12 @@ class Walk:
 
         return [s for own in run_all([partial(drawn, c) for c in range(len(chains))]) for s in own]
 
-    def likeliest(self, chains: Sequence[Chain]) -> IntArray:
-        """Find the likeliest dataset: atoms, each attribute counted from 0."""
+    def likeliest(self, chains: Sequence[Chain], prior: TreePrior | FloatArray) -> IntArray:
+        """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
+        own = as_kernel_prior(prior)
 
         def frozen(chain: Chain) -> float:
+            chain.believe(own)
             chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD, learns=False)
             return chain.log_posterior
 
