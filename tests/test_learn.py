@@ -33,7 +33,10 @@ from sklearn.utils import estimator_checks
 import treeleak.learn.forest as module
 from test_exchange import assert_same
 from test_noise import fits
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.rules import Context
 from treeleak.errors import BadInput, BadSchema, PrivacyWarning
+from treeleak.infer import check_schema
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.noise import DiscreteLaplace, Laplace
@@ -601,4 +604,26 @@ def test_a_damaged_forest_says_where(path: tuple, value: Any, says: str):
 
 def test_a_file_of_it_opens_without_a_schema():
     stored = snapshot(fitted(*table(5), n_estimators=2))
-    assert to_release(changed(stored, "schema", value=None)).one_hot == {}
+    release = to_release(changed(stored, "schema", value=None))
+    assert release.one_hot == {}
+    assert release.maybe_missing == set()
+
+
+def test_a_file_of_it_says_where_values_may_be_missing(tmp_path: Path):
+    schema = Schema([Ordinal("a", 0, 9, missing=True), Binary("b")])
+    forest = fitted([[np.nan, 0], [3, 1]], [0, 1], schema=schema, classes=[0, 1])
+    skops.io.dump(forest, tmp_path / "forest.skops")
+    release = to_release(tmp_path / "forest.skops")
+    assert release.maybe_missing == {"a"}
+    assert check_schema(Schema([Ordinal("a", 0, 9), Binary("b")]), release)
+    assert not check_schema(schema, release)
+    told = [
+        e
+        for e in take_inventory(snapshot(forest), Context(missing=True, noise=True))
+        if "missing_left" in e.names
+    ]
+    assert [e.mark for e in told] == ["not assessed"]
+    named = StoredObject("x.Binary", {"name": "z", "missing": True})
+    stored = changed(snapshot(forest), "schema", "attributes", value=[named])
+    with pytest.raises(BadInput, match="missing values in an unknown column: 'z'"):
+        to_release(stored)

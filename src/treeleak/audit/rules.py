@@ -87,6 +87,10 @@ def _missing(_: Any, context: Context) -> bool:
     return context.missing is True
 
 
+def _missing_behind_noise(_: Any, context: Context) -> bool:
+    return context.noise and context.missing is True
+
+
 def _none_missing(_: Any, context: Context) -> bool:
     return context.missing is False
 
@@ -263,6 +267,14 @@ RULES: tuple[Rule, ...] = (
         "Placed between two values that occur in training rows, mostly half-way.",
         owner="Tree release TreePredictor",
         change="values",
+    ),
+    Rule(
+        "missing_go_to_left missing_left maybe_missing",
+        "not assessed",
+        "where missing values go",
+        "Noise on counts does not cover it: it must have been drawn without looking at rows.",
+        owner="Tree release TreePredictor",
+        when=_missing_behind_noise,
     ),
     Rule(
         "missing_go_to_left missing_left maybe_missing",

@@ -32,6 +32,7 @@ _LAWS = {law.__name__: law.law for law in (DiscreteLaplace, Laplace)}
 @adapter("treeleak", "DPForestClassifier")
 def _dp_forest(stored: StoredObject) -> Release:
     names, notes = feature_names(stored)
+    schema = stored.get("schema")
     return Release(
         trees=tuple(_tree(tree, t) for t, tree in enumerate(fitted(stored, "trees_"))),
         feature_names=names,
@@ -40,7 +41,8 @@ def _dp_forest(stored: StoredObject) -> Release:
         counts_are="rows",
         n_rows=None,
         noise=_noise(stored.get("noise_")),
-        one_hot=_one_hot(stored.get("schema"), names),
+        maybe_missing=_maybe_missing(schema, names),
+        one_hot=_one_hot(schema, names),
         origin="treeleak, DPForestClassifier",
         notes=notes,
     )
@@ -72,10 +74,20 @@ def _noise(stored: Any) -> CountNoise | LabelNoise:
     return noise_from_dict({"law": _LAWS[stored.name], **stored.state})
 
 
+def _attributes(schema: Any) -> Any:
+    return schema.get("attributes", ()) if isinstance(schema, StoredObject) else ()
+
+
+def _maybe_missing(schema: Any, names: tuple[str, ...]) -> frozenset[str]:
+    allowed = {a.get("name") for a in _attributes(schema) if a.get("missing")}
+    if unknown := allowed - set(names):
+        raise BadInput(f"the schema allows missing values in an unknown column: {unknown.pop()!r}")
+    return frozenset(allowed)
+
+
 def _one_hot(schema: Any, names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    attributes = schema.get("attributes", ()) if isinstance(schema, StoredObject) else ()
     groups = {}
-    for attribute in attributes:
+    for attribute in _attributes(schema):
         if attribute.name != "OneHot" or attribute.get("at_most_one"):
             continue
         columns = tuple(attribute.get("members"))

@@ -236,7 +236,8 @@ class Release:
     not_covered : str or None
         Why rows cannot be reconstructed from this kind of model; None where they can.
     maybe_missing : frozenset of str
-        Columns in which the trees saw missing values.
+        Columns in which the trees saw missing values; of trees grown from a schema, those in which
+        it allows them.
     one_hot : mapping of str to tuple of str
         Groups of 0/1 columns that the file itself declares (a fitted encoder): name to columns.
     float_type : str
