@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
+from treeleak.attacks.noisy import most_samples
 from treeleak.audit.measurement import Measurement
 from treeleak.audit.shape import FEWEST, Shape, guesses_from_shape
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, _shows_leak
@@ -59,6 +60,8 @@ def test_a_guess_from_the_shape_looks_at_no_count(data):
     a, b = guessed(one, data[3]), guessed(other, data[3])
     assert a.status == "likely"
     assert a.posterior is None
+    # Of as many samples as the attack on the counts: the middle of fewer is no fair guess.
+    assert a.numbers["samples"] == most_samples(60)
     pd.testing.assert_frame_equal(a.X, b.X)
     pd.testing.assert_series_equal(a.y, b.y)
     other_seed = guessed(one, data[3], seed=1)

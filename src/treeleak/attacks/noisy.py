@@ -39,7 +39,7 @@ from treeleak.partition import Geometry
 from treeleak.release.tree import LEAF, Disjoint, Tree
 from treeleak.schema import Ordinal, Schema
 
-__all__ = ["behind_noise"]
+__all__ = ["behind_noise", "most_samples"]
 
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
@@ -117,7 +117,7 @@ def behind_noise(
     # Other chains judge the answer than those that made it: what these learned may be wrong.
     cut = max(len(chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
-    most = int(np.clip(_MOST_ROWS // evidence.n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
+    most = most_samples(evidence.n_rows)
     answer = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
@@ -129,6 +129,11 @@ def behind_noise(
         likeliest=likeliest + values.atom_start[:-1],
         expected_distance=answer.expected_distance,
     )
+
+
+def most_samples(n_rows: int) -> int:
+    """Samples of which the middle is taken."""
+    return int(np.clip(_MOST_ROWS // n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
 
 
 def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likelihood:

@@ -12,6 +12,7 @@ import numpy as np
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import Landscape
 from treeleak.attacks.noise_likelihood import CountLikelihood
+from treeleak.attacks.noisy import most_samples
 from treeleak.attacks.space import values_of
 from treeleak.attacks.walks import Plan, Walk, affordable, as_samples, middle, population_prior
 from treeleak.clock import Clock
@@ -24,9 +25,9 @@ __all__ = ["without_counts"]
 
 _SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
-_PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=2, sweeps=6.0, hot=1.0)
-"""As many chains as make an answer of the counts. They begin with rows as they are imagined, and
-walk only to where given values lead them."""
+_PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
+"""As many chains and samples as make an answer of the counts: the middle of fewer errs more. They
+begin with rows as they are imagined, and walk only to where given values lead them."""
 
 
 def without_counts(
@@ -67,7 +68,8 @@ def without_counts(
     walk.drawn(chains, walk.plan.between)
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
-    answer = middle(samples, land, clock, samples)
+    most = most_samples(evidence.n_rows)
+    answer = middle(samples.thinned(most), land, clock, samples.thinned(most // 4))
     return Answer(
         "likely",
         values,
