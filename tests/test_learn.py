@@ -495,6 +495,16 @@ def test_a_fitted_forest_holds_no_count_no_seed_and_no_number_of_rows(tmp_path: 
     assert forest.random_state == SEED
 
 
+def test_a_search_keeps_the_seed_its_best_forest_does_not():
+    X, y = table(90)
+    search = GridSearchCV(seeded(SEED), {"n_estimators": [1, 3]}, cv=2)
+    with pytest.warns(PrivacyWarning, match="which keeps the seed in its file"):
+        search.fit(X, y)
+    loaded = pickle.loads(pickle.dumps(search))
+    assert loaded.estimator.random_state == SEED
+    assert loaded.best_estimator_.random_state is None
+
+
 def test_an_unfitted_forest_keeps_its_seed_on_the_way_to_another_process():
     assert pickle.loads(pickle.dumps(seeded(SEED))).random_state == SEED
 

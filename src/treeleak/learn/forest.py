@@ -68,8 +68,9 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         secure source. ``draft-dp``: the noise of DRAFT-DP 2026, n + int(Y), which costs
         ``epsilon + n_estimators * ln 2``; for comparison only.
     random_state : int, RandomState or None, default None
-        For experiments only: with a seed, trees and noise can be drawn again. What is saved or
-        copied of a fitted forest does not hold it.
+        For experiments only: with a seed, trees and noise can be drawn again. Copies and files of
+        the fitted forest itself do not hold it. The live object does (``get_params``, ``repr``),
+        and so does what else was given it: a search keeps it in ``estimator``, in files, too.
 
     Attributes
     ----------
@@ -215,7 +216,8 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return secrets.SystemRandom()
         warnings.warn(
             "random_state is for experiments: who guesses the seed, and the trees tell whether it "
-            "is right, can draw the noise again and take it off. Do not publish this forest.",
+            "is right, can draw the noise again and take it off. Do not publish this forest, nor a "
+            "search that made it, which keeps the seed in its file.",
             PrivacyWarning,
             stacklevel=3,
         )
