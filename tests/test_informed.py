@@ -247,6 +247,14 @@ def test_values_that_no_tree_tells_apart_go_with_the_rest_where_the_grid_is_larg
         informed(release, X[1:], y[1:], schema)
 
 
+def test_leaves_of_very_many_classes_are_refused(monkeypatch):
+    release, X, y = released(MIXED, 20, None, 0)
+    n_leaves = sum(len(t.leaves) for t in release.trees)
+    monkeypatch.setattr(missing_module, "MAX_GAINS", n_leaves * release.n_classes**2 - 1)
+    with pytest.raises(NotCovered, match="changes in each leaf has"):
+        informed(release, X[1:], y[1:], MIXED)
+
+
 def full_forest(n_rows, seed, law=None, like=0.0):
     """Trees over all columns of MIXED, deep enough that a row is told exactly, or nearly so."""
     return released(MIXED, n_rows, law, seed, n_trees=20, depth=7, like=like)

@@ -91,6 +91,22 @@ def test_noise_without_a_size_is_refused(wrong: float):
             make(wrong)
 
 
+@pytest.mark.parametrize("rule", ["majority", "permute-and-flip", "exponential"])
+@pytest.mark.parametrize("n_classes", [2, 40, 90])
+def test_the_names_of_a_leaf_sum_to_one_however_many_classes_there_are(rule, n_classes: int):
+    noise = LabelNoise(rule, 0.5)
+    counts = np.random.default_rng(n_classes).integers(0, 9, (20, n_classes))
+    assert np.exp(noise.log_prob(counts)).sum(axis=1) == pytest.approx(1.0, rel=1e-9)
+    assert noise.log_prob(np.full((1, n_classes), 3)) == pytest.approx(-math.log(n_classes))
+
+
+def test_a_class_far_behind_has_the_probability_of_its_turn():
+    # Against k others at the top, it is taken first, or never: p / (k + 1).
+    k, p = 60, math.exp(-20.0)
+    found = LabelNoise("permute-and-flip", 1.0).log_prob([[20.0] * k + [0.0]])
+    assert found[0, -1] == pytest.approx(math.log(p / (k + 1)), rel=1e-12)
+
+
 def fits(draws: list[int], law: CountNoise) -> None:
     """Chi-square against the law, with tails pooled until five are expected."""
     n, seen = len(draws), Counter(draws)

@@ -248,14 +248,18 @@ class LabelNoise:
             with np.errstate(divide="ignore"):
                 return np.asarray(np.log(first / first.sum(axis=1, keepdims=True)))
         # Classes in the order of uniform times: at time u, another has been taken before with
-        # probability u e^(scale behind). The product of all others is a polynomial in u.
+        # probability p u, p = e^(scale behind). The product of all others' 1 - p u, in powers of
+        # 1 - u, has positive terms only: however many classes there are, nothing cancels.
         taken = np.exp(self.scale * behind)
-        at, weight = np.polynomial.legendre.leggauss(a.shape[1] // 2 + 1)
-        missed = 1.0 - np.multiply.outer((at + 1) / 2, taken)
-        free = np.stack(
-            [np.delete(missed, c, axis=2).prod(axis=2) for c in range(a.shape[1])], axis=2
-        )
-        return np.asarray(self.scale * behind + np.log(np.tensordot(weight / 2, free, axes=1)))
+        free = np.empty_like(a)
+        for c in range(a.shape[1]):
+            power = np.zeros_like(a)
+            power[:, 0] = 1.0
+            for p in np.delete(taken, c, axis=1).T[:, :, None]:
+                power[:, 1:] = (1.0 - p) * power[:, 1:] + p * power[:, :-1]
+                power[:, :1] *= 1.0 - p
+            free[:, c] = power @ (1.0 / np.arange(1, a.shape[1] + 1))
+        return np.asarray(self.scale * behind + np.log(free))
 
 
 def _floats(y: ArrayLike) -> FloatArray:

@@ -25,13 +25,15 @@ from treeleak.population import Density
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import OneHot, Schema
 
-__all__ = ["MAX_ENTRIES", "MissingRow", "Told"]
+__all__ = ["MAX_ENTRIES", "MAX_GAINS", "MissingRow", "Told"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MAX_ENTRIES = 2**26
 """Most (grid point, tree or class) pairs that are held."""
+MAX_GAINS = 2**26
+"""Most (leaf, class, class) triples that are held."""
 _CHUNK = 2**18
 _LIKELIEST = 4096
 """Points of which it is asked which of the values that no tree tells apart go with them."""
@@ -88,10 +90,16 @@ class MissingRow:
         Raises
         ------
         NotCovered
-            If the release's counts are none of which one more row is told, or the grid has too
-            many points.
+            If the release's counts are none of which one more row is told, the grid has too many
+            points, or there are too many leaves and classes.
         """
         says = _what_leaves_say(release)
+        n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
+        if n_gains > MAX_GAINS:
+            raise NotCovered(
+                f"what a row of each class changes in each leaf has {n_gains:.3g} entries; the "
+                f"missing row is looked for with at most {MAX_GAINS:,}"
+            )
         n_each = max(len(release.trees), release.n_classes)
         geometry = Geometry.of(release, schema, schema.columns)
         if geometry.n_points * n_each > MAX_ENTRIES:
