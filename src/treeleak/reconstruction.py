@@ -204,11 +204,14 @@ class Reconstruction:
 
     @property
     def expected_error(self) -> float | None:
-        """Share of values that the attack itself expects to be wrong, of those not given.
+        """Share of values that the attack itself expects to be wrong.
 
-        Without the columns of numbers, where the confidence is that of an interval; None if there
-        are no others. From a posterior, the mean distance of its datasets, each matched with the
-        rows: what an error after matching is to be compared with.
+        Where nothing was given and there is a posterior: the mean distance of its datasets from the
+        rows, each matched with them, over all columns, those of numbers, too. An error after
+        matching is to be compared with it.
+
+        Else from the confidence of the values not given, without the columns of numbers, where it
+        is that of an interval; None if there are no others.
         """
         if self.expected_distance is not None and not self.given.any():
             return self.expected_distance

@@ -109,7 +109,7 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
         return None, noise.loss, why
     stated = noise.epsilon if isinstance(noise, (DiscreteLaplace, Laplace)) else None
     rounded = stated is not None and noise.loss > stated
-    why = "rounding makes no noise likelier than the law of the noise has it" if rounded else ""
+    why = "rounding makes zero noise likelier than the law has it" if rounded else ""
     return stated, noise.loss, why
 
 
