@@ -26,12 +26,12 @@ from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace, noise_explains
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snapshot, to_release
 from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Disjoint, UnknownSampling
 from treeleak.report import render
-from treeleak.training import match_training, noise_explains
+from treeleak.training import match_training
 
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 MODELS = Path(__file__).parent / "models"

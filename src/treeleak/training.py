@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from treeleak.errors import Mismatch
-from treeleak.noise import CountNoise
+from treeleak.noise import CountNoise, noise_explains
 from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Release
 from treeleak.verify import check_drawable, check_rows
 
-__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training", "noise_explains"]
+__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training"]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -124,25 +122,6 @@ def _behind_noise(
             f"{_suspects(release, table.to_numpy())}"
         )
     return TrainingRows(table, "counts that differ by no more than the noise explains", notes)
-
-
-def noise_explains(noise: CountNoise, off: NDArray[np.float64]) -> bool:
-    """Say whether differences may be noise: if not, noise would be as improbable once in a million.
-
-    With p the law of the noise, the sum of -log p over all differences is far above its mean where
-    they are none. By Chernoff's bound, noise exceeds x with a probability of at most
-    exp(-s x) (sum of p^(1 - s))^n, for every s from 0 to 1.
-    """
-    spread = math.sqrt(noise.variance)
-    step = max(1.0, spread / 500) if noise.whole else spread / 500
-    y = np.arange(-math.ceil(40 * spread / step) - 40, math.ceil(40 * spread / step) + 41) * step
-    if noise.whole:
-        y = np.round(y)
-    log_p = noise.log_prob(y)
-    surprise = -float(noise.log_prob(off).sum())
-    s = np.linspace(0.02, 0.9, 45)[:, None]
-    bound = -s[:, 0] * surprise + len(off) * logsumexp((1 - s) * log_p + math.log(step), axis=1)
-    return bool(bound.min() > math.log(1e-6))
 
 
 def _drawable(

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from treeleak.attacks.space import Values, values_of
 from treeleak.errors import Mismatch, NotCovered
-from treeleak.noise import CountNoise, LabelNoise
+from treeleak.noise import CountNoise, LabelNoise, noise_explains
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
 from treeleak.population import Density
@@ -37,8 +37,6 @@ MAX_GAINS = 2**26
 _CHUNK = 2**18
 _LIKELIEST = 4096
 """Points of which it is asked which of the values that no tree tells apart go with them."""
-_FAR = 25.0
-"""How far out the sum of the squares of the noise may be: 10 standard deviations of it."""
 _FAINT = 1e-9
 """Weight of what the population says of these values at all other points."""
 
@@ -134,15 +132,13 @@ class MissingRow:
         release = self.geometry.release
         if np.isneginf(self._says(held)).any():
             raise Mismatch("the leaves say what these rows cannot make them say")
-        if isinstance(release.noise, CountNoise):
-            square = float(((_told(release) - held) ** 2).sum())
-            most = held.size * release.noise.variance * (1 + _FAR / np.sqrt(held.size)) + _FAR
-            if square > most:
-                raise Mismatch(
-                    f"the squares of the noise would add up to {square:g} if these were the "
-                    f"training rows, more than {most:g}: they are not, or the noise is not what "
-                    "the release says"
-                )
+        if isinstance(release.noise, CountNoise) and not noise_explains(
+            release.noise, (_told(release) - held).ravel()
+        ):
+            raise Mismatch(
+                "counts differ from those of these rows by more than the noise explains: "
+                "they are not the training rows, or the noise is not what the release says"
+            )
 
     def log_prior(self, density: Density) -> FloatArray:
         """Log probability of each grid point and class, shape (n_points, n_classes)."""
