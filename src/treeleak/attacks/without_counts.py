@@ -28,6 +28,8 @@ _SILENT = Laplace(1e-9)
 _PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
 """As many chains and samples as make an answer of the counts: the middle of fewer errs more. They
 begin with rows as they are imagined, and walk only to where given values lead them."""
+_ROWS, _LEAST = 10_000, 20
+"""Rows in all samples of which the middle is taken, and samples: more make no better guess."""
 
 
 def without_counts(
@@ -68,7 +70,7 @@ def without_counts(
     walk.drawn(chains, walk.plan.between)
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
-    most = most_samples(evidence.n_rows)
+    most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
     answer = middle(samples.thinned(most), land, clock, samples.thinned(most // 4))
     return Answer(
         "likely",
