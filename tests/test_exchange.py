@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadModel
-from treeleak.noise import ROUNDINGS, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.noise import ROUNDINGS, CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release import exchange, to_release
 from treeleak.release.exchange import (
     read_release,
@@ -60,7 +60,7 @@ SEEDS = st.none() | st.integers(0, 2**32 - 1)
 
 @st.composite
 def trees(
-    draw: st.DrawFn, n_columns: int, n_classes: int, fractions: bool, labels: bool = False
+    draw: st.DrawFn, n_columns: int, n_classes: int, numbers: st.SearchStrategy, labels: bool
 ) -> Tree:
     # Nodes split one after the other, so children stand behind their parents.
     n_splits = draw(st.integers(0, 4 if n_columns else 0))
@@ -76,7 +76,6 @@ def trees(
         left[node], right[node] = 2 * k + 1, 2 * k + 2
         leaves += [2 * k + 1, 2 * k + 2]
     rows = st.integers(-5, 10**8)
-    numbers = FINITE if fractions and draw(st.booleans()) else rows
     counts = draw(st.none() | st.lists(numbers, min_size=n * n_classes, max_size=n * n_classes))
     if labels:
         named = draw(st.none() | st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
@@ -103,7 +102,10 @@ def releases(draw: st.DrawFn) -> Release:
     n_trees = draw(st.integers(0, 3))
     units = ["rows", "draws", "weights", "none", *(["labels"] if classes else [])]
     counts_are = draw(st.sampled_from(units))
-    fractions = counts_are in ("weights", "none")
+    noise, rows = draw(NOISES), st.integers(-5, 10**8)
+    numbers = FINITE | rows if counts_are in ("weights", "none") else rows
+    if isinstance(noise, CountNoise) and not noise.whole:
+        numbers = st.floats(-1e8, 1e8)
     some = st.lists(st.sampled_from(columns), unique=True) if columns else st.just([])
     sampling: Sampling = draw(
         st.one_of(
@@ -124,7 +126,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
     return Release(
         trees=tuple(
-            draw(trees(len(columns), len(classes), fractions, counts_are == "labels"))
+            draw(trees(len(columns), len(classes), numbers, counts_are == "labels"))
             for _ in range(n_trees)
         ),
         feature_names=tuple(columns),
@@ -132,7 +134,7 @@ def releases(draw: st.DrawFn) -> Release:
         sampling=sampling,
         counts_are=counts_are,
         n_rows=draw(st.none() | st.integers(0, 10**9)),
-        noise=draw(NOISES),
+        noise=noise,
         not_covered=draw(st.none() | st.text(max_size=5)),
         maybe_missing=frozenset(draw(some)),
         one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
