@@ -91,16 +91,16 @@ def hidden_draws(
         samples = told(samples, density)
     likeliest = walk.likeliest(chains, prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
-    found = middle(samples, land, clock, samples)
+    rows, error = middle(samples, land, clock, samples)
     return Answer(
         "likely" if cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
         values,
-        (found.rows,),
+        (rows,),
         numbers=numbers,
         ordered=given.parts is not None,
         samples=samples,
         likeliest=likeliest,
-        expected_distance=found.expected_distance,
+        expected_distance=error,
     )
 
 

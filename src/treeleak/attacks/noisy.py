@@ -118,16 +118,16 @@ def behind_noise(
     cut = max(len(chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
-    answer = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
+    rows, error = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,
-        (answer.rows,),
+        (rows,),
         numbers=numbers,
         ordered=parts is not None,
         samples=samples,
         likeliest=likeliest + values.atom_start[:-1],
-        expected_distance=answer.expected_distance,
+        expected_distance=error,
     )
 
 

@@ -216,30 +216,11 @@ def told(samples: Samples, density: Density) -> Samples:
     return replace(samples, value_prior=np.asarray(total / per_atom[values.atom_of]))
 
 
-@dataclass(frozen=True, eq=False)
-class Middle:
-    """The dataset that errs least on average over samples.
-
-    Attributes
-    ----------
-    rows : Rows
-    atoms : int array, shape (n_rows, n_attributes)
-        The same as atoms, each attribute counted from 0, without the class.
-    label : int array, shape (n_rows,)
-    expected_distance : float
-        Mean distance, per row and column, from the samples, each matched with it.
-    """
-
-    rows: Rows
-    atoms: IntArray
-    label: IntArray
-    expected_distance: float
-
-
-def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> Middle:
+def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> tuple[Rows, float]:
     """Find the dataset that errs least on average over the samples, and how sure each value is.
 
-    How far it errs is judged by samples that may be others.
+    With it comes its mean distance, per row and column, from samples that may be others, each
+    matched with it.
     """
     values, parts = samples.values, land.moves
     clock.tell("settling on one dataset", 1.0)
@@ -277,4 +258,4 @@ def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> 
     width = sum(len(part.columns) for part in values.parts)
     others = [judges.numbered(k) for k in range(len(judges))]
     error = expected_distance(values, chosen, others, judges.value_prior, parts.group) / width
-    return Middle(Rows(chosen, sure, proved, False, missing), atoms, label, error)
+    return Rows(chosen, sure, proved, False, missing), error

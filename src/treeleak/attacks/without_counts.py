@@ -71,12 +71,12 @@ def without_counts(
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
-    answer = middle(samples.thinned(most), land, clock, samples.thinned(most // 4))
+    rows, error = middle(samples.thinned(most), land, clock, samples.thinned(most // 4))
     return Answer(
         "likely",
         values,
-        (answer.rows,),
+        (rows,),
         numbers={"chains": len(chains), "samples": len(samples)},
         ordered=given.parts is not None,
-        expected_distance=answer.expected_distance,
+        expected_distance=error,
     )
