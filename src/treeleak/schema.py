@@ -164,20 +164,32 @@ class Numeric(_Single):
 
 @dataclass(frozen=True)
 class Categorical(_Single):
-    """A column that holds one of a few numeric codes."""
+    """A column that holds one of a few values: numeric codes, which may stand for labels.
 
-    values: tuple[float, ...]
+    ``Categorical("job", labels=("clerk", "nurse"))`` has the codes 0 and 1.
+    """
+
+    values: tuple[float, ...] = ()
+    labels: tuple[str, ...] | None = None
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         what = f"categorical column {self.name!r}"
-        values = tuple(_number(v, f"{what}: each value") for v in self.values)
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _labels(self.labels, what))
+        codes = self.values or range(len(self.labels or ()))
+        values = tuple(_number(v, f"{what}: each value") for v in codes)
+        if self.labels is not None and len(self.labels) != len(values):
+            raise BadSchema(f"{what}: {len(self.labels)} labels for {len(values)} values")
         if not values:
             raise BadSchema(f"{what}: no values")
         if len(set(values)) != len(values):
             raise BadSchema(f"{what}: a value stands twice")
-        object.__setattr__(self, "values", tuple(sorted(values)))
+        order = sorted(range(len(values)), key=values.__getitem__)
+        object.__setattr__(self, "values", tuple(values[i] for i in order))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", tuple(self.labels[i] for i in order))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -187,7 +199,8 @@ class Categorical(_Single):
         return np.isin(x, np.asarray(self.values, dtype=float))
 
     def _extra(self) -> dict[str, Any]:
-        return {"values": list(self.values)}
+        labels = {} if self.labels is None else {"labels": list(self.labels)}
+        return {"values": list(self.values)} | labels
 
 
 @dataclass(frozen=True)
@@ -535,8 +548,8 @@ _ATTRIBUTES: dict[str, Any] = {
     "numeric": lambda name, low=-math.inf, high=math.inf, missing=False: Numeric(
         name, low, high, missing=missing
     ),
-    "categorical": lambda name, values, missing=False: Categorical(
-        name, _list(values, f"categorical column {name!r}: values"), missing=missing
+    "categorical": lambda name, values=(), labels=None, missing=False: Categorical(
+        name, _list(values, f"categorical column {name!r}: values"), labels, missing=missing
     ),
     "one-hot": lambda name, columns, at_most_one=False: OneHot(name, columns, at_most_one),
 }
@@ -582,6 +595,16 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise BadSchema(f"{what}: a column stands twice")
     return names
+
+
+def _labels(value: Any, what: str) -> tuple[str, ...]:
+    labels = _list(value, f"{what}: labels")
+    for label in labels:
+        if not isinstance(label, str):
+            raise BadSchema(f"{what}: a label must be text, not {label!r}")
+    if len(set(labels)) != len(labels):
+        raise BadSchema(f"{what}: a label stands twice")
+    return labels
 
 
 def _number(value: Any, what: str, finite: bool = True) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from treeleak.release import diffprivlib, exchange, learned, pickled, sklearn, skops_archive  # noqa: F401
 from treeleak.release.live import snapshot
 from treeleak.release.registry import adapter, read_model, reader, to_release
+from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import (
     AllRows,
@@ -20,9 +21,12 @@ from treeleak.release.tree import (
 __all__ = [
     "AllRows",
     "Bootstrap",
+    "Condition",
+    "DecisionRule",
     "Disjoint",
     "Opaque",
     "Release",
+    "RuleList",
     "Sampling",
     "StoredObject",
     "Tree",

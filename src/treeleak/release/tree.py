@@ -240,6 +240,8 @@ class Release:
         it allows them.
     one_hot : mapping of str to tuple of str
         Groups of 0/1 columns that the file itself declares (a fitted encoder): name to columns.
+    levels : mapping of str to tuple of str
+        Texts that the codes 0, 1, 2 and so on of a column stand for.
     float_type : str
         numpy type in which the model compares a value with a threshold.
     origin : str
@@ -265,6 +267,7 @@ class Release:
     not_covered: str | None = None
     maybe_missing: frozenset[str] = frozenset()
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     float_type: str = "float64"
     origin: str = ""
     notes: tuple[str, ...] = ()
