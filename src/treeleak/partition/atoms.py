@@ -27,7 +27,7 @@ from treeleak.schema import (
     Schema,
 )
 
-__all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of"]
+__all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of", "listable", "listed_values"]
 
 MAX_LISTED = 2048
 """Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
@@ -139,7 +139,7 @@ def atoms_of(
         columns = np.array([position[c] for c in attribute.columns], dtype=np.int64)
         cuts = [release.thresholds[f] for f in columns]
         in_rule = any(c in ruled for c in attribute.columns)
-        if in_rule and not _listable(attribute):
+        if in_rule and not listable(attribute):
             rule = next(r for r in schema.rules if set(r.columns) & set(attribute.columns))
             raise BadSchema(
                 f"a rule of kind {rule.kind!r} speaks of the {attribute.kind} column "
@@ -158,10 +158,10 @@ def _split(
 ) -> tuple[Atom, ...]:
     if isinstance(attribute, Numeric):
         atoms = _intervals(attribute, cuts[0], float_type)
-    elif isinstance(attribute, Ordinal) and not _listable(attribute):
+    elif isinstance(attribute, Ordinal) and not listable(attribute):
         atoms = _whole_intervals(attribute, cuts[0], float_type)
     else:
-        values = _listed(attribute)
+        values = listed_values(attribute)
         if apart:
             labels = np.arange(len(values))
         else:
@@ -184,13 +184,15 @@ def _split(
     return tuple(atoms)
 
 
-def _listable(attribute: Attribute) -> bool:
+def listable(attribute: Attribute) -> bool:
+    """Say whether the values of an attribute are listed one by one."""
     if isinstance(attribute, Ordinal):
         return attribute.high - attribute.low < MAX_LISTED
     return not isinstance(attribute, Numeric)
 
 
-def _listed(attribute: Attribute) -> NDArray[np.float64]:
+def listed_values(attribute: Attribute) -> NDArray[np.float64]:
+    """List the known values of an attribute, shape (n_values, n_columns)."""
     if isinstance(attribute, Binary):
         return np.array([[0.0], [1.0]])
     if isinstance(attribute, OneHot):

@@ -1,0 +1,1 @@
+"""Probabilistic datasets: all datasets that one tree or one rule list allows."""
