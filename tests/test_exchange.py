@@ -21,7 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadModel
 from treeleak.noise import ROUNDINGS, CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release import exchange, to_release
+from treeleak.release import checked_json, to_release
 from treeleak.release.exchange import (
     read_release,
     release_from_dict,
@@ -370,7 +370,7 @@ def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypa
     for name in ("absent.json", "binary.json"):
         with pytest.raises(BadModel, match=name):
             read_release(str(tmp_path / name))
-    monkeypatch.setattr(exchange, "MAX_BYTES", 1)
+    monkeypatch.setattr(checked_json, "MAX_BYTES", 1)
     with pytest.raises(BadModel, match=r"binary\.json: larger"):
         read_release(tmp_path / "binary.json")
 

@@ -30,7 +30,7 @@ from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
-from treeleak.release import Release, StoredObject, read_model, snapshot, to_release
+from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
 from treeleak.schema import Schema
 from treeleak.training import N_ROWS_HINT, TrainingRows, in_model_columns, match_training
 
@@ -263,13 +263,21 @@ def _opened(
     model: Any, trust_pickle: bool
 ) -> tuple[str | None, str | None, StoredObject | Release]:
     if isinstance(model, (str, os.PathLike)):
-        content = read_model(model, trust_pickle)
+        content = _of_trees(read_model(model, trust_pickle), os.fspath(model))
         with Path(model).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return os.fspath(model), digest, content
     if isinstance(model, (StoredObject, Release)):
         return None, None, model
+    if isinstance(model, RuleList):
+        return None, None, _of_trees(model, "the model")
     return None, None, snapshot(model)
+
+
+def _of_trees(content: StoredObject | Release | RuleList, name: str) -> StoredObject | Release:
+    if isinstance(content, RuleList):
+        raise NotCovered(f"{name}: rules are not audited yet; see treeleak.probabilistic")
+    return content
 
 
 def _release(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 # Imported for what they register: formats of files, kinds of models.
-from treeleak.release import diffprivlib, exchange, learned, pickled, sklearn, skops_archive  # noqa: F401
+from treeleak.release import diffprivlib, json_files, learned, pickled, sklearn, skops_archive  # noqa: F401
+from treeleak.release.corels import from_corels, read_corels
 from treeleak.release.live import snapshot
 from treeleak.release.registry import adapter, read_model, reader, to_release
+from treeleak.release.rule_file import read_rules, write_rules
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import (
@@ -32,8 +34,12 @@ __all__ = [
     "Tree",
     "UnknownSampling",
     "adapter",
+    "from_corels",
+    "read_corels",
     "read_model",
+    "read_rules",
     "reader",
     "snapshot",
     "to_release",
+    "write_rules",
 ]

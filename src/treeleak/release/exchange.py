@@ -7,7 +7,6 @@ every index is checked before it is used.
 
 from __future__ import annotations
 
-import codecs
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -27,7 +26,17 @@ from treeleak.noise import (
     LabelRule,
     Laplace,
 )
-from treeleak.release.registry import reader
+from treeleak.release.checked_json import (
+    EXACT_WHOLE,
+    REQUIRED,
+    choice,
+    is_finite,
+    is_whole,
+    label,
+    read_json,
+    take,
+    texts,
+)
 from treeleak.release.tree import (
     LEAF,
     AllRows,
@@ -53,10 +62,6 @@ __all__ = [
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 1
 FLOAT_TYPES = ("float32", "float64")
-MAX_BYTES = 2**30
-LARGEST = float(np.finfo(float).max)
-# Beyond this, whole floats stop being the only float that their digits name.
-EXACT_WHOLE = 2**53
 # Beyond these, noise hides everything or nothing, and its moments leave the range of the floats.
 NOISE_BETWEEN = (1e-9, 1e9)
 # What is rounded is summed over every value.
@@ -82,25 +87,7 @@ def read_release(source: str | Path) -> Release:
     BadModel
         If it is no release, naming the file and, where there is one, the tree and the node.
     """
-    if isinstance(source, str) and source.lstrip().startswith("{"):
-        text, where = source, ""
-    else:
-        path, where = Path(source), f"{source}: "
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise BadModel(f"{where}larger than {MAX_BYTES >> 20} MiB")
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadModel(f"{where}{error}") from error
-    try:
-        return release_from_dict(_parsed(text))
-    except (ValueError, RecursionError) as error:
-        raise BadModel(f"{where}{error}") from error
-
-
-@reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")
-def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
-    return read_release(path)
+    return read_json(source, release_from_dict)
 
 
 def release_to_dict(release: Release) -> dict[str, Any]:
@@ -121,7 +108,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "version": FORMAT_VERSION,
         "origin": release.origin,
         "columns": list(release.feature_names),
-        "classes": [_label(c) for c in release.classes],
+        "classes": [label(c) for c in release.classes],
         "n_rows": _plain(release.n_rows),
         "counts_are": release.counts_are,
         "sampling": _sampling_to_dict(release.sampling),
@@ -152,34 +139,34 @@ def release_from_dict(data: Any) -> Release:
         )
     if unknown := set(data) - _KEYS:
         raise BadModel(f"unknown keys {sorted(map(str, unknown))[:5]}")
-    columns = _texts(data, "columns")
-    classes = tuple(_label(c) for c in _take(data, "classes", list))
+    columns = texts(data, "columns")
+    classes = tuple(label(c) for c in take(data, "classes", list))
     one_hot = {
-        name: tuple(_texts({name: group}, name, "one_hot: "))
-        for name, group in _take(data, "one_hot", dict, {}).items()
+        name: tuple(texts({name: group}, name, "one_hot: "))
+        for name, group in take(data, "one_hot", dict, {}).items()
     }
-    maybe_missing = _texts(data, "maybe_missing", default=[])
+    maybe_missing = texts(data, "maybe_missing", default=[])
     if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
-    trees = _take(data, "trees", list)
-    noise = _take(data, "noise", dict, None)
-    n_rows = _take(data, "n_rows", int, None)
+    trees = take(data, "trees", list)
+    noise = take(data, "noise", dict, None)
+    n_rows = take(data, "n_rows", int, None)
     if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
         raise BadModel(f"n_rows is {n_rows!r:.40}")
     return Release(
         trees=tuple(_tree(tree, t, len(columns), len(classes)) for t, tree in enumerate(trees)),
         feature_names=tuple(columns),
         classes=classes,
-        sampling=_sampling(_take(data, "sampling", dict), len(trees)),
-        counts_are=_choice(data, "counts_are", get_args(CountsAre)),
+        sampling=_sampling(take(data, "sampling", dict), len(trees)),
+        counts_are=choice(data, "counts_are", get_args(CountsAre)),
         n_rows=n_rows,
         noise=None if noise is None else noise_from_dict(noise),
-        not_covered=_take(data, "not_covered", str, None),
+        not_covered=take(data, "not_covered", str, None),
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
-        float_type=_choice(data, "float_type", FLOAT_TYPES, "float64"),
-        origin=_take(data, "origin", str, ""),
-        notes=tuple(_texts(data, "notes", default=[])),
+        float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
+        origin=take(data, "origin", str, ""),
+        notes=tuple(texts(data, "notes", default=[])),
     )
 
 
@@ -199,10 +186,6 @@ _SAMPLING_KEYS = {
     },
     "unknown": {"why"},
 }  # fmt: skip
-_KINDS = {
-    str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
-}  # fmt: skip
-_REQUIRED: Any = object()
 
 
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
@@ -230,7 +213,7 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
 
 
 def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
-    kind = _choice(data, "kind", tuple(_SAMPLING_KEYS), where="sampling: ")
+    kind = choice(data, "kind", tuple(_SAMPLING_KEYS), where="sampling: ")
     if unknown := set(data) - _SAMPLING_KEYS[kind] - {"kind"}:
         raise BadModel(f"sampling: unknown keys {sorted(unknown)[:5]}")
     if kind == "all":
@@ -238,36 +221,34 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
     if kind == "disjoint":
         return Disjoint()
     if kind == "unknown":
-        return UnknownSampling(_take(data, "why", str, "", "sampling: "))
-    seeds = _take(data, "tree_seeds", list, [], "sampling: ")
+        return UnknownSampling(take(data, "why", str, "", "sampling: "))
+    seeds = take(data, "tree_seeds", list, [], "sampling: ")
     n_draws, forest_seed, columns_drawn = (
-        _take(data, key, int, None, "sampling: ")
+        take(data, key, int, None, "sampling: ")
         for key in ("n_draws", "forest_seed", "columns_drawn")
     )
-    ends = _take(data, "rows_between", list, None, "sampling: ")
-    if ends is not None and not (
-        len(ends) == 2 and all(_is_whole(e, 0, EXACT_WHOLE) for e in ends)
-    ):
+    ends = take(data, "rows_between", list, None, "sampling: ")
+    if ends is not None and not (len(ends) == 2 and all(is_whole(e, 0, EXACT_WHOLE) for e in ends)):
         raise BadModel(f"sampling: rows_between is {ends!r:.40}, must be two whole numbers")
     if len(seeds) not in (0, n_trees):
         raise BadModel(f"sampling: {len(seeds)} tree_seeds for {n_trees} trees")
     for number in (n_draws, forest_seed, columns_drawn, *seeds):
-        if number is not None and not _is_whole(number, 0, EXACT_WHOLE):
+        if number is not None and not is_whole(number, 0, EXACT_WHOLE):
             raise BadModel(f"sampling: {number!r:.40} is no whole number of 0 or more")
-    weights = _take(data, "row_weights", list, None, "sampling: ")
+    weights = take(data, "row_weights", list, None, "sampling: ")
     for row, weight in enumerate(weights or ()):
-        if not (_is_finite(weight) and weight >= 0):
+        if not (is_finite(weight) and weight >= 0):
             raise BadModel(f"sampling: row {row} has weight {weight!r:.40}")
     return Bootstrap(
         n_draws,
         tuple(seeds),
         forest_seed,
-        _take(data, "rule", str, "", "sampling: "),
+        take(data, "rule", str, "", "sampling: "),
         None if weights is None else tuple(map(float, weights)),
         columns_drawn,
-        _take(data, "columns_replaced", bool, False, "sampling: "),
+        take(data, "columns_replaced", bool, False, "sampling: "),
         None if ends is None else (ends[0], ends[1]),
-        _take(data, "hidden", str, "", "sampling: "),
+        take(data, "hidden", str, "", "sampling: "),
     )
 
 
@@ -301,15 +282,15 @@ def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
         Naming the key.
     """
     where = "noise: "
-    law = _choice(data, "law", tuple(_LAWS), where=where)
+    law = choice(data, "law", tuple(_LAWS), where=where)
     if unknown := set(data) - {"law", *_NOISE_KEYS[law]}:
         raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
     values: dict[str, Any] = {}
     for key in _NOISE_KEYS[law]:
         if key == "rounding":
-            values[key] = _choice(data, key, ROUNDINGS, "none", where)
+            values[key] = choice(data, key, ROUNDINGS, "none", where)
         elif key == "rule":
-            values[key] = _choice(data, key, get_args(LabelRule), where=where)
+            values[key] = choice(data, key, get_args(LabelRule), where=where)
         else:
             values[key] = _size_of_noise(data, key, values.get("rule"), where)
     return _LAWS[law](**values)
@@ -322,7 +303,7 @@ def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: s
         least = 0.0
     if key == "sigma":
         most = MAX_SIGMA
-    if not (_is_finite(value) and least <= value <= most):
+    if not (is_finite(value) and least <= value <= most):
         raise BadModel(f"{where}{key} is {value!r:.40}, must be from {least:g} to {most:g}")
     return float(value)
 
@@ -353,10 +334,10 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
         raise BadModel(f"{where} is no object")
     if unknown := set(data) - _TREE_KEYS:
         raise BadModel(f"{where}: unknown keys {sorted(map(str, unknown))[:5]}")
-    n = len(_take(data, "feature", list, where=f"{where}: "))
+    n = len(take(data, "feature", list, where=f"{where}: "))
 
     def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
-        values = _take(data, key, list, None if key in _OPTIONAL else _REQUIRED, f"{where}: ")
+        values = take(data, key, list, None if key in _OPTIONAL else REQUIRED, f"{where}: ")
         if values is None:
             return None
         if len(values) != n:
@@ -367,23 +348,23 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
         return values
 
     def is_count(value: Any) -> bool:
-        return isinstance(value, list) and len(value) == n_classes and all(map(_is_finite, value))
+        return isinstance(value, list) and len(value) == n_classes and all(map(is_finite, value))
 
     child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
     feature = nodes(
-        "feature", lambda v: _is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
+        "feature", lambda v: is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
     )
-    left = nodes("left", lambda v: v == LEAF or _is_whole(v, 1, n), child)
-    right = nodes("right", lambda v: v == LEAF or _is_whole(v, 1, n), child)
+    left = nodes("left", lambda v: v == LEAF or is_whole(v, 1, n), child)
+    right = nodes("right", lambda v: v == LEAF or is_whole(v, 1, n), child)
     threshold = nodes(
         "threshold",
-        lambda v: v is None or _is_finite(v) or v in ("inf", "-inf"),
+        lambda v: v is None or is_finite(v) or v in ("inf", "-inf"),
         'a number, "inf" or "-inf", or null at a leaf',
     )
     missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
     counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
-    totals = nodes("totals", _is_finite, "a number")
-    distinct = nodes("distinct", lambda v: _is_whole(v, 0, EXACT_WHOLE), "a whole number")
+    totals = nodes("totals", is_finite, "a number")
+    distinct = nodes("distinct", lambda v: is_whole(v, 0, EXACT_WHOLE), "a whole number")
     for node, marks in enumerate(zip(feature, left, right, threshold, strict=True)):
         if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
             raise BadModel(f"{where}, node {node}: half a leaf, half a test")
@@ -405,56 +386,6 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
 _OPTIONAL = {"missing_left", "counts", "totals", "distinct"}
 
 
-def _take(
-    data: Mapping[str, Any], key: str, kind: type, default: Any = _REQUIRED, where: str = ""
-) -> Any:
-    if key not in data and default is _REQUIRED:
-        raise BadModel(f"{where}{key} is missing")
-    value = data.get(key, default)
-    if type(value) is not kind and not (value is None and default is None):
-        raise BadModel(f"{where}{key} must be {_KINDS[kind]}, not {value!r:.40}")
-    return value
-
-
-def _texts(
-    data: Mapping[str, Any], key: str, where: str = "", default: Any = _REQUIRED
-) -> list[str]:
-    values: list[str] = _take(data, key, list, default, where)
-    for value in values:
-        if not isinstance(value, str):
-            raise BadModel(f"{where}{key} must be a list of texts, and holds {value!r:.40}")
-    return values
-
-
-def _choice(
-    data: Mapping[str, Any],
-    key: str,
-    choices: tuple[str, ...],
-    default: Any = _REQUIRED,
-    where: str = "",
-) -> Any:
-    value = _take(data, key, str, default, where)
-    if value not in choices:
-        raise BadModel(f"{where}{key} is {value!r:.40}, must be one of {', '.join(choices)}")
-    return value
-
-
-def _is_finite(value: Any) -> bool:
-    # A whole number beyond the floats' range has no float to be read as.
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
-
-
-def _is_whole(value: Any, start: int, stop: int) -> bool:
-    return type(value) is int and start <= value < stop
-
-
-def _label(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(plain, (str, bool)) and not _is_finite(plain):
-        raise BadModel(f"class label {value!r:.40} is neither text, nor number, nor truth value")
-    return str(plain) if isinstance(plain, str) else plain
-
-
 def _plain(value: int | None) -> int | None:
     return None if value is None else int(value)
 
@@ -463,19 +394,3 @@ def _short(array: NDArray[Any]) -> NDArray[Any]:
     """Make whole floats ints, which are shorter in text and read back as the same floats."""
     whole = np.all((array == np.floor(array)) & (np.abs(array) < EXACT_WHOLE))
     return array.astype(np.int64) if whole else array
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse what two readers could read in two ways."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError(f"a key stands twice in the object with the keys {list(out)[:5]!r:.200}")
-    return out
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 from treeleak.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release.live import snapshot
+from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Release
 
 __all__ = ["adapter", "read_model", "reader", "to_release"]
 
 Adapter = Callable[[StoredObject], Release]
-Reader = Callable[[Path, bool], StoredObject | Release]
+Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
@@ -74,7 +75,9 @@ def reader(name: str, recognise: Callable[[bytes], bool]) -> Callable[[AnyReader
     return register
 
 
-def read_model(path: str | os.PathLike[str], trust_pickle: bool = False) -> StoredObject | Release:
+def read_model(
+    path: str | os.PathLike[str], trust_pickle: bool = False
+) -> StoredObject | Release | RuleList:
     """Read a model file as data; nothing of it is run.
 
     Parameters
@@ -85,8 +88,8 @@ def read_model(path: str | os.PathLike[str], trust_pickle: bool = False) -> Stor
 
     Returns
     -------
-    StoredObject or Release
-        A release where the file is one already.
+    StoredObject, Release or RuleList
+        A release or rules where the file is one already.
 
     Raises
     ------
@@ -124,7 +127,8 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
     BadInput
         If the estimator is not fitted.
     NotCovered
-        If this is no tree model; the message names the class.
+        If this is no tree model; the message names the class. Rules have no trees: they are for
+        :func:`treeleak.probabilistic.from_rule_list`.
     """
     origin = ""
     if isinstance(model, (str, os.PathLike)):
@@ -132,6 +136,11 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         model = read_model(model, trust_pickle)
     if isinstance(model, Release):
         return model
+    if isinstance(model, RuleList):
+        raise NotCovered(
+            f"{origin}rules, which hold no trees: use treeleak.probabilistic.from_rule_list, "
+            "or treeleak audit"
+        )
     stored = model if isinstance(model, StoredObject) else snapshot(model)
     function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
     if function is None:

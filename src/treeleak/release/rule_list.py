@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel
+from treeleak.release.tree import MAX_ROWS
 
 __all__ = ["Condition", "DecisionRule", "RuleList"]
 
@@ -31,6 +32,11 @@ class Condition:
         Otherwise met by ``above < value <= upto``.
     negated : bool
         Met where it would not be; also by a missing value, which meets no other condition.
+
+    Raises
+    ------
+    BadModel
+        If it tests nothing, or no value whatever could meet it.
     """
 
     column: str
@@ -39,12 +45,31 @@ class Condition:
     upto: float = math.inf
     negated: bool = False
 
+    def __post_init__(self) -> None:
+        what = f"the condition on {self.column!r}"
+        bounded = (self.above, self.upto) != (-math.inf, math.inf)
+        if (self.values is not None) == bounded:
+            raise BadModel(f"{what} must have either values or bounds, one of them finite")
+        if self.values is not None:
+            if not self.values:
+                raise BadModel(f"{what} lists no values")
+            for value in self.values:
+                if not isinstance(value, str) and not math.isfinite(value):
+                    raise BadModel(f"{what} names {value!r}, no finite number")
+        elif not self.above < self.upto:
+            raise BadModel(f"{what}: no number lies above {self.above:g} and up to {self.upto:g}")
+
     def holds(self, values: pd.Series[Any]) -> NDArray[np.bool_]:
         """Say which of the values meet the condition."""
         if self.values is not None:
             met = values.isin(list(self.values)).to_numpy(dtype=bool)
         else:
-            numbers = values.to_numpy(dtype=float, na_value=np.nan)
+            try:
+                numbers = values.to_numpy(dtype=float, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise BadInput(
+                    f"column {self.column!r} holds something else than numbers"
+                ) from error
             met = (numbers > self.above) & (numbers <= self.upto)
         return ~met if self.negated else met
 
@@ -102,6 +127,13 @@ class RuleList:
     origin : str
         The library, its version and the class that made the model.
     notes : tuple of str
+
+    Raises
+    ------
+    BadModel
+        If a name stands twice, a rule tests a column or predicts a class that there is not, its
+        conditions contradict each other, or the counts do not fit the classes, each other or
+        :attr:`n_rows`.
     """
 
     columns: tuple[str, ...]
@@ -120,6 +152,8 @@ class RuleList:
         for j in reversed(range(len(self.rules))):
             met = np.ones(len(X), dtype=bool)
             for condition in self.rules[j].conditions:
+                if condition.column not in X:
+                    raise BadInput(f"the rows lack column {condition.column!r} of the rules")
                 met &= condition.holds(X[condition.column])
             at[met] = j
         return at
@@ -131,6 +165,8 @@ class RuleList:
 
     def counted(self, X: pd.DataFrame, y: Sequence[Any]) -> RuleList:
         """The same rules with the counts of these rows."""
+        if len(X) != len(y):
+            raise BadInput(f"{len(X)} rows with {len(y)} labels")
         number = {c: i for i, c in enumerate(self.classes)}
         labels = np.array([number.get(v, -1) for v in y], dtype=np.int64)
         if (labels < 0).any():
@@ -147,7 +183,98 @@ class RuleList:
     def __post_init__(self) -> None:
         if len(set(self.columns)) != len(self.columns):
             raise BadModel("two columns of the rules have one name")
-        for j, rule in enumerate(self.rules):
+        if len(set(self.classes)) != len(self.classes):
+            raise BadModel("two classes of the rules have one label")
+        if self.default.conditions:
+            raise BadModel("the default has conditions")
+        columns = set(self.columns)
+        for j, rule in enumerate((*self.rules, self.default)):
+            where = f"rule {j + 1}" if j < len(self.rules) else "default"
+            if rule.prediction not in self.classes:
+                raise BadModel(f"{where} predicts {rule.prediction!r:.40}: no such class")
             for condition in rule.conditions:
-                if condition.column not in self.columns:
-                    raise BadModel(f"rule {j + 1} tests {condition.column!r}: no such column")
+                if condition.column not in columns:
+                    raise BadModel(f"{where} tests {condition.column!r}: no such column")
+            if (column := _contradicted(rule.conditions)) is not None:
+                raise BadModel(
+                    f"{where} contradicts itself: no value of {column!r} meets all its conditions"
+                )
+            self._check_counts(rule.counts, where)
+        self._check_sums()
+
+    def _check_counts(self, counts: tuple[int, ...] | None, where: str) -> None:
+        if counts is None:
+            return
+        if len(counts) != len(self.classes):
+            raise BadModel(f"{where} counts {len(counts)} classes, there are {len(self.classes)}")
+        for count in counts:
+            if int(count) != count or not 0 <= count <= MAX_ROWS:
+                raise BadModel(
+                    f"{where} counts {count!r:.40}, no whole number of up to {MAX_ROWS:g} rows"
+                )
+
+    def _check_sums(self) -> None:
+        own = [rule.counts for rule in self.rules]
+        if self.covered is not None:
+            if self.ordered:
+                raise BadModel(
+                    "covered is for a rule set; the rules of a list have their own counts"
+                )
+            if any(counts is not None for counts in own):
+                raise BadModel(
+                    "covered is for rules without counts of their own, and some have them"
+                )
+            self._check_counts(self.covered, "covered")
+            own = [self.covered]
+        known = [counts for counts in (*own, self.default.counts) if counts is not None]
+        if len(known) not in (0, len(own) + 1):
+            raise BadModel("some rules have counts and some have none (the default is a rule too)")
+        total = sum(map(sum, known))
+        if known and self.n_rows not in (None, total):
+            raise BadModel(
+                f"supports that do not add up: the rules capture {total} rows, "
+                f"n_rows is {self.n_rows}"
+            )
+
+
+def _contradicted(conditions: Iterable[Condition]) -> str | None:
+    """Find a column of which no value can meet all of its conditions, whatever its domain.
+
+    Where all of them are negated, a missing value does.
+    """
+    of_column: dict[str, list[Condition]] = {}
+    for condition in conditions:
+        of_column.setdefault(condition.column, []).append(condition)
+    for column, own in of_column.items():
+        listed = [set(c.values) for c in own if c.values is not None and not c.negated]
+        between = [c for c in own if c.values is None]
+        asked = [c for c in between if not c.negated]
+        low = max((c.above for c in asked), default=-math.inf)
+        high = min((c.upto for c in asked), default=math.inf)
+        barred = [c for c in between if c.negated]
+        if listed:
+            values = set.intersection(*listed)
+            values.difference_update(*(c.values for c in own if c.values and c.negated))
+            numbers = [v for v in values if not isinstance(v, str)]
+            if len(numbers) < len(values) and not asked:
+                continue
+        elif asked:
+            # What is left are intervals, closed on the right: each ends here or before what is out.
+            numbers = [high, *(c.above for c in barred)]
+        else:
+            continue
+        if not _any_between(numbers, low, high, barred):
+            return column
+    return None
+
+
+def _any_between(
+    numbers: Sequence[float], low: float, high: float, barred: Sequence[Condition]
+) -> bool:
+    """Say whether a number lies above ``low``, up to ``high`` and in no interval barred."""
+    x = np.array(numbers, dtype=float)
+    x = x[(x > low) & (x <= high)]
+    ends = sorted((c.above, c.upto) for c in barred)
+    above = np.array([-math.inf, *(a for a, _ in ends)])
+    reach = np.maximum.accumulate([-math.inf, *(b for _, b in ends)])
+    return bool((x > reach[np.maximum(np.searchsorted(above, x) - 1, 0)]).any())

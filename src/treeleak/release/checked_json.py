@@ -1,0 +1,140 @@
+"""JSON taken for hostile until checked: nothing in it is run, and every fault is named.
+
+Shared by the files that hold a model: :mod:`treeleak.release.exchange` (trees) and
+:mod:`treeleak.release.rule_file` (rules).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from treeleak.errors import BadModel
+
+__all__ = [
+    "EXACT_WHOLE",
+    "REQUIRED",
+    "choice",
+    "is_finite",
+    "is_whole",
+    "label",
+    "read_json",
+    "take",
+    "texts",
+]
+
+MAX_BYTES = 2**30
+LARGEST = float(np.finfo(float).max)
+# Beyond this, whole floats stop being the only float that their digits name.
+EXACT_WHOLE = 2**53
+REQUIRED: Any = object()
+_KINDS = {
+    str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
+}  # fmt: skip
+
+Model = TypeVar("Model")
+
+
+def read_json(source: str | Path, make: Callable[[Any], Model]) -> Model:
+    """Read a file, or its text, and make something of what it holds.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file, or its text (a ``str`` that starts with a brace).
+    make : callable
+        Gets what the JSON says.
+
+    Raises
+    ------
+    BadModel
+        Naming the file, and what ``make`` found wrong with it.
+    """
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        text, where = source, ""
+    else:
+        path, where = Path(source), f"{source}: "
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise BadModel(f"{where}larger than {MAX_BYTES >> 20} MiB")
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadModel(f"{where}{error}") from error
+    try:
+        return make(_parsed(text))
+    except (ValueError, RecursionError) as error:
+        raise BadModel(f"{where}{error}") from error
+
+
+def take(
+    data: Mapping[str, Any], key: str, kind: type, default: Any = REQUIRED, where: str = ""
+) -> Any:
+    """Take the value of a key, which must be of one kind; a key left out gets its default."""
+    if key not in data and default is REQUIRED:
+        raise BadModel(f"{where}{key} is missing")
+    value = data.get(key, default)
+    if type(value) is not kind and not (value is None and default is None):
+        raise BadModel(f"{where}{key} must be {_KINDS[kind]}, not {value!r:.40}")
+    return value
+
+
+def texts(data: Mapping[str, Any], key: str, where: str = "", default: Any = REQUIRED) -> list[str]:
+    """Take a list of texts."""
+    values: list[str] = take(data, key, list, default, where)
+    for value in values:
+        if not isinstance(value, str):
+            raise BadModel(f"{where}{key} must be a list of texts, and holds {value!r:.40}")
+    return values
+
+
+def choice(
+    data: Mapping[str, Any],
+    key: str,
+    choices: tuple[str, ...],
+    default: Any = REQUIRED,
+    where: str = "",
+) -> Any:
+    """Take a text that is one of a few."""
+    value = take(data, key, str, default, where)
+    if value not in choices:
+        raise BadModel(f"{where}{key} is {value!r:.40}, must be one of {', '.join(choices)}")
+    return value
+
+
+def is_finite(value: Any) -> bool:
+    """Say whether this is a number that a float can hold."""
+    # A whole number beyond the floats' range has no float to be read as.
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
+
+
+def is_whole(value: Any, start: int, stop: int) -> bool:
+    """Say whether this is a whole number from ``start`` to below ``stop``."""
+    return type(value) is int and start <= value < stop
+
+
+def label(value: Any) -> Any:
+    """Turn a class label into one that JSON can hold."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, (str, bool)) and not is_finite(plain):
+        raise BadModel(f"class label {value!r:.40} is neither text, nor number, nor truth value")
+    return str(plain) if isinstance(plain, str) else plain
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse what two readers could read in two ways."""
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError(f"a key stands twice in the object with the keys {list(out)[:5]!r:.200}")
+    return out
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,567 @@
+"""Rule lists: what they say of rows, what they refuse, and their files."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import treeleak
+from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.release import (
+    Condition,
+    DecisionRule,
+    RuleList,
+    checked_json,
+    from_corels,
+    read_corels,
+    read_model,
+    read_rules,
+    to_release,
+    write_rules,
+)
+from treeleak.release.rule_file import rules_from_dict, rules_to_dict
+from treeleak.release.tree import MAX_ROWS
+
+ROOT = Path(__file__).parent.parent
+PUBLISHED = json.loads(
+    (ROOT / "src/treeleak/formats/rules.schema.json").read_text(encoding="utf-8")
+)
+GUIDE = (ROOT / "docs/rule-file.md").read_text(encoding="utf-8")
+
+NUMBERS = {"n": [-1.0, 0.0, 0.5, 1.0, 2.0, math.nan], "m": [0, 1, 2, 3]}
+TEXTS = ["clerk", "nurse", "3"]
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> Condition:
+    column = draw(st.sampled_from(["n", "m", "t"]))
+    negated = draw(st.booleans())
+    if column == "t" or draw(st.booleans()):
+        pool = TEXTS if column == "t" else [0, 1, 2.5, 0.5]
+        values = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True))
+        return Condition(column, tuple(values), negated=negated)
+    ends = draw(st.lists(st.sampled_from([-1, 0.25, 1, 2]), min_size=2, max_size=2, unique=True))
+    low, high = sorted(ends)
+    open_end = draw(st.sampled_from(["none", "low", "high"]))
+    return Condition(
+        column,
+        above=-math.inf if open_end == "low" else low,
+        upto=math.inf if open_end == "high" else high,
+        negated=negated,
+    )
+
+
+@st.composite
+def rule_lists(draw: st.DrawFn, counts: bool = True) -> RuleList:
+    classes = draw(st.sampled_from([("no", "yes"), (0, 1, 2.5), (False, True), ("only",)]))
+    n = draw(st.integers(0, 4))
+    ordered = draw(st.booleans())
+    kinds = ["none", "each"] + ([] if ordered else ["covered"])
+    kind = draw(st.sampled_from(kinds)) if counts else "none"
+    own = st.lists(st.integers(0, MAX_ROWS), min_size=len(classes), max_size=len(classes))
+
+    def counted(*kinds: str) -> tuple[int, ...] | None:
+        return tuple(draw(own)) if kind in kinds else None
+
+    rules = []
+    for _ in range(n):
+        for_rule = tuple(draw(st.lists(conditions(), max_size=3)))
+        rules.append(DecisionRule(for_rule, draw(st.sampled_from(classes)), counted("each")))
+    default = DecisionRule((), draw(st.sampled_from(classes)), counted("each", "covered"))
+    covered = counted("covered")
+    total = sum(map(sum, filter(None, [*(r.counts for r in rules), default.counts, covered])))
+    made: dict[str, Any] = {
+        "columns": ("n", "m", "t", "unused"),
+        "classes": classes,
+        "default": default,
+        "ordered": ordered,
+        "covered": covered,
+        "n_rows": draw(st.sampled_from([None, total if kind != "none" else 5])),
+        "origin": draw(st.text(max_size=5)),
+        "notes": tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
+    }
+    fit = []
+    for rule in rules:
+        try:
+            RuleList(
+                ("n", "m", "t"), classes, (DecisionRule(rule.conditions, classes[0]),), DEFAULT
+            )
+        except BadModel:
+            made["n_rows"] = None
+        else:
+            fit.append(rule)
+    return RuleList(rules=tuple(fit), **made)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    n = draw(st.integers(0, 12))
+    data = {
+        name: draw(st.lists(st.sampled_from(pool), min_size=n, max_size=n))
+        for name, pool in NUMBERS.items()
+    }
+    data["t"] = draw(st.lists(st.sampled_from([*TEXTS, None]), min_size=n, max_size=n))
+    types = {"n": float, "m": int, "t": draw(st.sampled_from(["object", "str", "category"]))}
+    return pd.DataFrame(data).astype(types)
+
+
+def meets(value: Any, condition: Condition) -> bool:
+    if value is None or value != value:
+        return condition.negated
+    if condition.values is not None:
+        return any(value == v for v in condition.values) != condition.negated
+    return (condition.above < value <= condition.upto) != condition.negated
+
+
+def first_met(rules: RuleList, row: dict[str, Any]) -> int:
+    for j, rule in enumerate(rules.rules):
+        if all(meets(row[c.column], c) for c in rule.conditions):
+            return j
+    return len(rules.rules)
+
+
+def assert_same(a: RuleList, b: RuleList) -> None:
+    for name in RuleList.__dataclass_fields__:
+        assert getattr(a, name) == getattr(b, name), name
+    assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
+
+
+@given(rule_lists(), tables(), st.randoms(use_true_random=False))
+def test_rows_are_captured_by_the_first_rule_that_they_meet(rules: RuleList, X, random):
+    expected = [first_met(rules, row) for row in X.to_dict("records")]
+    assert rules.apply(X).tolist() == expected
+    said = [r.prediction for r in (*rules.rules, rules.default)]
+    assert rules.predict(X).tolist() == [said[j] for j in expected]
+    y = [random.choice(rules.classes) for _ in expected]
+    counted = rules.counted(X, y)
+    assert counted.n_rows == len(X)
+    assert counted.covered is None
+    for j, rule in enumerate((*counted.rules, counted.default)):
+        own = [label for label, at in zip(y, expected, strict=True) if at == j]
+        assert rule.counts == tuple(own.count(c) for c in rules.classes)
+
+
+def brute_force(conditions: list[Condition]) -> bool:
+    """Whether some value of the only column meets all; the cuts are among these or between."""
+    values = [*np.arange(-3, 4, 0.125).tolist(), "clerk", "nurse", "3", "else", math.nan]
+
+    def fine(v: Any, c: Condition) -> bool:
+        if isinstance(v, str) and c.values is None:
+            return c.negated
+        return meets(v, c)
+
+    return any(all(fine(v, c) for c in conditions) for v in values)
+
+
+@given(st.lists(conditions(), max_size=4))
+def test_what_no_value_can_meet_is_refused_and_nothing_else(several: list[Condition]):
+    on_one = [Condition("a", c.values, c.above, c.upto, c.negated) for c in several]
+    rule = DecisionRule(tuple(on_one), "yes")
+    if brute_force(on_one):
+        made = RuleList(("a",), ("yes",), (rule,), DecisionRule((), "yes"))
+        assert made.rules == (rule,)
+    else:
+        with pytest.raises(BadModel, match="rule 1 contradicts itself: no value of 'a'"):
+            RuleList(("a",), ("yes",), (rule,), DecisionRule((), "yes"))
+
+
+DEFAULT = DecisionRule((), "no")
+A1 = Condition("a", (1,))
+YES = DecisionRule((A1,), "yes", (0, 2))
+NO = DecisionRule((), "no", (3, 0))
+
+
+def two_classes(rules: tuple, default: DecisionRule, **more: Any) -> RuleList:
+    return RuleList(("a", "b"), ("no", "yes"), rules, default, **more)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Condition("a"), "'a' must have either values or bounds"),
+        (lambda: Condition("a", (1,), upto=3), "'a' must have either values or bounds"),
+        (lambda: Condition("a", ()), "'a' lists no values"),
+        (lambda: Condition("a", (math.inf,)), "'a' names inf"),
+        (lambda: Condition("a", above=3, upto=3), "no number lies above 3 and up to 3"),
+        (lambda: Condition("a", above=math.nan), "no number lies above nan"),
+        (lambda: RuleList(("a", "a"), (1,), (), DecisionRule((), 1)), "two columns"),
+        (lambda: RuleList(("a",), (1, True), (), DecisionRule((), 1)), "two classes"),
+        (lambda: two_classes((), YES), "the default has conditions"),
+        (lambda: two_classes((), DecisionRule((), "x")), "default predicts 'x'"),
+        (lambda: two_classes((DecisionRule((A1,), 1),), DEFAULT), "rule 1 predicts 1"),
+        (
+            lambda: two_classes((YES, DecisionRule((Condition("z", (1,)),), "no")), NO),
+            "rule 2 tests 'z'",
+        ),
+        (lambda: two_classes((), DecisionRule((), "no", (1,))), "default counts 1 classes"),
+        (lambda: two_classes((), DecisionRule((), "no", (1, -1))), "default counts -1"),
+        (lambda: two_classes((), DecisionRule((), "no", (1, 0.5))), "default counts 0.5"),
+        (lambda: two_classes((YES,), DEFAULT), "some rules have counts and some have none"),
+        (
+            lambda: two_classes((DecisionRule((A1,), "yes"),), NO),
+            "some rules have counts and some have none",
+        ),
+        (
+            lambda: two_classes((YES,), NO, n_rows=6),
+            "supports that do not add up: the rules capture 5 rows, n_rows is 6",
+        ),
+        (lambda: two_classes((), NO, covered=(0, 2)), "covered is for a rule set"),
+        (lambda: two_classes((YES,), NO, covered=(0, 2), ordered=False), "covered is for rules"),
+        (lambda: two_classes((), NO, covered=(2,), ordered=False), "covered counts 1 classes"),
+        (lambda: two_classes((), DEFAULT, covered=(0, 2), ordered=False), "some have none"),
+        (
+            lambda: two_classes((), NO, covered=(0, 2), ordered=False, n_rows=4),
+            "capture 5 rows, n_rows is 4",
+        ),
+    ],
+)
+def test_rules_that_contradict_themselves_are_refused(make, says):
+    with pytest.raises(BadModel, match=re.escape(says)):
+        make()
+
+
+def test_rows_that_do_not_fit_are_refused():
+    between = DecisionRule((Condition("a", above=1),), "yes")
+    rules = two_classes((between,), DEFAULT)
+    with pytest.raises(BadInput, match="lack column 'a'"):
+        rules.apply(pd.DataFrame({"b": [1]}))
+    with pytest.raises(BadInput, match="column 'a' holds something else"):
+        rules.apply(pd.DataFrame({"a": ["x"]}))
+    with pytest.raises(BadInput, match="1 rows with 2 labels"):
+        rules.counted(pd.DataFrame({"a": [1]}), ["no", "yes"])
+    with pytest.raises(BadInput, match="label 'maybe' is no class"):
+        rules.counted(pd.DataFrame({"a": [1]}), ["maybe"])
+
+
+@given(rule_lists())
+def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, rules: RuleList):
+    path = tmp_path_factory.mktemp("rules", numbered=True) / "rules.json"
+    write_rules(rules, path)
+    assert_same(read_rules(path), rules)
+    assert_same(read_rules(path.read_text(encoding="utf-8")), rules)
+    read = read_model(path)
+    assert isinstance(read, RuleList)
+    assert_same(read, rules)
+    jsonschema.validate(rules_to_dict(rules), PUBLISHED)
+
+
+def test_numpy_values_are_written_as_plain_ones():
+    values = (np.int64(1), np.float32(0.5), np.str_("x"), np.bool_(True))
+    rule = DecisionRule((Condition("a", values), Condition("b", above=np.float64(1))), np.int64(7))
+    rules = RuleList(("a", "b"), (np.int64(7),), (rule,), DecisionRule((), np.int64(7)))
+    described = json.loads(json.dumps(rules_to_dict(rules)))
+    assert described["rules"] == [
+        {
+            "if": [{"column": "a", "in": [1, 0.5, "x", 1]}, {"column": "b", "above": 1.0}],
+            "then": 7,
+        }
+    ]
+    strange = RuleList((), ((1, 2),), (), DecisionRule((), (1, 2)))
+    with pytest.raises(BadInput, match="class label"):
+        rules_to_dict(strange)
+
+
+def example() -> dict:
+    (text,) = re.findall(r"```json\n(.*?)```", GUIDE, flags=re.DOTALL)
+    return json.loads(text)
+
+
+def test_the_example_of_the_guide_counts_the_rows_it_shows():
+    jsonschema.validate(example(), PUBLISHED)
+    rules = rules_from_dict(example())
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d) \| (\w+) \|$", GUIDE, flags=re.MULTILINE)
+    X = pd.DataFrame(rows, columns=["age", "job", "smoker", "class"])
+    X = X.astype({"age": int, "smoker": int})
+    assert_same(rules.counted(X, X["class"]), rules)
+
+
+def test_what_may_be_left_out_gets_its_default():
+    data = {
+        "format": "treeleak-rules", "version": 1, "columns": [], "classes": [True], "rules": [],
+        "default": {"then": True},
+    }  # fmt: skip
+    jsonschema.validate(data, PUBLISHED)
+    rules = rules_from_dict(data)
+    assert rules.ordered
+    assert (rules.covered, rules.n_rows, rules.default.counts) == (None, None, None)
+    for key in data:
+        with pytest.raises(BadModel, match=key):
+            rules_from_dict({k: v for k, v in data.items() if k != key})
+
+
+FIRST = ("rules", 0, "if", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("format",), "treeleak-release", "no rules"),
+        (("version",), 2, "version 2"),
+        (("version",), True, "version True"),
+        (("surprise",), 1, "unknown keys ['surprise']"),
+        (("columns",), ["age", "age", "job", "smoker"], "one name"),
+        (("columns",), [1], "columns must be a list of texts"),
+        (("columns",), ["age", "job"], "rule 1 tests 'smoker'"),
+        (("classes",), ["healthy", None], "class label None"),
+        (("classes",), ["healthy"], "rule 1 predicts 'ill'"),
+        (("classes",), ["healthy", "ill", "x"], "rule 1 counts 2 classes, there are 3"),
+        (("ordered",), 1, "ordered must be true or false"),
+        (("n_rows",), 5, "the rules capture 4 rows, n_rows is 5"),
+        (("n_rows",), 4.0, "n_rows must be a whole number"),
+        (("n_rows",), -1, "n_rows is -1"),
+        (("n_rows",), 10**30, "n_rows is 1000"),
+        (("covered",), [1, 1], "covered is for a rule set"),
+        (("covered",), [1, "1"], "covered hold '1'"),
+        (("origin",), 1, "origin must be text"),
+        (("notes",), [1], "notes must be a list of texts"),
+        (("rules",), {}, "rules must be a list"),
+        (("rules", 1), [], "rule 2: no object"),
+        (("rules", 1, "else"), 1, "rule 2: unknown keys ['else']"),
+        (("rules", 1, "if"), {}, "rule 2: if must be a list"),
+        (("rules", 1, "then"), "x", "rule 2 predicts 'x'"),
+        (("rules", 1, "then"), [], "rule 2: then: class label []"),
+        (("rules", 1, "counts"), [1, -1], "rule 2: counts hold -1"),
+        (("rules", 1, "counts"), [1, True], "rule 2: counts hold True"),
+        (("rules", 1, "counts"), [1, 1e9], "rule 2: counts hold 1000000000.0"),
+        (("rules", 1, "counts"), [1, 10**9], "rule 2: counts hold 1000000000"),
+        (("rules", 1, "counts"), None, "some rules have counts"),
+        (FIRST, "smoker", "rule 1: a condition is no object"),
+        ((*FIRST, "colour"), 1, "rule 1: unknown keys ['colour']"),
+        ((*FIRST, "column"), 1, "rule 1: column must be text"),
+        ((*FIRST, "is"), True, "rule 1: is names True"),
+        ((*FIRST, "is"), math.nan, "rule 1: is names nan"),
+        ((*FIRST, "is"), 10**400, "rule 1: is names 1000"),
+        ((*FIRST, "is"), [1], "rule 1: is names [1]"),
+        ((*FIRST, "in"), [1], "rule 1: the condition on 'smoker' needs"),
+        ((*FIRST, "upto"), 1, "rule 1: the condition on 'smoker' needs"),
+        ((*FIRST, "not"), 1, "rule 1: not must be true or false"),
+        (FIRST, {"column": "smoker"}, "rule 1: the condition on 'smoker' needs"),
+        (FIRST, {"column": "smoker", "in": []}, "rule 1: the condition on 'smoker' lists no"),
+        (FIRST, {"column": "smoker", "in": 1}, "rule 1: in must be a list"),
+        (FIRST, {"column": "smoker", "in": [None]}, "rule 1: in names None"),
+        (FIRST, {"column": "smoker", "above": "1"}, "rule 1: above is '1'"),
+        (FIRST, {"column": "smoker", "upto": math.inf}, "rule 1: upto is inf"),
+        (
+            FIRST,
+            {"column": "smoker", "above": 3, "upto": 2},
+            "rule 1: the condition on 'smoker': no number lies above 3",
+        ),
+        (
+            FIRST,
+            {"column": "age", "upto": 30},
+            "rule 1 contradicts itself: no value of 'age' meets all its conditions",
+        ),
+        (("default",), [], "default must be an object"),
+        (("default", "if"), [], "default: unknown keys ['if']"),
+        (("default", "then"), "x", "default predicts 'x'"),
+        (("default", "counts"), [1], "default counts 1 classes"),
+    ],
+)
+def test_a_file_that_is_wrong_somewhere_says_where(path: tuple, value: object, says: str):
+    data = example()
+    at = data
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    with pytest.raises(BadModel, match=re.escape(says)):
+        rules_from_dict(data)
+
+
+@pytest.mark.parametrize("keys", [("rules", 0, "then"), ("default", "then"), ("rules", 0, "if")])
+def test_what_must_be_there_is_named_when_absent(keys: tuple):
+    data = example()
+    at = data
+    for step in keys[:-1]:
+        at = at[step]
+    del at[keys[-1]]
+    with pytest.raises(BadModel, match=f"{keys[-1]} is missing"):
+        rules_from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Expecting value"),
+        ("[]", "no rules"),
+        ('{"a":' * 100_000, "recursion"),
+        ('{"format": "treeleak-rules", "format": "b"}', "stands twice"),
+        ('{"format": NaN}', "NaN is no JSON"),
+        ('{"format": "treeleak-rules", "version": 1, "columns": ["a"', "delimiter"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str):
+    path = tmp_path / "damaged.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadModel, match=says) as error:
+        read_rules(path)
+    assert str(path) in str(error.value)
+
+
+def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypatch):
+    (tmp_path / "binary.json").write_bytes(b"\x80\x04")
+    for name in ("absent.json", "binary.json"):
+        with pytest.raises(BadModel, match=name):
+            read_rules(str(tmp_path / name))
+    monkeypatch.setattr(checked_json, "MAX_BYTES", 1)
+    with pytest.raises(BadModel, match=r"binary\.json: larger"):
+        read_rules(tmp_path / "binary.json")
+
+
+def test_many_values_and_bounds_on_one_column_are_checked_in_one_sweep():
+    many = range(20_000)
+    conditions = [
+        Condition("a", tuple(many)),
+        *(Condition("a", above=i - 0.5, upto=i + 0.5, negated=True) for i in many),
+    ]
+    with pytest.raises(BadModel, match="rule 1 contradicts itself"):
+        RuleList(("a",), (1,), (DecisionRule(tuple(conditions), 1),), DecisionRule((), 1))
+
+
+@pytest.mark.parametrize("start", ["", "\n ", "\ufeff"])
+def test_the_rule_file_is_known_by_its_content(tmp_path: Path, start: str):
+    path = tmp_path / "model.dat"
+    path.write_text(start + json.dumps(example()), encoding="utf-8")
+    read = read_model(path)
+    assert isinstance(read, RuleList)
+    assert_same(read, rules_from_dict(example()))
+    with pytest.raises(NotCovered, match=r"model\.dat: rules.*probabilistic\.from_rule_list"):
+        to_release(path)
+    for model in (path, read):
+        with pytest.raises(NotCovered, match=r"probabilistic"):
+            treeleak.audit(model)
+
+
+PYCORELS = """RULELIST:
+if [young && not sex:Male]:
+  recid = True
+else if [priors:>3]:
+  recid = False
+else
+  recid = True
+All features: (['sex:Male', 'young', 'priors:>3'])""".replace("else\n", "else \n")
+PROGRAM = """some log: 12
+OPTIMAL RULE LIST
+if ({young,priors:>3}) then ({recid:Yes})
+else if ({sex:Male}) then ({recid:No})
+else ({recid:Yes})
+
+writing optimal rule list to: x.txt
+"""
+ONE_LINE = """if [Age=18-20] then [true]
+else if [not male] then [false]
+else [true]"""
+
+
+def said(rules: RuleList) -> list[tuple[str, Any]]:
+    return [(str(r), r.prediction) for r in (*rules.rules, rules.default)]
+
+
+def test_what_pycorels_prints_is_read():
+    rules = read_corels(PYCORELS)
+    assert rules.columns == ("sex:Male", "young", "priors:>3")
+    assert rules.classes == (False, True)
+    assert said(rules) == [
+        ("young is 1 and sex:Male is 0", True),
+        ("priors:>3 is 1", False),
+        ("anything", True),
+    ]
+    assert rules.notes == ()
+    bare = read_corels(PYCORELS.rpartition("\n")[0], classes=("no", "yes"))
+    assert bare.columns == ("young", "sex:Male", "priors:>3")
+    assert [r.prediction for r in bare.rules] == ["yes", "no"]
+    assert len(bare.notes) == 1
+    assert said(read_corels("RULELIST:\nrecid:2 years = False")) == [("anything", False)]
+
+
+def test_what_the_program_corels_prints_is_read():
+    rules = read_corels(PROGRAM, columns=["sex:Male", "young", "priors:>3"])
+    assert rules.columns == ("sex:Male", "young", "priors:>3")
+    assert rules.classes == ("No", "Yes")
+    assert said(rules) == [
+        ("young is 1 and priors:>3 is 1", "Yes"),
+        ("sex:Male is 1", "No"),
+        ("anything", "Yes"),
+    ]
+    numbered = read_corels(PROGRAM.replace("Yes", "1").replace("No", "0"), classes=(0, 1))
+    assert [r.prediction for r in numbered.rules] == [1, 0]
+    assert said(read_corels(ONE_LINE)) == [
+        ("Age=18-20 is 1", True),
+        ("male is 0", False),
+        ("anything", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "''"),
+        ("hello", "'hello'"),
+        ("RULELIST:\n", "neither a rule nor a default"),
+        ("RULELIST:\nif [a]:\n  y = True\n", "neither a rule nor a default"),
+        ("RULELIST:\nif [a]:\n  y = True\nelse\n  y = 7", "classes are"),
+        (PYCORELS.replace("['sex:Male'", "[open('x')"), "list of all features"),
+    ],
+)
+def test_text_that_is_no_rule_list_is_refused(text: str, says: str):
+    with pytest.raises(BadModel, match=re.escape(says)):
+        read_corels(text, classes=("no", "yes"))
+
+
+def learnt(**more: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        features=["a", "b"],
+        prediction_name="y",
+        rules=[
+            {"antecedents": [1, -2], "prediction": True, "train_labels": [np.int64(1), 4]},
+            {"antecedents": [0], "prediction": 0, "train_labels": [3, 2]},
+        ],
+        **more,
+    )
+
+
+def test_the_list_of_pycorels_is_taken_over_with_its_counts():
+    rules = from_corels(SimpleNamespace(rl_=learnt()))
+    assert rules.columns == ("a", "b")
+    assert said(rules) == [("a is 1 and b is 0", True), ("anything", False)]
+    assert [r.counts for r in (*rules.rules, rules.default)] == [(1, 4), (3, 2)]
+    X = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
+    assert rules.predict(X).tolist() == [False, False, True, False]
+    for rule in (bare := learnt()).rules:
+        del rule["train_labels"]
+    named = from_corels(bare, classes=("no", "yes"))
+    assert named.rules[0] == DecisionRule(rules.rules[0].conditions, "yes")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"antecedents": [3]}, "rule 1 tests column 3 of 2"),
+        ({"antecedents": None}, "no rule list of CORELS"),
+        ({"antecedents": ["a"]}, "no rule list of CORELS"),
+        ({"antecedents": [1, -1]}, "rule 1 contradicts itself"),
+        ({"train_labels": None}, "some rules have counts"),
+        ({"train_labels": [1]}, "rule 1 counts 1 classes"),
+        ({"train_labels": ["x", 1]}, "no rule list of CORELS"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(change: dict, says: str):
+    model = learnt()
+    model.rules[0] |= change
+    with pytest.raises(BadModel, match=says):
+        from_corels(model)
+    model.rules.clear()
+    with pytest.raises(BadModel, match="the last rule is no default"):
+        from_corels(model)
+    with pytest.raises(BadModel, match="AttributeError"):
+        from_corels(object())
