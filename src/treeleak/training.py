@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from treeleak.errors import Mismatch
 from treeleak.noise import CountNoise, noise_explains
 from treeleak.release.n_rows import RowCount
-from treeleak.release.tree import Release
+from treeleak.release.tree import AllRows, Release
 from treeleak.verify import check_drawable, check_rows
 
-__all__ = ["N_ROWS_HINT", "TrainingRows", "in_model_columns", "match_training"]
+__all__ = ["N_ROWS_HINT", "TrainingRows", "counted", "in_model_columns", "match_training"]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -155,6 +155,56 @@ def _unlabelled(release: Release) -> Release:
     return replace(release, trees=trees, classes=("any",))
 
 
+def counted(release: Release, X: Any, y: Any = None) -> Release:
+    """Fill in how many of these rows reach each node of trees that all saw every row once.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names.
+    y : sequence, optional
+        Labels; without them, or in a release without classes, rows are counted without them.
+
+    Returns
+    -------
+    Release
+        Without the counts and the noise that it had.
+
+    Raises
+    ------
+    Mismatch
+        Naming the column or the label that does not fit.
+    """
+    by_class = y is not None and bool(release.classes)
+    table, label, notes = in_model_columns(release, X, y if by_class else None)
+    rows = np.ascontiguousarray(table.to_numpy(), dtype=release.float_type)
+    trees = []
+    for tree in release.trees:
+        found = np.zeros((tree.n_nodes, release.n_classes if by_class else 1))
+        np.add.at(found, (tree.apply(rows), label), 1)
+        for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+            found[node] = found[tree.left[node]] + found[tree.right[node]]
+        trees.append(
+            replace(
+                tree,
+                counts=found if by_class else None,
+                totals=None if by_class else found[:, 0],
+                distinct=found.sum(axis=1).astype(np.int64),
+            )
+        )
+    return replace(
+        release,
+        trees=tuple(trees),
+        counts_are="rows" if by_class else "none",
+        sampling=AllRows(),
+        n_rows=len(rows),
+        noise=None,
+        not_covered=None,
+        notes=(*release.notes, *notes),
+    )
+
+
 def in_model_columns(
     release: Release, X: Any, y: Any = None, what: str = "training rows"
 ) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, ...]]:
@@ -164,7 +214,8 @@ def in_model_columns(
     ----------
     release : Release
     X : DataFrame or array
-        Columns are found by name where they have names.
+        Columns are found by name where they have names; texts may stand for the codes that the
+        release has them for (:attr:`Release.levels`).
     y : sequence, optional
         Labels; without them, every row has number 0.
     what : str
@@ -182,8 +233,10 @@ def in_model_columns(
         Naming the column or the label that does not fit.
     """
     table, notes = _columns(release, X, what)
-    values = np.column_stack([_numbers(table[c], c, what) for c in release.feature_names])
     n = len(table)
+    values = np.empty((n, release.n_features))
+    for i, name in enumerate(release.feature_names):
+        values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
     return pd.DataFrame(values, columns=list(table.columns)), label, notes
 
@@ -218,6 +271,14 @@ def _columns(release: Release, X: Any, what: str) -> tuple[pd.DataFrame, tuple[s
     if [c for c in table if c in set(names)] != names:
         notes.append(f"The {what} had their columns in another order: aligned by name.")
     return table[names], tuple(notes)
+
+
+def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
+    """Replace texts by their codes; what is none of them stays, and numbers do."""
+    if levels is None or pd.api.types.is_numeric_dtype(series):
+        return series
+    codes = {text: code for code, text in enumerate(levels)}
+    return series.astype(object).map(lambda value: codes.get(value, value))
 
 
 def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Imported for what they register: formats of files, kinds of models.
 from treeleak.release import diffprivlib, json_files, learned, pickled, sklearn, skops_archive  # noqa: F401
 from treeleak.release.corels import from_corels, read_corels
+from treeleak.release.j48 import read_j48
 from treeleak.release.live import snapshot
 from treeleak.release.registry import adapter, read_model, reader, to_release
 from treeleak.release.rule_file import read_rules, write_rules
@@ -36,6 +37,7 @@ __all__ = [
     "adapter",
     "from_corels",
     "read_corels",
+    "read_j48",
     "read_model",
     "read_rules",
     "reader",

@@ -1,0 +1,262 @@
+"""J48's texts: those that WEKA printed, and damaged ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.release import AllRows, Release, UnknownSampling, read_model, to_release
+from treeleak.release.j48 import TOTALS, TWO, UNCHECKED, read_arff_header, read_j48
+from treeleak.training import counted, match_training
+
+MODELS = Path(__file__).parent / "models" / "j48"
+TREES = ["loans", "loans_unpruned", "loans_one_leaf", "quoted", "three", "pure"]
+
+WEATHER = """J48 pruned tree
+------------------
+
+outlook = sunny
+|   humidity <= 75: yes (2.0)
+|   humidity > 75: no (4.0/1.0)
+outlook = overcast: yes (4.0)
+outlook = rainy: yes (5.0/2.0)
+
+Number of Leaves  : \t4
+
+Size of the tree : \t6
+"""
+
+
+def table(name: str) -> pd.DataFrame:
+    """Rows of an ARFF file."""
+    text = (MODELS / f"{name}.arff").read_text(encoding="utf-8")
+    word = re.compile(r"""'([^']*)'|"([^"]*)"|([^,]+)""")
+    lines = text.partition("@data\n")[2].splitlines()
+    rows = [["".join(found) for found in word.findall(line)] for line in lines]
+    return pd.DataFrame(rows, columns=list(read_arff_header(text).attributes))
+
+
+def read(name: str) -> tuple[Release, pd.DataFrame, list[str]]:
+    rows = table(name.partition("_")[0])
+    *columns, target = rows
+    release = read_j48(MODELS / f"{name}.txt", MODELS / f"{name.partition('_')[0]}.arff")
+    return release, rows[columns], list(rows[target])
+
+
+def text_of(*lines: str) -> str:
+    return "J48 pruned tree\n------------------\n\n" + "\n".join(lines) + "\n\n"
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_leaves_count_the_rows_that_reach_them(name: str) -> None:
+    release, X, y = read(name)
+    (tree,) = release.trees
+    (found,) = counted(release, X, y).trees
+    assert release.n_rows == len(X)
+    assert release.sampling == AllRows()
+    assert release.feature_names == tuple(X)
+    if tree.counts is None:
+        assert np.array_equal(tree.totals, found.counts.sum(axis=1))
+    else:
+        assert np.array_equal(tree.counts, found.counts)
+    assert np.array_equal(tree.distinct, found.distinct)
+    match_training(release, X, y)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_without_a_header_columns_are_those_tested(name: str) -> None:
+    if name == "quoted":
+        with pytest.raises(BadInput, match="line 6 can be read in several ways"):
+            read_j48(MODELS / "quoted.txt")
+        return
+    given_header, X, y = read(name)
+    bare = to_release(MODELS / f"{name}.txt")
+    assert isinstance(read_model(MODELS / f"{name}.txt"), Release)
+    tested = {X.columns[f] for f in given_header.trees[0].feature if f >= 0}
+    assert set(bare.feature_names) == tested
+    assert bare.classes == given_header.classes
+    assert bare.counts_are == given_header.counts_are
+    for column, levels in bare.levels.items():
+        assert levels == given_header.levels[column]
+    match_training(bare, X, y)
+
+
+def test_more_than_two_classes_give_totals_unless_no_leaf_errs() -> None:
+    mixed, pure = read("three")[0], read("pure")[0]
+    assert mixed.counts_are == "none"
+    assert mixed.trees[0].counts is None
+    assert TOTALS in mixed.notes
+    assert pure.counts_are == "rows"
+    assert pure.notes == ()
+    assert pure.classes == ("low", "mid", "high")
+
+
+def test_splits_on_values_become_tests_of_codes() -> None:
+    release = read_j48(WEATHER)
+    assert release.feature_names == ("outlook", "humidity")
+    assert release.levels == {"outlook": ("sunny", "overcast", "rainy")}
+    assert [list(t) for t in release.thresholds] == [[0.5, 1.5], [75.0]]
+    assert release.classes == ("yes", "no")
+    assert release.float_type == "float64"
+    (tree,) = release.trees
+    rows = np.array([[0, 75], [0, 75.1], [1, 0], [2, 0]])
+    assert tree.counts[tree.apply(rows)].tolist() == [[2, 0], [1, 3], [4, 0], [3, 2]]
+    assert tree.counts[0].tolist() == [10, 5]
+    assert release.notes == (TWO,)
+
+
+def test_classes_come_from_the_confusion_matrix() -> None:
+    lone = (MODELS / "loans_one_leaf.txt").read_text()
+    whole, alone = read_j48(lone), read_j48(lone[: lone.index("=== Error")])
+    assert whole.classes == ("good", "bad")
+    assert whole.trees[0].counts.tolist() == [[36, 24]]
+    assert alone.classes == ("good",)
+    assert alone.trees[0].counts is None
+    assert alone.trees[0].totals.tolist() == [60]
+    assert TOTALS in alone.notes
+
+
+def test_rows_held_back_are_not_taken_for_all_rows() -> None:
+    release = read_j48(MODELS / "loans_held_back.txt")
+    assert isinstance(release.sampling, UnknownSampling)
+    assert release.n_rows is None
+    assert release.trees[0].counts[0].sum() == 40
+
+
+def test_thresholds_of_six_digits_may_be_rounded() -> None:
+    release, X, _ = read("loans_unpruned")
+    (note,) = release.notes
+    assert "352.951008" in note
+    cuts = release.thresholds[release.feature_names.index("income")]
+    nearest = [np.abs(X["income"].astype(float) - cut).min() for cut in cuts]
+    assert max(nearest) <= 5.001e-7
+    assert min(nearest) > 0
+
+
+def test_what_cannot_be_read_says_why_and_where() -> None:
+    with pytest.raises(NotCovered, match=r"missing\.txt: line 5: 7.13 rows.*missing values"):
+        read_j48(MODELS / "missing.txt")
+    with pytest.raises(NotCovered, match=r"line \d+: a test of one value against all others \(-B"):
+        to_release(MODELS / "loans_binary.txt")
+    with pytest.raises(NotCovered, match="2 J48 trees"):
+        read_j48(WEATHER + WEATHER)
+
+
+def test_texts_of_rows_stand_for_codes() -> None:
+    release, X, y = read("loans")
+    codes = X.assign(job=X["job"].map({v: i for i, v in enumerate(release.levels["job"])}))
+    one, other = counted(release, X, y), counted(release, codes, y)
+    assert np.array_equal(one.trees[0].counts, other.trees[0].counts)
+    with pytest.raises(Mismatch, match="column 'job'"):
+        counted(release, X.replace({"job": {"nurse": "baker"}}), y)
+
+
+BAD = {
+    "no tree": ("J48 pruned tree\n------\n\n", "no tree follows"),
+    "a jump": (text_of("a <= 1", "|   |   b <= 1: x (1.0)"), "line 5: indented"),
+    "an indented start": (text_of("|   a <= 1: x (1.0)"), "line 4: indented"),
+    "below a leaf": (
+        text_of("a <= 1: x (1.0)", "|   b <= 1: x (1.0)", "|   b > 1: y (1.0)", "a > 1: y (1.0)"),
+        "line 4",
+    ),
+    "one branch": (text_of("a <= 1: x (1.0)"), "line 4.*missing"),
+    "one value": (text_of("a = 1: x (1.0)"), "line 4.*missing"),
+    "twice": (text_of("a <= 1: x (1.0)", "a <= 1: y (1.0)"), "line 4.*stands twice"),
+    "a value twice": (text_of("a = 1: x (1.0)", "a = 1: y (1.0)"), "line 4.*has a branch twice"),
+    "two thresholds": (text_of("a <= 1: x (1.0)", "a > 2: y (1.0)"), "line 4.*not of one test"),
+    "two columns": (text_of("a <= 1: x (1.0)", "b > 1: y (1.0)"), "line 4.*not of one test"),
+    "no branches": (text_of("a <= 1", "a > 1: y (1.0)"), "line 4: neither a leaf"),
+    "no rows": (text_of("a <= 1: x", "a > 1: y (1.0)"), "line 4: neither a leaf"),
+    "too many wrong": (text_of("a <= 1: x (1.0/2.0)", "a > 1: y (1.0)"), "line 4: 2 of 1 rows"),
+    "too many rows": (text_of("a <= 1: x (1.0E99)", "a > 1: y (1.0)"), "line 4"),
+    "endless rows": (text_of("a <= 1: x (1.0E999)", "a > 1: y (1.0)"), "line 4"),
+    "NaN rows": (text_of("a <= 1: x (NaN)", "a > 1: y (1.0)"), "line 4: neither"),
+    "NaN": (text_of("a <= NaN: x (1.0)", "a > NaN: y (1.0)"), "line 4"),
+    "endless": (text_of("a <= 1E999: x (1.0)", "a > 1E999: y (1.0)"), "line 4.*finite"),
+    "two kinds": (
+        text_of("a <= 1: x (1.0)", "a > 1", "|   a = p: x (1.0)", "|   a = q: y (1.0)"),
+        "line 6.*numeric",
+    ),
+    "other values": (
+        text_of(
+            "b <= 1", "|   a = p: x (1.0)", "|   a = q: y (1.0)",
+            "b > 1", "|   a = p: x (1.0)", "|   a = r: y (1.0)",
+        ),
+        "line 8.*'p', 'q'",
+    ),
+    "lines lost": (WEATHER.replace("outlook = rainy: yes (5.0/2.0)\n", ""), "Number of Leaves: 4"),
+    "too many readings": (text_of("a = b" * 60 + ": x" * 60 + " (1.0)"), "line 4: too many"),
+    "too deep": (
+        text_of(*("|   " * d + "a <= 1" for d in range(1002))), "line 1005: deeper than 1000",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_damaged_texts_are_refused_by_line(what: str) -> None:
+    text, message = BAD[what]
+    with pytest.raises(BadModel, match=message):
+        read_j48(text)
+
+
+def test_a_header_that_does_not_fit_is_refused() -> None:
+    loans = (MODELS / "loans.arff").read_text()
+    text = MODELS / "loans.txt"
+    with pytest.raises(BadModel, match=r"loans\.txt: line \d+"):
+        read_j48(text, loans.replace("income", "wage"))
+    with pytest.raises(BadModel, match=r"loans\.txt: line \d+"):
+        read_j48(text, loans.replace("clerk, nurse", "nurse, clerk"))
+    with pytest.raises(BadModel, match=r"loans\.txt: line \d+"):
+        read_j48(text, loans.replace("{good, bad}", "{fine, bad}"))
+    with pytest.raises(BadInput, match="no attribute 'class'"):
+        read_j48(text, loans, target="class")
+    with pytest.raises(BadInput, match="'age' of the ARFF header is not nominal"):
+        read_j48(text, loans, target="age")
+
+
+def test_headers() -> None:
+    header = read_arff_header(
+        "% c\n@relation r\n@ATTRIBUTE 'a b' {x, 'y, z',\"it's\"}\n@attribute n{1,2} % {c\n"
+        "@attribute\td DATE 'yyyy'\n@data\n@attribute no numeric\n"
+    )
+    assert header.attributes == {"a b": ("x", "y, z", "it's"), "n": ("1", "2"), "d": None}
+    for line in ("@attribute", "@attribute a", "@attribute a {x,x}", "@attribute a {}", "x"):
+        with pytest.raises(BadInput, match=r"line 1|no ARFF header"):
+            read_arff_header(line + "\n")
+    with pytest.raises(BadInput, match="line 2: attribute 'a' stands twice"):
+        read_arff_header("@attribute a real\n@attribute a real\n")
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_bytes(b"=== Run information ===\r\n\r\n" + WEATHER.replace("\n", "\r\n").encode())
+    assert to_release(path).n_rows == 15
+    assert read_j48(WEATHER.replace("\n", "\r\n")).n_rows == 15
+    path.write_bytes(WEATHER.encode() + b"\xff")
+    with pytest.raises(BadModel, match=r"tree\.txt.*decode"):
+        to_release(path)
+    with pytest.raises(BadModel, match=r"none\.txt"):
+        read_j48(tmp_path / "none.txt")
+    assert UNCHECKED in read_j48(WEATHER[: WEATHER.index("Number")]).notes
+    with pytest.raises(BadModel, match="no J48 tree"):
+        read_j48("J49\n")
+
+
+@given(
+    st.integers(0, len(WEATHER)),
+    st.integers(0, len(WEATHER)),
+    st.sampled_from(["", "|   ", ": ", " = ", "9", "\n"]),
+)
+def test_any_damage_ends_in_a_tree_or_a_reason(start: int, end: int, text: str) -> None:
+    try:
+        release = read_j48(WEATHER[:start] + text + WEATHER[end:] + "\n")
+    except (BadInput, NotCovered):
+        return
+    assert len(release.trees) == 1
