@@ -94,6 +94,11 @@ def trees(
     )
 
 
+def levels_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
+    texts = st.lists(st.text(max_size=3), min_size=1, max_size=3, unique=True).map(tuple)
+    return st.dictionaries(st.sampled_from(columns), texts) if columns else st.just({})
+
+
 @st.composite
 def releases(draw: st.DrawFn) -> Release:
     columns = draw(st.lists(st.text(max_size=5), max_size=4, unique=True))
@@ -138,6 +143,7 @@ def releases(draw: st.DrawFn) -> Release:
         not_covered=draw(st.none() | st.text(max_size=5)),
         maybe_missing=frozenset(draw(some)),
         one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
+        levels=draw(levels_of(columns)),
         float_type=draw(st.sampled_from(["float32", "float64"])),
         origin=draw(st.text(max_size=5)),
         notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
@@ -243,6 +249,11 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("maybe_missing",), ["z"], "column 'z'"),
         (("one_hot",), {"g": ["z"]}, "column 'z'"),
         (("one_hot",), {"g": "a"}, "one_hot: g must be a list"),
+        (("levels",), {"z": ["x"]}, "levels name 'z': no such column"),
+        (("levels",), {"a": "x"}, "levels: a must be a list"),
+        (("levels",), {"a": [1]}, "levels: a must be a list of texts"),
+        (("levels",), {"a": []}, "levels of column 'a': none"),
+        (("levels",), {"a": ["x", "x"]}, "levels of column 'a': none, or one stands twice"),
         (("sampling",), {"kind": "magic"}, "kind is 'magic'"),
         (("sampling",), {"kind": "all", "n_draws": 3}, "n_draws"),
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1]}, "1 tree_seeds for 2 trees"),
@@ -317,6 +328,10 @@ def test_what_noise_may_leave_out_gets_its_default():
         data = stump() | {"noise": noise}
         jsonschema.validate(data, PUBLISHED)
         assert release_from_dict(data).noise == law
+
+
+def test_a_release_without_levels_is_written_without_a_word_of_them():
+    assert "levels" not in release_to_dict(release_from_dict(stump()))
 
 
 def test_a_release_without_noise_is_written_without_a_word_of_it():

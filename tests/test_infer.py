@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadSchema
-from treeleak.infer import check_schema, infer_schema, suggest_schema
+from treeleak.infer import check_schema, infer_schema, match_levels, suggest_schema
 from treeleak.release import to_release
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
@@ -259,3 +259,77 @@ def test_a_run_of_separators_is_one():
     forest = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
     schema, _ = suggest_schema(to_release(forest))
     assert [a.columns for a in schema.attributes] == [tuple(names[:4]), ("sex:Male",)]
+
+
+LEVELS = {"job": ("clerk", "nurse", "pilot")}
+JOB = Categorical("job", labels=LEVELS["job"])
+
+
+def test_codes_with_texts_are_labels():
+    release = make_release({"job": [0.5, 1.5], "b": []}, levels=LEVELS)
+    assert infer_schema(release).attributes[0] == JOB
+    rows = pd.DataFrame({"job": [0.0, math.nan], "b": [0, 1]})
+    seen = infer_schema(release, rows).attributes[0]
+    assert seen == Categorical("job", labels=LEVELS["job"], missing=True)
+    grouped = make_release({"job": [0.5], "b": [0.5]}, levels=LEVELS, one_hot={"g": ("job", "b")})
+    assert infer_schema(grouped).attributes == (JOB, Binary("b"))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("nurse", "clerk", "pilot"),
+        ("clerk", "other", "nurse", "pilot"),
+        ("other", "nurse", "pilot"),
+    ],
+)
+def test_a_schema_with_other_codes_than_the_model_is_refused(labels):
+    release = make_release({"job": [1.5]}, levels=LEVELS)
+    with pytest.raises(BadSchema, match=r"'job': code \d stands for .* in the schema"):
+        check_schema(Schema([Categorical("job", labels=labels)]), release)
+    assert check_schema(Schema([Categorical("job", labels=(*LEVELS["job"], "x"))]), release) == []
+    assert check_schema(Schema([Categorical("job", (0, 1, 2))]), release) == []
+
+
+@given(
+    st.permutations(["clerk", "nurse", "pilot", "other", "none"]),
+    st.lists(st.integers(-9, 9), min_size=5, max_size=5, unique=True),
+    st.integers(3, 5),
+    st.lists(st.sampled_from([-0.5, 0.0, 0.5, 1.5, 2.0, 2.5]), min_size=1, max_size=3),
+)
+def test_a_release_moved_to_other_codes_parts_the_same_labels(labels, values, n, cuts):
+    attribute = Categorical("job", tuple(values[:n]), tuple(labels[:n]))
+    release = make_release({"b": [1.5], "job": cuts}, levels=LEVELS)
+    codes = dict(zip(attribute.labels, attribute.values, strict=True))
+    shared = [t for t in LEVELS["job"] if t in codes]
+    sides = [[t for t in shared if LEVELS["job"].index(t) <= cut] for cut in cuts]
+    schema = Schema([Binary("b"), attribute])
+    for cut, left in zip(cuts, sides, strict=True):
+        right = [t for t in shared if t not in left]
+        apart = left and right and max(map(codes.get, left)) < min(map(codes.get, right))
+        if 0 <= cut < 2 and not apart:
+            with pytest.raises(BadSchema, match="column 'job'"):
+                match_levels(release, schema)
+            return
+    moved = match_levels(release, schema)
+    assert moved.trees[0].threshold[0] == 1.5
+    for tree, left in zip(moved.trees[1:], sides, strict=True):
+        assert [t for t in shared if codes[t] <= tree.threshold[0]] == left
+    again = match_levels(moved, schema)
+    assert [t.threshold[0] for t in again.trees] == [t.threshold[0] for t in moved.trees]
+
+
+def test_an_order_in_which_no_threshold_parts_what_a_test_parts_is_named():
+    release = make_release({"job": [0.5, math.inf]}, levels=LEVELS)
+    turned = Schema([Categorical("job", labels=("clerk", "pilot", "x", "nurse"))])
+    moved = match_levels(release, turned)
+    assert moved.levels == {"job": ("clerk", "pilot", "x", "nurse")}
+    assert [t.threshold[0] for t in moved.trees] == [0.5, math.inf]
+    check_schema(turned, moved)
+    mixed = Schema([Categorical("job", labels=("nurse", "clerk", "pilot"))])
+    with pytest.raises(BadSchema, match=r"'job'.*\['clerk'\].*order \['clerk', 'nurse', 'pilot'\]"):
+        match_levels(release, mixed)
+    with pytest.raises(BadSchema, match=r"tests for \['clerk'\], which the schema lacks"):
+        match_levels(release, Schema([Categorical("job", labels=("nurse", "pilot"))]))
+    for same in (Schema([JOB]), Schema([Categorical("job", (0, 1, 2))]), Schema([Binary("job")])):
+        assert match_levels(release, same) is release

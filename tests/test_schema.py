@@ -64,7 +64,9 @@ def schemas(draw: st.DrawFn) -> Schema:
                 attributes.append(Numeric(name, *draw(intervals()), missing=missing))
             case 3:
                 values = draw(st.lists(NUMBERS, min_size=1, max_size=4, unique=True))
-                attributes.append(Categorical(name, tuple(values), missing=missing))
+                texts = st.lists(NAMES, min_size=len(values), max_size=len(values), unique=True)
+                labels = draw(st.none() | texts)
+                attributes.append(Categorical(name, tuple(values), labels, missing=missing))
             case _:
                 attributes.append(OneHot(name, tuple(left[:width]), draw(st.booleans())))
                 zero_one += left[:width]
@@ -128,6 +130,11 @@ def test_numpy_numbers_are_written_as_plain_ones():
         (lambda: Categorical("a", (1, 1.0)), "twice"),
         (lambda: Categorical("a", (1, math.nan)), "finite"),
         (lambda: Categorical("a", "12"), "number"),
+        (lambda: Categorical("a", labels=()), "no values"),
+        (lambda: Categorical("a", labels="xy"), "labels must be a list"),
+        (lambda: Categorical("a", labels=("x", 1)), "a label must be text, not 1"),
+        (lambda: Categorical("a", labels=("x", "x")), "a label stands twice"),
+        (lambda: Categorical("a", (1,), ("x", "y")), "2 labels for 1 values"),
         (lambda: OneHot("a", ()), "no columns"),
         (lambda: OneHot("a", "bcd"), "list"),
         (lambda: OneHot("a", ("b", "b")), "twice"),
@@ -246,6 +253,23 @@ def test_bounds_are_the_ends_of_the_domain():
     assert Categorical("a", (5, 3)).bounds == (3, 5)
     assert Binary("a").bounds == OneHot("g", ("a", "b")).bounds == (0, 1)
     assert OneHot("g", ("a",)).bounds == (1, 1)
+
+
+def test_labels_stand_for_the_codes_from_0_and_follow_their_values(tmp_path: Path):
+    assert Categorical("job", labels=("clerk", "nurse")).values == (0, 1)
+    shuffled = Categorical("job", (5, 2, 3), ("e", "b", "c"))
+    assert shuffled.values == (2, 3, 5)
+    assert shuffled.labels == ("b", "c", "e")
+    path = tmp_path / "a.toml"
+    text = 'version = 1\n[[attribute]]\nkind = "categorical"\nname = "job"\nlabels = ["x", "y"]\n'
+    path.write_text(text, encoding="utf-8")
+    assert Schema.read(path).attributes == (Categorical("job", (0, 1), ("x", "y")),)
+    for given_keys in ({"labels": ["x"]}, {"values": [1]}, {"values": [1], "labels": ["x"]}):
+        entry = {"kind": "categorical", "name": "job"} | given_keys
+        jsonschema.validate({"version": 1, "attribute": [entry]}, PUBLISHED)
+    bare = {"kind": "categorical", "name": "job"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"version": 1, "attribute": [bare]}, PUBLISHED)
 
 
 def test_every_example_of_the_guide_is_a_schema(tmp_path: Path):

@@ -6,7 +6,7 @@ little: a domain that is too wide costs sharpness, one that is too narrow makes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadSchema
 from treeleak.release.tree import Release
-from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["check_schema", "infer_schema", "read_columns", "suggest_schema"]
+__all__ = ["check_schema", "infer_schema", "match_levels", "read_columns", "suggest_schema"]
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,9 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     every row has one 1 among their columns. A group is dropped if a threshold or a row speaks
     against it, or if its columns may be missing.
 
-    Without rows, a column is binary if all its thresholds are exactly 0.5; ordinal if it has
+    A column whose codes have texts (``Release.levels``) is categorical, with these for labels.
+
+    Without rows, another column is binary if all its thresholds are exactly 0.5; ordinal if it has
     several thresholds, all halfway between whole numbers, and then goes from the number below
     the lowest to the number above the highest; otherwise numeric and unbounded. A column that no
     tree tests is binary if trees test some columns and all of these are binary; otherwise numeric.
@@ -120,11 +122,21 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
     Raises
     ------
     BadSchema
-        If the columns are not those of the model, or a domain excludes a threshold: no value
-        that the schema allows could take one of the two branches.
+        If the columns are not those of the model, codes stand for other labels than in the model
+        (see :func:`match_levels`), or a domain excludes a threshold: no value that the schema
+        allows could take one of the two branches.
     """
     schema.for_model(release.feature_names)
     owner = {c: a for a in schema.attributes for c in a.columns}
+    for column, texts in release.levels.items():
+        code_of = {text: code for code, text in enumerate(texts)}
+        text_of: dict[float, str] = dict(enumerate(texts))
+        for text, code in _codes(owner[column]).items():
+            if text_of.get(code, text) != text or code_of.get(text, code) != code:
+                raise BadSchema(
+                    f"column {column!r}: code {code:g} stands for {text!r} in the schema, "
+                    f"the model's codes for {list(texts)} are 0 to {len(texts) - 1}"
+                )
     for column, thresholds in zip(release.feature_names, release.thresholds, strict=True):
         # The model compares rounded values.
         with np.errstate(over="ignore"):
@@ -143,6 +155,81 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
         for c in release.feature_names
         if c in release.maybe_missing and not getattr(owner[c], "missing", False)
     ]
+
+
+def match_levels(release: Release, schema: Schema) -> Release:
+    """Move a release to the codes that a schema gives to the labels of its columns.
+
+    Where both the release and the schema name the labels of a column, a test parts some of the
+    release's labels from the others; its new threshold parts the same ones by the schema's codes.
+    Labels that only the schema has go where their codes put them: the model says nothing of them.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema
+
+    Returns
+    -------
+    Release
+        The same where there is nothing to move.
+
+    Raises
+    ------
+    BadSchema
+        If the codes are in an order in which no threshold parts what a test parts: the column, and
+        an order that does; or if the schema lacks all labels on one side of a test.
+    """
+    moved: dict[int, dict[float, float]] = {}
+    levels = dict(release.levels)
+    for attribute in schema.attributes:
+        texts = release.levels.get(attribute.name, ())
+        codes = _codes(attribute)
+        if not texts or not codes or all(codes.get(t) == i for i, t in enumerate(texts)):
+            continue
+        column = release.feature_names.index(attribute.name)
+        moved[column] = {
+            cut: _moved(attribute.name, cut, texts, codes)
+            for cut in release.thresholds[column][np.isfinite(release.thresholds[column])].tolist()
+        }
+        in_order = sorted(codes, key=codes.__getitem__)
+        del levels[attribute.name]
+        if [codes[text] for text in in_order] == list(range(len(codes))):
+            levels[attribute.name] = tuple(in_order)
+    if not moved:
+        return release
+    trees = []
+    for tree in release.trees:
+        threshold = tree.threshold.copy()
+        for node in np.flatnonzero(~tree.is_leaf):
+            cut = float(threshold[node])
+            threshold[node] = moved.get(int(tree.feature[node]), {}).get(cut, cut)
+        trees.append(replace(tree, threshold=threshold))
+    return replace(release, trees=tuple(trees), levels=levels)
+
+
+def _codes(attribute: Attribute) -> dict[str, float]:
+    if not isinstance(attribute, Categorical) or attribute.labels is None:
+        return {}
+    return dict(zip(attribute.labels, attribute.values, strict=True))
+
+
+def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float]) -> float:
+    if not 0 <= cut < len(texts) - 1:
+        # Parts no two labels, but maybe known values from missing ones.
+        return min(codes.values()) - 1 if cut < 0 else max(codes.values())
+    left = [codes[t] for code, t in enumerate(texts) if code <= cut and t in codes]
+    right = [codes[t] for code, t in enumerate(texts) if code > cut and t in codes]
+    if not left or not right:
+        lost = [t for code, t in enumerate(texts) if (code <= cut) is not bool(left)]
+        raise BadSchema(f"column {column!r}: the model tests for {lost}, which the schema lacks")
+    if max(left) >= min(right):
+        raise BadSchema(
+            f"column {column!r}: the model parts {[t for i, t in enumerate(texts) if i <= cut]} "
+            f"from its other labels, and the schema's codes mix the two; give the labels codes in "
+            f"the order {list(texts)}"
+        )
+    return (max(left) + min(right)) / 2
 
 
 def read_columns(release: Release, X: pd.DataFrame, what: str = "the rows") -> dict[str, Floats]:
@@ -185,14 +272,16 @@ def _judge(
         seen = np.zeros(0) if values is None else values[column]
         known = np.unique(seen[~np.isnan(seen)])
         missing = column in release.maybe_missing or bool(np.isnan(seen).any())
-        if known.size:
+        if column in release.levels:
+            columns[column] = Categorical(column, labels=release.levels[column], missing=missing)
+        elif known.size:
             columns[column] = _from_values(column, known, own, missing)
         elif own.size or not unused_binary:
             columns[column] = _from_thresholds(column, own, missing)
         else:
             columns[column] = Binary(column, missing=missing)
     groups: list[OneHot] = []
-    free = {c for c in cuts if c not in release.maybe_missing}
+    free = {c for c in cuts if c not in release.maybe_missing and c not in release.levels}
     for name, members in release.one_hot.items():
         fits = members and len(set(members) & free) == len(members)
         if fits and all(((cuts[c] >= 0) & (cuts[c] < 1)).all() for c in members):

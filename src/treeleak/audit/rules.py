@@ -469,7 +469,7 @@ RULES: tuple[Rule, ...] = (
     ),
     # -- names and labels
     Rule(
-        "feature_names_in_ columns classes classes_ class_name one_hot drop_idx_ features_ "
+        "feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
         "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
         "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
         "harmless",

@@ -103,6 +103,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         drawn in a way, or noise added, that the format does not know.
     """
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
+    levels = {name: list(texts) for name, texts in release.levels.items()}
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -116,6 +117,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "float_type": release.float_type,
         "maybe_missing": sorted(release.maybe_missing),
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
+        **({"levels": levels} if levels else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
         "trees": [_tree_to_dict(tree) for tree in release.trees],
@@ -145,6 +147,10 @@ def release_from_dict(data: Any) -> Release:
         name: tuple(texts({name: group}, name, "one_hot: "))
         for name, group in take(data, "one_hot", dict, {}).items()
     }
+    levels = {
+        name: tuple(texts({name: own}, name, "levels: "))
+        for name, own in take(data, "levels", dict, {}).items()
+    }
     maybe_missing = texts(data, "maybe_missing", default=[])
     if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
@@ -164,6 +170,7 @@ def release_from_dict(data: Any) -> Release:
         not_covered=take(data, "not_covered", str, None),
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
+        levels=levels,
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
@@ -172,7 +179,8 @@ def release_from_dict(data: Any) -> Release:
 
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
-    "noise", "float_type", "maybe_missing", "one_hot", "not_covered", "notes", "trees",
+    "noise", "float_type", "maybe_missing", "one_hot", "levels", "not_covered", "notes",
+    "trees",
 }  # fmt: skip
 _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",

@@ -252,9 +252,9 @@ class Release:
     Raises
     ------
     BadModel
-        If a column or a class stands twice, a tree does not fit the columns or the classes, what
-        should count rows or draws is no whole number of them, or a leaf that should name a class
-        names none or several.
+        If a column, a class or the text of a code stands twice, texts belong to no column, a tree
+        does not fit the columns or the classes, what should count rows or draws is no whole number
+        of them, or a leaf that should name a class names none or several.
     """
 
     trees: tuple[Tree, ...]
@@ -277,6 +277,11 @@ class Release:
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):
             raise BadModel("two classes of the model have one label")
+        for column, texts in self.levels.items():
+            if column not in self.feature_names:
+                raise BadModel(f"levels name {column!r:.80}: no such column")
+            if not texts or len(set(texts)) != len(texts):
+                raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
         whole: tuple[str, ...] = ("totals",)
         if self.counts_are in ("rows", "draws"):
             whole = ("counts", "totals")
