@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-diffprivlib bench clean
+.PHONY: demo test test-diffprivlib test-optimal bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -18,6 +18,10 @@ test: $(VENV)/.dev
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
 	$(VENV)-diffprivlib/bin/python -m pytest tests/test_diffprivlib.py
+
+# pystreed and pydl8.5 are large, and pystreed's solvers get in the way of OR-Tools if loaded first.
+test-optimal: $(VENV)-optimal/.installed
+	$(VENV)-optimal/bin/python -m pytest tests/test_optimal_readers.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.exact
@@ -43,13 +47,14 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.installed
 
-$(VENV)-diffprivlib/.installed: pyproject.toml | $(VENV)-diffprivlib/bin/python
-	$(VENV)-diffprivlib/bin/python -m pip install --quiet -e '.[test,diffprivlib]'
+# An extra that wants an environment of its own: .venv-<extra>.
+$(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
+	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal demo

@@ -382,7 +382,7 @@ RULES: tuple[Rule, ...] = (
     # -- the training table, stored
     Rule(
         "_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
-        "_X_train X_train _training_data",
+        "_X_train X_train _training_data train_X_ train_y_ train_extra_data_",
         "leaks",
         "training table",
         _TABLE,

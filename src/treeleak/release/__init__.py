@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 # Imported for what they register: formats of files, kinds of models.
-from treeleak.release import diffprivlib, json_files, learned, pickled, sklearn, skops_archive  # noqa: F401
+from treeleak.release import (  # noqa: F401
+    diffprivlib,
+    json_files,
+    learned,
+    optimal,
+    pickled,
+    sklearn,
+    skops_archive,
+)
 from treeleak.release.corels import from_corels, read_corels
 from treeleak.release.j48 import read_j48
 from treeleak.release.live import snapshot

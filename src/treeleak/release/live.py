@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime
 import types
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = ["snapshot"]
+__all__ = ["describes", "snapshot"]
+
+Description = Callable[[Any], Mapping[str, Any]]
+AnyDescription = TypeVar("AnyDescription", bound=Description)
 
 # Deeper than any fitted estimator, shallower than Python's own recursion limit allows.
 MAX_DEPTH = 100
@@ -25,6 +28,27 @@ _NAMED = (
     types.ModuleType,
     np.ufunc,
 )
+
+
+_DESCRIPTIONS: dict[tuple[str, str], Description] = {}
+
+
+def describes(package: str, *classes: str) -> Callable[[AnyDescription], AnyDescription]:
+    """Register the function that lists the attributes of objects that cannot be pickled.
+
+    Parameters
+    ----------
+    package : str
+        First part of the classes' full names.
+    *classes : str
+        Names without module.
+    """
+
+    def register(function: AnyDescription) -> AnyDescription:
+        _DESCRIPTIONS.update({(package, name): function for name in classes})
+        return function
+
+    return register
 
 
 def snapshot(model: Any) -> StoredObject:
@@ -103,6 +127,8 @@ class _Walk:
 
     def _object(self, x: Any, depth: int) -> Any:
         name = _type_name(type(x))
+        if describe := _DESCRIPTIONS.get((name.partition(".")[0], type(x).__name__)):
+            return StoredObject(name, attributes(self.value(describe(x), depth)))
         try:
             reduced = x.__reduce_ex__(2)
         except Exception as error:
