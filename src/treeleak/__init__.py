@@ -1,6 +1,6 @@
 """treeleak: how much of its training data does a tree model give away?"""
 
-from treeleak import datasets, metrics
+from treeleak import datasets, metrics, probabilistic
 from treeleak._version import __version__
 from treeleak.audit import Audit, audit
 from treeleak.errors import (
@@ -52,5 +52,6 @@ __all__ = [
     "informed",
     "informed_audit",
     "metrics",
+    "probabilistic",
     "reconstruct",
 ]

@@ -1,0 +1,200 @@
+"""How far two probabilistic datasets are from each other, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput
+from treeleak.probabilistic.alignment import align, in_order
+from treeleak.probabilistic.regions import Tests
+from treeleak.probabilistic.space import Space
+
+if TYPE_CHECKING:
+    from treeleak.probabilistic.dataset import ProbabilisticDataset
+
+__all__ = ["Alignment", "compatibility", "distance", "merge"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Sets = tuple[Mask, ...]
+Alignment = Literal["consistent", "gambs"]
+
+# What a contradiction in all attributes costs an alignment. A compatibility is never more than 1;
+# in the other case it decides only between alignments that are equal otherwise.
+CONTRADICTION: dict[str, float] = {"consistent": 3.0, "gambs": 1e-7}
+
+
+def distance(
+    data: ProbabilisticDataset, other: ProbabilisticDataset | pd.DataFrame | None, aligned: bool
+) -> float:
+    """See :meth:`ProbabilisticDataset.dist`."""
+    if other is None:
+        cost = _mean_over(
+            data, [np.log2(s)[data.narrow[1][:, k]] for k, s in enumerate(_narrow_sizes(data))]
+        )
+        some = data.support > 0
+        return float(cost[some] @ data.support[some]) / max(data.n_rows, 1)
+    if isinstance(other, pd.DataFrame):
+        cost, theirs = _against_rows(data, other)
+    else:
+        (mine_sets, mine), (their_sets, their_boxes), space = _together(data, other)
+        terms = []
+        for k, axis in enumerate(space.axes):
+            a, b = mine_sets[k] * axis.sizes, their_sets[k]
+            union = a.sum(axis=1)[:, None] + b @ axis.sizes - a @ b.T.astype(np.int64)
+            terms.append(np.log2(union)[np.ix_(mine[:, k], their_boxes[:, k])])
+        cost, theirs = _mean_over(data, terms), other.support
+    if theirs.sum() != data.n_rows:
+        raise BadInput(f"{data.n_rows} rows have no distance to {theirs.sum()} rows")
+    i, j, n = _paired(data, cost, theirs, aligned)
+    return float(cost[i, j] @ n) / max(data.n_rows, 1)
+
+
+def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, aligned: bool) -> float:
+    """See :meth:`ProbabilisticDataset.compatibility`."""
+    if other.n_rows != data.n_rows:
+        raise BadInput(f"{data.n_rows} rows are not compatible with {other.n_rows} rows")
+    compatible, _ = _compatible(data, other)
+    i, j, n = _paired(data, -compatible, other.support, aligned)
+    return float(compatible[i, j] @ n) / max(data.n_rows, 1)
+
+
+def merge(
+    data: ProbabilisticDataset, other: ProbabilisticDataset, alignment: Alignment
+) -> ProbabilisticDataset:
+    """See :meth:`ProbabilisticDataset.merge`."""
+    if alignment not in CONTRADICTION:
+        raise BadInput(f"alignment must be one of {', '.join(CONTRADICTION)}, not {alignment!r}")
+    if data.classes != other.classes:
+        raise BadInput(f"the classes {data.classes} are not the classes {other.classes}")
+    n = max(data.n_rows, other.n_rows)
+    one, two = data.filled(n).by_class(), other.filled(n).by_class()
+    unknown = len(data.classes)
+    label_a, label_b = one.counts.argmax(axis=1), two.counts.argmax(axis=1)
+    clash = np.not_equal.outer(label_a, label_b)
+    clash &= np.logical_and.outer(label_a != unknown, label_b != unknown)
+    compatible, odd = _compatible(one, two)
+    i, j, m = align(
+        CONTRADICTION[alignment] * (odd + clash / data.n_attributes) - compatible,
+        one.support,
+        two.support,
+    )
+    space = one.space.joined(two.space)
+    sets = []
+    for k, axis in enumerate(space.axes):
+        a = one.space.axes[k].carried(one.sets[k], axis)[one.boxes[i, k]]
+        both = a & two.space.axes[k].carried(two.sets[k], axis)[two.boxes[j, k]]
+        both[~both.any(axis=1)] = True
+        sets.append(np.vstack([np.ones((1, len(axis)), dtype=bool), both]))
+    counts = np.zeros((len(i), unknown + 1), dtype=np.int64)
+    label = np.where(clash[i, j] | (label_a[i] != unknown), label_a[i], label_b[j])
+    counts[np.arange(len(i)), np.where(clash[i, j], unknown, label)] = m
+    outside, inside = [], []
+    for p, q in zip(i, j, strict=True):
+        outside.append((*_carried(one, one.outside[p], space),
+                        *_carried(two, two.outside[q], space)))  # fmt: skip
+        inside.append(_both(_carried(one, one.inside[p], space),
+                            _carried(two, two.inside[q], space)))  # fmt: skip
+    merged = replace(
+        one,
+        space=space,
+        names=tuple(f"{one.names[p]} and {two.names[q]}" for p, q in zip(i, j, strict=True)),
+        sets=tuple(sets),
+        boxes=np.repeat(np.arange(1, len(i) + 1)[:, None], len(space.axes), axis=1),
+        outside=tuple(outside),
+        inside=tuple(inside),
+        counts=counts,
+        captures=None,
+        origin=" and ".join(dict.fromkeys(o for o in (data.origin, other.origin) if o)),
+        notes=tuple(dict.fromkeys((*data.notes, *other.notes))),
+    )
+    # What contradicts itself only in several attributes together says nothing.
+    for g in np.flatnonzero(~merged.boxed).tolist():
+        if merged.region(g).empty:
+            outside[g], inside[g] = (), ()
+    return replace(merged, outside=tuple(outside), inside=tuple(inside))
+
+
+def _narrow_sizes(data: ProbabilisticDataset) -> tuple[Ints, ...]:
+    sizes = (s @ axis.sizes for s, axis in zip(data.narrow[0], data.space.axes, strict=True))
+    return tuple(np.maximum(s, 1) for s in sizes)
+
+
+def _mean_over(data: ProbabilisticDataset, terms: Sequence[Floats]) -> Floats:
+    """Average entropies, one array for each attribute, as shares of those of the domains."""
+    whole = [axis.bits for axis in data.space.axes]
+    shares = [t / h for t, h in zip(terms, whole, strict=True) if h > 0]
+    return sum(shares, 0.0 * terms[0]) / max(len(shares), 1)
+
+
+def _together(
+    data: ProbabilisticDataset, other: ProbabilisticDataset
+) -> tuple[tuple[Sets, Ints], tuple[Sets, Ints], Space]:
+    """What is possible in each group of two datasets, over the same atoms."""
+    space = data.space.joined(other.space)
+    both = []
+    for one in (data, other):
+        sets, boxes = one.narrow
+        own = zip(one.space.axes, sets, space.axes, strict=True)
+        both.append((tuple(axis.carried(s, onto) for axis, s, onto in own), boxes))
+    return both[0], both[1], space
+
+
+def _compatible(data: ProbabilisticDataset, other: ProbabilisticDataset) -> tuple[Floats, Floats]:
+    """Compatibility of groups, and in which share of the attributes they have no value."""
+    (mine, my_boxes), (theirs, their_boxes), space = _together(data, other)
+    terms, odd = [], np.zeros((len(my_boxes), len(their_boxes)))
+    for k, axis in enumerate(space.axes):
+        common = (mine[k] * axis.sizes) @ theirs[k].T.astype(np.int64)
+        at = np.ix_(my_boxes[:, k], their_boxes[:, k])
+        terms.append(np.log2(np.maximum(common, 1))[at])
+        odd += (common == 0)[at]
+    return _mean_over(data, terms), odd / max(len(terms), 1)
+
+
+def _paired(
+    data: ProbabilisticDataset, cost: Floats, theirs: Ints, aligned: bool
+) -> tuple[Ints, Ints, Ints]:
+    return in_order(data.support, theirs) if aligned else align(cost, data.support, theirs)
+
+
+def _against_rows(data: ProbabilisticDataset, X: pd.DataFrame) -> tuple[Floats, Ints]:
+    """Distance of each group to each row of a table, as an alignment wants it."""
+    atoms = data.space.locate(X)
+    if (atoms < 0).any():
+        row, k = np.argwhere(atoms < 0)[0]
+        raise BadInput(
+            f"row {row}: the value of {data.space.axes[k].attribute.name!r} lies outside of "
+            "the domain"
+        )
+    sets, boxes = data.narrow
+    terms = []
+    for k, sizes in enumerate(_narrow_sizes(data)):
+        union = sizes[:, None] + ~sets[k][:, atoms[:, k]]
+        terms.append(np.log2(union)[boxes[:, k]])
+    return _mean_over(data, terms), np.ones(len(X), dtype=np.int64)
+
+
+def _carried(data: ProbabilisticDataset, boxes: Sequence[Tests], space: Space) -> tuple[Tests, ...]:
+    """Say boxes in the atoms of a refined space."""
+    axes = data.space.axes
+    return tuple(
+        {k: axes[k].carried(mask[None], space.axes[k])[0] for k, mask in tests.items()}
+        for tests in boxes
+    )
+
+
+def _both(one: Sequence[Tests], two: Sequence[Tests]) -> tuple[Tests, ...]:
+    """Boxes in one of which a point lies that is in one of ``one`` and in one of ``two``."""
+    if not (one and two):
+        return (*one, *two)
+    return tuple(
+        {**a, **b, **{k: a[k] & b[k] for k in a.keys() & b.keys()}} for a in one for b in two
+    )

@@ -1,0 +1,344 @@
+"""Probabilistic datasets from what was released: a tree, a rule list, rows themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput, BadModel, BadSchema, NotCovered
+from treeleak.infer import check_schema, infer_schema
+from treeleak.probabilistic.dataset import ProbabilisticDataset
+from treeleak.probabilistic.regions import Tests
+from treeleak.probabilistic.space import Space, space_of
+from treeleak.release import Release, RuleList, Tree, read_model, to_release
+from treeleak.release.tree import MAX_ROWS
+from treeleak.schema import Schema
+from treeleak.training import counted
+
+__all__ = ["from_rows", "from_rule_list", "from_tree"]
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def from_tree(
+    model: Any,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+    trust_pickle: bool = False,
+) -> ProbabilisticDataset:
+    """All datasets that one decision tree allows.
+
+    Each leaf is a group: its rows may hold what the tests on the way to it leave of each domain
+    (Gambs 2012, section 4; Ferry 2024, eq. 11).
+
+    Parameters
+    ----------
+    model : fitted tree, path, StoredObject or Release
+        Of scikit-learn, STreeD or DL8.5, the text of a J48 tree, a release file, a forest of one
+        tree that was trained on every row once.
+    schema : Schema, optional
+        What a row can be; what the model says itself, unless given. Numeric columns need bounds.
+    X, y : optional
+        The training rows and labels, for trees without counts (STreeD, DL8.5).
+    trust_pickle : bool
+        Also open pickle and joblib files, should ``model`` be a path.
+
+    Raises
+    ------
+    BadModel
+        If counts do not add up, or a leaf holds rows though nothing can reach it.
+    BadSchema
+        If the schema does not fit the model, or a column has no bounds.
+    NotCovered
+        If this is no single tree, or it does not count rows.
+    """
+    release = to_release(model, trust_pickle)
+    if y is not None and X is None:
+        raise BadInput("labels without rows: give X with y")
+    if len(release.trees) != 1:
+        raise NotCovered(
+            f"{len(release.trees)} trees: what they allow together is no product over rows; "
+            "treeleak.reconstruct rebuilds rows from them"
+        )
+    if release.counts_are == "none" and X is not None:
+        release = counted(release, X, y)
+    if release.not_covered is not None:
+        raise NotCovered(release.not_covered)
+    if release.sampling.kind != "all":
+        raise NotCovered(
+            "the tree was trained on rows drawn at random: its counts are not those of the rows"
+        )
+    if release.counts_are not in ("rows", "none") or (
+        release.counts_are == "none" and release.trees[0].totals is None
+    ):
+        raise NotCovered(
+            "the tree does not say how many training rows its leaves hold; give X and y"
+            if release.counts_are == "none"
+            else f"the tree's counts are {release.counts_are}, not rows"
+        )
+    schema = infer_schema(release) if schema is None else schema
+    notes = (*release.notes, *check_schema(schema, release))
+    tree = release.trees[0]
+    counts, said = _counts_of(tree, release)
+    cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
+    space = space_of(schema, release.feature_names, cuts, release.float_type)
+    sets, boxes = _leaf_boxes(tree, release, space)
+    names = tuple(f"leaf {node}" for node in tree.leaves)
+    none = ((),) * len(names)
+    dataset = ProbabilisticDataset(
+        space, release.classes, names, sets, boxes, none, none, counts, release.origin,
+        (*notes, *said),
+    )  # fmt: skip
+    _check_room(dataset, "the tests on the way to it contradict each other or the schema")
+    return dataset
+
+
+def from_rule_list(
+    rules: Any,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> ProbabilisticDataset:
+    """All datasets that one rule list, or one rule set, allows.
+
+    Each rule is a group: its rows meet its conditions, and those of no rule before it (Ferry 2024,
+    section IV-C). In a rule set, rules with counts of their own must not overlap; without, the
+    rows that any rule covers are one group.
+
+    Parameters
+    ----------
+    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
+    schema : Schema, optional
+        What a row can be; every column is 0 or 1, unless given.
+    X, y : optional
+        The training rows and labels, for rules without counts.
+
+    Raises
+    ------
+    BadModel
+        If rules of a set overlap, or a rule captures rows though nothing is left for it.
+    BadSchema
+        If the schema does not fit the rules, or a column has no bounds.
+    NotCovered
+        If there are no counts.
+    """
+    found = getattr(rules, "rule_list_", rules)
+    if isinstance(found, (str, os.PathLike)):
+        found = read_model(found)
+    if not isinstance(found, RuleList):
+        raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+    if X is not None and y is not None:
+        found = found.counted(X, y)
+    every = (*found.rules, found.default)
+    if found.default.counts is None:
+        raise NotCovered("the rules do not say how many training rows they capture; give X and y")
+    schema = Schema.from_columns(found.columns) if schema is None else schema
+    schema.for_model(found.columns)
+    space = space_of(schema, found.columns, _cuts_of(found), "float64")
+    tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
+    joint = not found.ordered and found.covered is not None
+    if joint:
+        names: tuple[str, ...] = ("covered", "default")
+        own: list[Tests] = [{}, {}]
+        outside: tuple[tuple[Tests, ...], ...] = ((), tuple(tests))
+        inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
+        rows = [found.covered, found.default.counts]
+    else:
+        if not found.ordered:
+            _check_apart(tests, space)
+        names = (*(f"rule {j + 1}" for j in range(len(found.rules))), "default")
+        own = [*tests, {}]
+        before = [tuple(tests[:j]) if found.ordered else () for j in range(len(tests))]
+        outside, inside = (*before, tuple(tests)), ((),) * len(names)
+        rows = [rule.counts for rule in every]
+    counts = np.array([(*(r or ()), 0) for r in rows], dtype=np.int64)
+    sets, boxes = _tables(own, space)
+    dataset = ProbabilisticDataset(
+        space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
+        found.notes,
+    )  # fmt: skip
+    _check_room(dataset, "the rules before it and the schema leave nothing for it")
+    return dataset
+
+
+def from_rows(
+    X: pd.DataFrame, schema: Schema, y: Sequence[Any] | None = None
+) -> ProbabilisticDataset:
+    """The dataset of which everything is known: these rows, one group each.
+
+    Numeric columns are cut beside each value, so that it is known to one step.
+
+    Raises
+    ------
+    BadInput
+        If a value lies outside of its domain, naming row and attribute.
+    BadSchema
+        If a column has no bounds.
+    """
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    schema.for_model(tuple(table.columns))
+    cuts = {}
+    for attribute in schema.attributes:
+        if attribute.kind in ("numeric", "ordinal"):
+            own = np.unique(pd.to_numeric(table[attribute.name], errors="coerce").dropna())
+            if attribute.kind == "ordinal":
+                cuts[attribute.name] = np.union1d(own - 0.5, own + 0.5)
+            else:
+                low, high = attribute.bounds
+                step = (high - low) / 1000
+                cuts[attribute.name] = np.union1d(own - step / 2, own + step / 2)
+    space = space_of(schema, tuple(table.columns), cuts, "float64")
+    atoms = space.locate(table)
+    if (atoms < 0).any():
+        row, k = np.argwhere(atoms < 0)[0]
+        raise BadInput(
+            f"row {row}: the value of {schema.attributes[k].name!r} lies outside of the domain"
+        )
+    classes = () if y is None else tuple(pd.unique(pd.Series(list(y))))
+    counts = np.zeros((len(table), len(classes) + 1), dtype=np.int64)
+    label = [0] * len(table) if y is None else [classes.index(v) for v in y]
+    counts[np.arange(len(table)), label] = 1
+    own_tests = [
+        {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
+    ]
+    sets, boxes = _tables(own_tests, space)
+    none = ((),) * len(table)
+    names = tuple(f"row {i}" for i in range(len(table)))
+    return ProbabilisticDataset(space, classes, names, sets, boxes, none, none, counts)
+
+
+def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
+    """Rows of each class in the leaves, and last those of no known class.
+
+    Counts behind noise are rounded, and never negative.
+    """
+    n_classes = len(release.classes)
+    if tree.counts is not None and release.counts_are == "rows":
+        table = np.asarray(tree.counts, dtype=float)
+        known = np.column_stack([table, np.zeros(len(table))])
+    else:
+        table = np.asarray(tree.totals, dtype=float)[:, None]
+        known = np.column_stack([np.zeros((len(table), n_classes)), table])
+    if release.noise is not None:
+        leaves = np.clip(np.rint(known[tree.leaves]), 0, MAX_ROWS).astype(np.int64)
+        return leaves, [
+            "The counts carry noise: each was rounded to a whole number of 0 or more, and the true "
+            "rows may be none of these worlds."
+        ]
+    inner = ~tree.is_leaf
+    sums = known[tree.left[inner]] + known[tree.right[inner]]
+    if (odd := (sums != known[inner]).any(axis=1)).any():
+        node = int(np.flatnonzero(inner)[odd.argmax()])
+        raise BadModel(
+            f"node {node} counts {_plain(known[node])} rows, its children together "
+            f"{_plain(sums[odd.argmax()])}: the supports do not add up"
+        )
+    if (known < 0).any():
+        raise BadModel(f"node {int((known < 0).any(axis=1).argmax())} counts fewer than 0 rows")
+    if release.n_rows is not None and known[0].sum() != release.n_rows:
+        raise BadModel(
+            f"the root counts {known[0].sum():g} rows, the model says {release.n_rows}: the "
+            "supports do not add up"
+        )
+    return known[tree.leaves].astype(np.int64), []
+
+
+def _plain(counts: NDArray[np.float64]) -> str:
+    return f"{[int(c) for c in counts[:-1]] or int(counts[-1])}"
+
+
+def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask, ...], Ints]:
+    """Sets of atoms of each attribute, and which of them each leaf leaves."""
+    numbers: list[dict[bytes, int]] = []
+    sets: list[list[Mask]] = []
+    for axis in space.axes:
+        full = np.ones(len(axis), dtype=bool)
+        numbers.append({full.tobytes(): 0})
+        sets.append([full])
+    left_of: dict[tuple[int, float, bool], Mask] = {}
+    at = np.zeros((tree.n_nodes, len(space.axes)), dtype=np.int64)
+    for node in np.flatnonzero(~tree.is_leaf):
+        column = release.feature_names[tree.feature[node]]
+        k = space.owner[column]
+        test = int(tree.feature[node]), float(tree.threshold[node]), bool(tree.missing_left[node])
+        if test not in left_of:
+            left_of[test] = space.axes[k].upto(column, *test[1:])
+        left, own = left_of[test], sets[k][at[node, k]]
+        for child, mask in ((tree.left[node], own & left), (tree.right[node], own & ~left)):
+            number = numbers[k].setdefault(mask.tobytes(), len(sets[k]))
+            if number == len(sets[k]):
+                sets[k].append(mask)
+            at[child] = at[node]
+            at[child, k] = number
+    return tuple(np.array(s) for s in sets), at[tree.leaves]
+
+
+def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[Mask, ...], Ints]:
+    """Sets of atoms and boxes, from one box for each group."""
+    boxes = np.zeros((len(own), len(space.axes)), dtype=np.int64)
+    sets = []
+    for k, axis in enumerate(space.axes):
+        full = np.ones(len(axis), dtype=bool)
+        number = {full.tobytes(): 0}
+        for g, tests in enumerate(own):
+            if k in tests:
+                boxes[g, k] = number.setdefault(tests[k].tobytes(), len(number))
+        sets.append(np.array([np.frombuffer(b, dtype=bool) for b in number]))
+    return tuple(sets), boxes
+
+
+def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
+    ends: dict[str, list[float]] = {}
+    for rule in rules.rules:
+        for condition in rule.conditions:
+            if condition.values is None:
+                ends.setdefault(condition.column, []).extend([condition.above, condition.upto])
+    return {c: np.unique(np.array(e)[np.isfinite(e)]) for c, e in ends.items()}
+
+
+def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask]:
+    """The box of a rule, as the atoms that it leaves of the axes that it tests."""
+    tests: dict[int, Mask] = {}
+    for condition in conditions:
+        k = space.owner[condition.column]
+        met = space.axes[k].meeting(condition)
+        if met.all() or not met.any():
+            raise BadSchema(
+                f"rule {j + 1}: {condition} is met by {'every' if met.all() else 'no'} value that "
+                f"the schema allows of {condition.column!r}"
+            )
+        tests[k] = tests[k] & met if k in tests else met
+        if not tests[k].any():
+            raise BadModel(f"rule {j + 1} contradicts itself in {condition.column!r}")
+    return tests
+
+
+def _check_apart(tests: Sequence[Tests], space: Space) -> None:
+    for (i, one), (j, two) in combinations(enumerate(tests), 2):
+        both = space.everything.restricted(one).restricted(two)
+        if not both.empty:
+            rows = space.write(both.draw(1, np.random.default_rng(0)), np.random.default_rng(0))
+            raise BadModel(
+                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: "
+                f"{rows.iloc[0].to_dict()} would count twice"
+            )
+
+
+def _check_room(dataset: ProbabilisticDataset, why: str) -> None:
+    """Raise an error for rows that have nowhere to lie."""
+    held = np.flatnonzero(dataset.support).tolist()
+    boxed = dataset.boxed
+    short = dataset.group_bits[held] == -np.inf if boxed.all() else None
+    for i, g in enumerate(held):
+        if short[i] if short is not None else dataset.region(g).empty:
+            raise BadModel(
+                f"infeasible: {dataset.names[g]} holds {dataset.support[g]} rows, but {why}"
+            )
