@@ -187,10 +187,10 @@ class RuleList:
             raise BadModel("two classes of the rules have one label")
         if self.default.conditions:
             raise BadModel("the default has conditions")
-        columns = set(self.columns)
+        columns, classes = set(self.columns), set(self.classes)
         for j, rule in enumerate((*self.rules, self.default)):
             where = f"rule {j + 1}" if j < len(self.rules) else "default"
-            if rule.prediction not in self.classes:
+            if rule.prediction not in classes:
                 raise BadModel(f"{where} predicts {rule.prediction!r:.40}: no such class")
             for condition in rule.conditions:
                 if condition.column not in columns:
@@ -245,7 +245,8 @@ def _contradicted(conditions: Iterable[Condition]) -> str | None:
     of_column: dict[str, list[Condition]] = {}
     for condition in conditions:
         of_column.setdefault(condition.column, []).append(condition)
-    for column, own in of_column.items():
+    # One condition alone is met by something, or it would not have been made.
+    for column, own in ((c, several) for c, several in of_column.items() if len(several) > 1):
         listed = [set(c.values) for c in own if c.values is not None and not c.negated]
         between = [c for c in own if c.values is None]
         asked = [c for c in between if not c.negated]

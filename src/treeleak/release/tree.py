@@ -277,9 +277,9 @@ class Release:
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):
             raise BadModel("two classes of the model have one label")
+        if strange := set(self.levels) - set(self.feature_names):
+            raise BadModel(f"levels name {min(strange)!r:.80}: no such column")
         for column, texts in self.levels.items():
-            if column not in self.feature_names:
-                raise BadModel(f"levels name {column!r:.80}: no such column")
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
         whole: tuple[str, ...] = ("totals",)
