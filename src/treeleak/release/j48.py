@@ -29,6 +29,8 @@ __all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
 
 MAX_BYTES = 2**26
 MAX_DEPTH = 1000
+# Counts of a tree; each leaf of a hostile text may name a class of its own.
+MAX_COUNTS = 2**25
 # More ways to read one line than any honest name allows.
 MAX_READINGS = 100
 # Digits behind the point with which WEKA prints a threshold at most.
@@ -280,10 +282,13 @@ class _Builder:
 
     def counted(self, classes: tuple[str, ...], by_class: bool) -> Tree:
         """The tree, with the counts of every node."""
+        if len(self._feature) * len(classes) > MAX_COUNTS:
+            raise BadModel(f"{len(classes)} classes in {len(self._feature)} nodes: too many")
+        number = {label: i for i, label in enumerate(classes)}
         counts = np.zeros((len(self._feature), len(classes)))
         totals = np.zeros(len(self._feature))
         for node, leaf in self.leaves.items():
-            own = classes.index(leaf.label)
+            own = number[leaf.label]
             totals[node] = leaf.rows
             counts[node, own] = leaf.rows - leaf.wrong
             # With two classes, the other one is the last but own; with none wrong, adding is idle.
