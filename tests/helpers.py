@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import numba as nb
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
@@ -575,3 +578,13 @@ def frequencies(
     kernel = chain.state, law, land.ground, moves, chain.prior, chain.belief
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
     return counts / times
+
+
+def shared_file(name: str, folder: str = "data") -> Path:
+    """A file of the shared data, or a skipped test."""
+    variable = {"data": "TREELEAK_DATA", "published": "TREELEAK_PUBLISHED"}[folder]
+    beside = Path(__file__).parents[2] / "shared" / folder
+    path = Path(os.environ.get(variable, beside)) / name
+    if not path.is_file():
+        pytest.skip(f"{path} is missing ({variable})")
+    return path

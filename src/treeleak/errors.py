@@ -8,6 +8,7 @@ __all__ = [
     "BadSchema",
     "Mismatch",
     "NotCovered",
+    "NotProvedWarning",
     "PrivacyWarning",
     "TreeleakError",
 ]
@@ -41,3 +42,7 @@ class NotCovered(TreeleakError):
 
 class PrivacyWarning(UserWarning):
     """A model promises less privacy than it may seem to."""
+
+
+class NotProvedWarning(UserWarning):
+    """The best was asked for, and what was found is not proved to be it."""

@@ -1,5 +1,7 @@
-"""Train tree models that keep a stated privacy budget."""
+"""Train forests that keep a stated privacy budget, rule lists, and optimal models."""
 
 from treeleak.learn.forest import DPForestClassifier
+from treeleak.learn.optimal_tree import OptimalTreeClassifier
+from treeleak.learn.rule_lists import GreedyRuleList, OptimalRuleList
 
-__all__ = ["DPForestClassifier"]
+__all__ = ["DPForestClassifier", "GreedyRuleList", "OptimalRuleList", "OptimalTreeClassifier"]

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from treeleak.errors import BadInput, PrivacyWarning
+from treeleak.learn.checks import whole
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.learn.sampling import discrete_laplace, truncated_laplace
 from treeleak.noise import DiscreteLaplace, Laplace
@@ -133,8 +134,8 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a row lies outside the schema, a label is none of the classes, or a parameter
             cannot be used.
         """
-        n_trees = _whole("n_estimators", self.n_estimators, 1)
-        max_depth = _whole("max_depth", self.max_depth, 1, MAX_DEPTH)
+        n_trees = whole("n_estimators", self.n_estimators, 1)
+        max_depth = whole("max_depth", self.max_depth, 1, MAX_DEPTH)
         epsilon = _fraction("epsilon", self.epsilon)
         if self.mechanism not in _MECHANISMS:
             raise BadInput(f"mechanism is {self.mechanism!r}, must be one of {list(_MECHANISMS)}")
@@ -231,16 +232,6 @@ def _shares(tree: Tree) -> NDArray[np.float64]:
     shares: NDArray[np.float64] = np.full_like(weight, 1 / weight.shape[1])
     np.divide(weight, total, out=shares, where=total > 0)
     return shares
-
-
-def _whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise BadInput(f"{name} must be a whole number, not {value!r}")
-    number = int(value)
-    if number < least or (most is not None and number > most):
-        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise BadInput(f"{name} must be {bounds}, not {value!r}")
-    return number
 
 
 def _fraction(name: str, value: Any) -> Fraction:

@@ -1,4 +1,4 @@
-"""treeleak's own forests, from stored data to a release."""
+"""treeleak's own forests and trees, from stored data to a release."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _dp_forest(stored: StoredObject) -> Release:
     names, notes = feature_names(stored)
     schema = stored.get("schema")
     return Release(
-        trees=tuple(_tree(tree, t) for t, tree in enumerate(fitted(stored, "trees_"))),
+        trees=tuple(
+            _leaves_only(_tree(tree, t), t) for t, tree in enumerate(fitted(stored, "trees_"))
+        ),
         feature_names=names,
         classes=class_labels(stored),
         sampling=AllRows(),
@@ -44,6 +46,23 @@ def _dp_forest(stored: StoredObject) -> Release:
         maybe_missing=_maybe_missing(schema, names),
         one_hot=_one_hot(schema, names),
         origin="treeleak, DPForestClassifier",
+        notes=notes,
+    )
+
+
+@adapter("treeleak", "OptimalTreeClassifier")
+def _optimal_tree(stored: StoredObject) -> Release:
+    names, notes = feature_names(stored)
+    tree = _tree(stored.get("tree_"), 0)
+    assert tree.counts is not None  # noqa: S101
+    return Release(
+        trees=(tree,),
+        feature_names=names,
+        classes=class_labels(stored),
+        sampling=AllRows(),
+        counts_are="rows",
+        n_rows=int(tree.counts[0].sum()),
+        origin="treeleak, OptimalTreeClassifier",
         notes=notes,
     )
 
@@ -62,7 +81,12 @@ def _tree(stored: Any, t: int) -> Tree:
         tree = Tree(**arrays)
     except BadModel as error:
         raise BadModel(f"tree {t}: {error}") from error
-    inner = ~tree.is_leaf & (arrays["counts"] != 0).any(axis=1)
+    return tree
+
+
+def _leaves_only(tree: Tree, t: int) -> Tree:
+    assert tree.counts is not None  # noqa: S101
+    inner = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
     if inner.any():
         raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is no leaf")
     return tree

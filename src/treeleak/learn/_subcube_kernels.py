@@ -1,0 +1,382 @@
+"""Compiled loops over rows in bits: counting, subcubes, rules."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+__all__ = [
+    "LITERALS_PER_WORD",
+    "Points",
+    "Search",
+    "States",
+    "add_state",
+    "best_rule",
+    "expand",
+    "insert_all",
+    "least_errors",
+    "lower_bounds",
+]
+
+ONE, TWO = np.uint64(1), np.uint64(2)
+LITERALS_PER_WORD = 32
+
+
+class Search(NamedTuple):
+    """What is searched.
+
+    Attributes
+    ----------
+    lists : bool
+        Rule lists, in which the rows that a literal captures are not split again; else trees.
+    least : int
+        Rows, one at least, that a rule captures, or each side of a split keeps.
+    """
+
+    lists: bool
+    least: int
+
+
+class Points(NamedTuple):
+    """The different rows of which not all have one class.
+
+    Attributes
+    ----------
+    keys : uint64 array, shape (n_points, n_key_words)
+    minority : int array, shape (n_points,)
+        Rows outside the point's most frequent class.
+    """
+
+    keys: Any
+    minority: Any
+
+
+class States(NamedTuple):
+    """Subcubes and the ways to split them, in arrays with room to spare.
+
+    Attributes
+    ----------
+    keys : uint64 array, shape (room, n_key_words)
+        Two bits for each column: whether it is 0, or 1, in all rows of the subcube.
+    table : int array
+        Hash table of the keys; its length is a power of two.
+    leaf, best : int array
+        Errors of a subcube that is not split, and with the best single split.
+    more : bool array
+        Whether several splits might do better.
+    start : int array
+        The splits of state ``s`` are those from ``start[s]`` to ``start[s + 1]``.
+    literal : int array
+        Of each split: twice the column, plus one if a rule captures where it is 0.
+    one, other : int array
+        The two parts: a state, or minus the error of a part that is not split, less one.
+    used : int array, shape (2,)
+        States, splits.
+    """
+
+    keys: Any
+    table: Any
+    leaf: Any
+    best: Any
+    more: Any
+    start: Any
+    literal: Any
+    one: Any
+    other: Any
+    used: Any
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _ones(x: Any) -> Any:
+    x = x - ((x >> ONE) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _count(rows: Any, bits: Any, word: Any, n_words: int, out: Any) -> None:
+    """Count in each class where each column is 1; only the words that hold any rows are given."""
+    out[:] = 0
+    for q in range(len(rows.columns)):
+        for i in range(n_words):
+            w = word[i]
+            out[q, rows.word_class[w]] += _ones(bits[i] & rows.columns[q, w])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _slot(keys: Any, table: Any, key: Any) -> Any:
+    """Where the hash table holds this key, or would."""
+    h = np.uint64(0x9E3779B97F4A7C15)
+    for w in range(len(key)):
+        h = (h ^ key[w]) * np.uint64(0xFF51AFD7ED558CCD)
+        h ^= h >> np.uint64(32)
+    mask = np.uint64(len(table) - 1)
+    at = h & mask
+    while table[at] >= 0:
+        known = keys[table[at]]
+        same = True
+        for w in range(len(key)):
+            if known[w] != key[w]:
+                same = False
+                break
+        if same:
+            break
+        at = (at + ONE) & mask
+    return at
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def insert_all(keys: Any, n: int, table: Any) -> None:
+    """Fill an empty hash table with the first ``n`` keys."""
+    for s in range(n):
+        table[_slot(keys, table, keys[s])] = s
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _lower_bound(points: Any, key: Any) -> Any:
+    """Errors that no classifier avoids in a subcube: equal rows of different classes."""
+    total = 0
+    for p in range(len(points.keys)):
+        inside = True
+        for w in range(len(key)):
+            if points.keys[p, w] & key[w] != key[w]:
+                inside = False
+                break
+        if inside:
+            total += points.minority[p]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def add_state(count: Any, size: Any, search: Any, points: Any, states: Any) -> Any:
+    """Find the state of a subcube, or make it.
+
+    A subcube that nothing can improve is no state: its error comes back, negative and less one.
+
+    Parameters
+    ----------
+    count : int array, shape (n_columns, n_classes)
+        Its rows in which each column is 1.
+    size : int array, shape (n_classes,)
+    search : Search
+    points : Points
+    states : States
+    """
+    n_columns, n_classes = count.shape
+    n = size.sum()
+    error = n - size.max()
+    if error == 0 or n < (search.least if search.lists else 2 * search.least):
+        return -error - 1
+    key = np.zeros(states.keys.shape[1], dtype=np.uint64)
+    best = error
+    splits = False
+    for q in range(n_columns):
+        ones = count[q].sum()
+        if ones == 0 or ones == n:
+            side = ONE if ones == 0 else TWO
+            key[q // LITERALS_PER_WORD] |= side << np.uint64(2 * (q % LITERALS_PER_WORD))
+            continue
+        fewer, greater = min(ones, n - ones), max(ones, n - ones)
+        if (greater if search.lists else fewer) < search.least:
+            continue
+        splits = True
+        greatest = 0
+        for c in range(n_classes):
+            greatest = max(greatest, size[c] - count[q, c])
+        best = min(best, n - greatest - count[q].max())
+    slot = _slot(states.keys, states.table, key)
+    if states.table[slot] >= 0:
+        return states.table[slot]
+    new = states.used[0]
+    states.used[0] += 1
+    states.table[slot] = new
+    states.keys[new] = key
+    states.leaf[new] = error
+    states.best[new] = best
+    states.more[new] = splits and _lower_bound(points, key) < (best if search.lists else error)
+    return new
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def expand(first: int, last: int, search: Any, rows: Any, points: Any, states: Any) -> Any:
+    """Split states by every column, until ``last`` or until the arrays are full; say how far."""
+    n_columns, n_all = rows.columns.shape
+    n_classes = rows.word_class[-1] + 1
+    bits = np.empty(n_all, dtype=np.uint64)
+    part = np.empty(n_all, dtype=np.uint64)
+    word = np.empty(n_all, dtype=np.int64)
+    part_word = np.empty(n_all, dtype=np.int64)
+    count = np.empty((n_columns, n_classes), dtype=np.int64)
+    inner = np.empty((n_columns, n_classes), dtype=np.int64)
+    total = np.empty(n_classes, dtype=np.int64)
+    for state in range(first, last):
+        room = 2 * n_columns
+        if states.used[0] + room > len(states.keys) or states.used[1] + room > len(states.literal):
+            return state
+        states.start[state + 1] = states.used[1]
+        if not states.more[state]:
+            continue
+        n_words = 0
+        total[:] = 0
+        for w in range(n_all):
+            x = rows.everyone[w]
+            for q in range(n_columns):
+                said = states.keys[state, q // LITERALS_PER_WORD]
+                said >>= np.uint64(2 * (q % LITERALS_PER_WORD))
+                if said & ONE:
+                    x &= ~rows.columns[q, w]
+                elif said & TWO:
+                    x &= rows.columns[q, w]
+            if x:
+                bits[n_words] = x
+                word[n_words] = w
+                total[rows.word_class[w]] += _ones(x)
+                n_words += 1
+        _count(rows, bits, word, n_words, count)
+        n = total.sum()
+        for j in range(n_columns):
+            ones = count[j].sum()
+            fewer, greater = min(ones, n - ones), max(ones, n - ones)
+            if fewer == 0 or (greater if search.lists else fewer) < search.least:
+                continue
+            n_part = 0
+            for i in range(n_words):
+                x = bits[i] & rows.columns[j, word[i]]
+                if x:
+                    part[n_part] = x
+                    part_word[n_part] = word[i]
+                    n_part += 1
+            _count(rows, part, part_word, n_part, inner)
+            if not search.lists:
+                right = add_state(inner, count[j], search, points, states)
+                left = add_state(count - inner, total - count[j], search, points, states)
+                _add_edge(states, 2 * j, left, right)
+                continue
+            errors = ones - count[j].max(), n - ones - (total - count[j]).max()
+            if ones >= search.least:
+                rest = add_state(count - inner, total - count[j], search, points, states)
+                _add_edge(states, 2 * j, -errors[0] - 1, rest)
+            if n - ones >= search.least:
+                rest = add_state(inner, count[j], search, points, states)
+                _add_edge(states, 2 * j + 1, -errors[1] - 1, rest)
+        states.start[state + 1] = states.used[1]
+    return last
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_edge(states: Any, literal: int, one: int, other: int) -> None:
+    edge = states.used[1]
+    states.literal[edge] = literal
+    states.one[edge] = one
+    states.other[edge] = other
+    states.used[1] += 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def least_errors(states: Any, expanded: int, errors: Any) -> None:
+    """Fill in, for the states that were split, the least error with each number of steps.
+
+    Parameters
+    ----------
+    states : States
+    expanded : int
+        The states before this one were split.
+    errors : int array, shape (n_states, n_steps + 1)
+        Filled in for 0 and 1 steps, and for states that were not split.
+    """
+    for k in range(2, errors.shape[1]):
+        for s in range(expanded):
+            least = errors[s, 1]
+            for e in range(states.start[s], states.start[s + 1]):
+                a, b = states.one[e], states.other[e]
+                sum_ = -a - 1 if a < 0 else errors[a, k - 1]
+                sum_ += -b - 1 if b < 0 else errors[b, k - 1]
+                least = min(least, sum_)
+            errors[s, k] = least
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def lower_bounds(points: Any, states: Any, first: int, bounds: Any) -> None:
+    """Fill in what no number of steps beats, for the states from ``first`` that may be split."""
+    for s in range(first, states.used[0]):
+        if states.more[s]:
+            bounds[s, 2:] = _lower_bound(points, states.keys[s])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def best_rule(
+    literals: Any,
+    bits: Any,
+    word_class: Any,
+    total: Any,
+    width: int,
+    least: int,
+    pure: bool,
+    to_beat: float,
+) -> Any:
+    """Find the first of the best rules of exactly ``width`` literals.
+
+    Parameters
+    ----------
+    literals : uint64 array, shape (2 * n_columns, n_words)
+        Rows that meet each; those of one column side by side, all zero for one not to be used.
+    bits : uint64 array, shape (n_words,)
+        The rows that are left.
+    word_class : int array, shape (n_words,)
+    total : int array, shape (n_classes,)
+        Of the rows left.
+    width, least : int
+    pure : bool
+        The rows that the rule captures count only; otherwise the others as well.
+    to_beat : float
+
+    Returns
+    -------
+    score : float
+        ``to_beat``, if no rule is better.
+    chosen : int array, shape (width,)
+    """
+    n_literals, n_words = literals.shape
+    stack = np.empty((width + 1, n_words), dtype=np.uint64)
+    stack[0] = bits
+    at = np.zeros(width, dtype=np.int64)
+    chosen = np.full(width, -1, dtype=np.int64)
+    count = np.empty(len(total), dtype=np.int64)
+    depth = 0
+    while depth >= 0:
+        if at[depth] == n_literals:
+            depth -= 1
+            if depth >= 0:
+                at[depth] += 1
+            continue
+        literal = literals[at[depth]]
+        count[:] = 0
+        for w in range(n_words):
+            x = stack[depth, w] & literal[w]
+            stack[depth + 1, w] = x
+            count[word_class[w]] += _ones(x)
+        n = count.sum()
+        if n < least:
+            at[depth] += 1
+            continue
+        if depth + 1 < width:
+            depth += 1
+            # A second literal of one column would say nothing, or nothing that can be.
+            at[depth] = (at[depth - 1] // 2 + 1) * 2
+            continue
+        score = 0.0
+        for c in range(len(total)):
+            score += (count[c] / n) ** 2 if pure else count[c] ** 2 / n
+        rest = total.sum() - n
+        if rest and not pure:
+            for c in range(len(total)):
+                score += (total[c] - count[c]) ** 2 / rest
+        # Less than rounding may do is a tie.
+        if score > to_beat * (1 + 1e-12):
+            to_beat = score
+            chosen[:] = at
+        at[depth] += 1
+    return to_beat, chosen

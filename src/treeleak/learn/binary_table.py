@@ -1,0 +1,137 @@
+"""Tables of 0/1 columns with labels, read for the learners and packed into bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.errors import BadInput
+
+__all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
+
+WORD = 64
+
+
+class PackedTable(NamedTuple):
+    """A table as bits, its rows sorted by class: each word holds rows of one class only.
+
+    Attributes
+    ----------
+    columns : uint64 array, shape (n_columns, n_words)
+    everyone : uint64 array, shape (n_words,)
+        The bits that stand for a row.
+    word_class : int array, shape (n_words,)
+    """
+
+    columns: NDArray[np.uint64]
+    everyone: NDArray[np.uint64]
+    word_class: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryTable:
+    """Rows of 0/1 columns, and the class of each.
+
+    Attributes
+    ----------
+    names : tuple of str
+    classes : array
+        Sorted.
+    values : bool array, shape (n_rows, n_columns)
+    labels : int array, shape (n_rows,)
+        Positions in :attr:`classes`.
+    """
+
+    names: tuple[str, ...]
+    classes: NDArray[Any]
+    values: NDArray[np.bool_]
+    labels: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    def counts(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Rows of each class among some of the rows."""
+        return np.bincount(self.labels[among], minlength=len(self.classes))
+
+    @cached_property
+    def points(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """The different rows, and how often each occurs in each class."""
+        found, at = np.unique(self.values, axis=0, return_inverse=True)
+        counts = np.zeros((len(found), len(self.classes)), dtype=np.int64)
+        np.add.at(counts, (at.ravel(), self.labels), 1)
+        return found, counts
+
+    @cached_property
+    def packed(self) -> PackedTable:
+        """The table as bits."""
+        # Rows that resemble each other share words, so that small parts of the table touch few.
+        order = np.lexsort((*self.values.T, self.labels))
+        size = np.bincount(self.labels, minlength=len(self.classes))
+        words = -(-size // WORD)
+        first = np.concatenate([[0], np.cumsum(words)[:-1]]) * WORD
+        place = np.concatenate([f + np.arange(n) for f, n in zip(first, size, strict=True)])
+        bits = np.zeros((self.values.shape[1] + 1, int(words.sum()) * WORD), dtype=bool)
+        bits[:-1, place] = self.values[order].T
+        bits[-1, place] = True
+        packed = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+        return PackedTable(packed[:-1], packed[-1], np.repeat(np.arange(len(words)), words))
+
+
+def read_table(X: Any, y: Any) -> BinaryTable:
+    """Read rows and labels to train on.
+
+    Raises
+    ------
+    BadInput
+        If there are no rows or columns, a value is neither 0 nor 1, or the labels are not one of
+        a kind for each row.
+    """
+    values, names = read_columns(X)
+    if not values.size:
+        raise BadInput(f"a table of shape {values.shape}: nothing to train on")
+    labels = np.asarray(y)
+    if labels.shape not in ((len(values),), (len(values), 1)):
+        raise BadInput(f"y has shape {labels.shape} for {len(values)} rows")
+    labels = labels.ravel()
+    if (missing := np.asarray(pd.isna(labels))).any():
+        raise BadInput(f"row {int(missing.argmax())} has no label")
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise BadInput(f"the labels are of several kinds: {error}") from error
+    return BinaryTable(names, classes, values, codes.astype(np.int64))
+
+
+def read_columns(
+    X: Any, names: Sequence[str] | None = None
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """Read a table of 0/1 values; a DataFrame's columns are found by name if there are names."""
+    own = tuple(str(c) for c in X.columns) if isinstance(X, pd.DataFrame) else None
+    if own is not None and names is not None:
+        if sorted(own) != sorted(names):
+            wrong = sorted(set(own) ^ set(names)) or "a column stands twice"
+            raise BadInput(f"the table's columns are not those of the model: {wrong}")
+        X, own = X.set_axis(list(own), axis=1)[list(names)], tuple(names)
+    array = np.asarray(X)
+    if array.ndim != 2 or (names is not None and array.shape[1] != len(names)):
+        columns = "" if names is None else f" for a model of {len(names)} columns"
+        raise BadInput(f"a table of shape {array.shape}{columns}")
+    own = own or tuple(names or (f"x{i}" for i in range(array.shape[1])))
+    if len(set(own)) != len(own):
+        raise BadInput(f"two columns have one name: {max(own, key=own.count)!r}")
+    wrong_values = ~((array == 0) | (array == 1))
+    if wrong_values.any():
+        row, column = np.argwhere(wrong_values)[0]
+        value = array[row, column]
+        said = "no value" if pd.isna(value) else f"{value}, neither 0 nor 1"
+        raise BadInput(f"column {own[column]!r}, row {row}: {said}")
+    return (array == 1), own

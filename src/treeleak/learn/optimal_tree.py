@@ -1,0 +1,160 @@
+"""The best decision tree on 0/1 columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from treeleak.learn._subcube_kernels import Search
+from treeleak.learn.binary_table import BinaryTable, read_columns
+from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
+from treeleak.learn.subcubes import Subcubes
+from treeleak.release.tree import LEAF, Tree
+
+__all__ = ["OptimalTreeClassifier"]
+
+MAX_DEPTH = 60
+
+
+class OptimalTreeClassifier(OptimalModel):
+    """Decision tree of 0/1 columns with the greatest training accuracy there is.
+
+    A node is split only where that lowers the error. Ties go to the column that comes first.
+
+    Parameters
+    ----------
+    max_depth : int, default 5
+    min_support : float, default 0.01
+        Share of the training rows that each leaf keeps at least, rounded down to whole rows, and
+        one row in any case.
+    max_states : int, default 5_000_000
+        Sets of rows to look at before the search is given up. Each takes a few hundred bytes.
+    time_limit : float or None, default None
+        Seconds for the search. Ctrl-C also ends it.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        With the rows of each class in every node. If the search was ended, the best tree that it
+        or CART found.
+    optimal_ : bool
+        Whether the tree is proved to be best. If not, ``fit`` warns.
+    bound_ : float
+        Training accuracy that no such tree exceeds; that of the tree itself if it is optimal.
+    n_states_ : int
+        Sets of rows that were looked at.
+    classes_, n_features_in_, feature_names_in_
+        As in scikit-learn; columns of an array are named ``x0``, ``x1`` and so on.
+    """
+
+    _size = "max_depth"
+    _most = MAX_DEPTH
+
+    def __init__(
+        self,
+        max_depth: int = 5,
+        *,
+        min_support: float = 0.01,
+        max_states: int = 5_000_000,
+        time_limit: float | None = None,
+    ) -> None:
+        self.max_depth = max_depth
+        self.min_support = min_support
+        self.max_states = max_states
+        self.time_limit = time_limit
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array of 0/1 values, shape (n_rows, n_columns)
+            A DataFrame's columns are found by name.
+        """
+        check_is_fitted(self, "tree_")
+        values, _ = read_columns(X, self.feature_names_in_.tolist())
+        counts = self.tree_.counts
+        assert counts is not None  # noqa: S101
+        leaf = self.tree_.apply(values.astype(np.float64))
+        said: NDArray[Any] = self.classes_[counts.argmax(axis=1)[leaf]]
+        return said
+
+    def _search(self, support: float, n_rows: int) -> Search:
+        return Search(False, max(1, int(support * n_rows)))
+
+    def _keep_best(self, table: BinaryTable, search: Search, found: Subcubes, k: int) -> int:
+        tree = _walk(table, search, found, k)
+        if _error(tree) > found.bounds[k]:
+            tree = min(tree, _cart(table, search.least, k), key=_error)
+        self.classes_ = table.classes
+        self.n_features_in_ = len(table.names)
+        self.feature_names_in_ = np.array(table.names, dtype=object)
+        self.tree_ = tree
+        return _error(tree)
+
+
+@dataclass
+class _Nodes:
+    """A tree that grows, parents before their children."""
+
+    column: list[int] = field(default_factory=list)
+    children: list[tuple[int, int]] = field(default_factory=list)
+    counts: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, counts: NDArray[np.int64]) -> int:
+        self.column.append(LEAF)
+        self.children.append((LEAF, LEAF))
+        self.counts.append(counts)
+        return len(self.column) - 1
+
+    def tree(self) -> Tree:
+        column = np.array(self.column, dtype=np.int64)
+        left, right = np.array(self.children, dtype=np.int64).T
+        threshold = np.where(column == LEAF, np.nan, 0.5)
+        missing_left = np.zeros(len(column), dtype=bool)
+        counts = np.array(self.counts, dtype=np.float64)
+        return Tree(column, threshold, left.copy(), right.copy(), missing_left, counts)
+
+
+def _walk(table: BinaryTable, search: Search, found: Subcubes, depth: int) -> Tree:
+    nodes = _Nodes()
+
+    def grow(state: int, rows: NDArray[np.bool_], steps: int) -> int:
+        node = nodes.add(table.counts(rows))
+        if found.error(state, steps) == found.error(state, 0):
+            return node
+        step = found.step(state, steps)
+        literal, one, other = step or (best_literal(table, rows, search), LEAF, LEAF)
+        nodes.column[node] = literal // 2
+        steps = steps - 1 if step else 0
+        right = table.values[:, literal // 2]
+        nodes.children[node] = (
+            grow(one, rows & ~right, steps),
+            grow(other, rows & right, steps),
+        )
+        return node
+
+    grow(found.root, np.ones(table.n_rows, dtype=bool), depth)
+    return nodes.tree()
+
+
+def _cart(table: BinaryTable, least: int, depth: int) -> Tree:
+    fitted = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=least, random_state=0)
+    grown = fitted.fit(table.values, table.labels).tree_
+    reached = fitted.decision_path(table.values).toarray().astype(bool)
+    nodes = _Nodes()
+    for node in range(grown.node_count):
+        nodes.add(table.counts(reached[:, node]))
+        nodes.column[node] = max(int(grown.feature[node]), LEAF)
+        nodes.children[node] = (int(grown.children_left[node]), int(grown.children_right[node]))
+    return nodes.tree()
+
+
+def _error(tree: Tree) -> int:
+    assert tree.counts is not None  # noqa: S101
+    return int(errors_of(tree.counts[tree.leaves].astype(np.int64)).sum())
