@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel, BadSchema, NotCovered
-from treeleak.infer import check_schema, infer_schema
+from treeleak.infer import check_schema, infer_schema, match_levels
 from treeleak.probabilistic.dataset import ProbabilisticDataset
 from treeleak.probabilistic.regions import Tests
 from treeleak.probabilistic.space import Space, space_of
@@ -85,6 +85,7 @@ def from_tree(
             else f"the tree's counts are {release.counts_are}, not rows"
         )
     schema = infer_schema(release) if schema is None else schema
+    release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
     tree = release.trees[0]
     counts, said = _counts_of(tree, release)
