@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
 from treeleak.probabilistic.alignment import align, fits
+from treeleak.release.tree import class_numbers
 
 if TYPE_CHECKING:
     from treeleak.probabilistic.dataset import ProbabilisticDataset
@@ -74,9 +75,10 @@ def membership(
     at = {k: data.space.axes[k].locate(data.space.axes[k].read(records)) for k in known}
     rows = np.repeat(data.support[None].astype(float), len(records), axis=0)
     if labels is not None:
-        rows = data.counts.T.astype(float)[_class_numbers(data, labels)]
+        label = class_numbers(data.classes, labels)
+        rows = data.counts.T.astype(float)[label]
         rows += data.counts[:, -1] / max(len(data.classes), 1)
-        rows[_class_numbers(data, labels) == len(data.classes)] = 0.0
+        rows[label < 0] = 0.0
     log_p = _log_chance(data, at, len(records))
     possible = (np.isfinite(log_p) & (rows > 0)).any(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -117,16 +119,11 @@ def mean_over_rows(
     )
 
 
-def _class_numbers(data: ProbabilisticDataset, labels: Sequence[Any]) -> Ints:
-    number = {c: i for i, c in enumerate(data.classes)}
-    return np.array([number.get(v, len(data.classes)) for v in labels], dtype=np.int64)
-
-
 def _points_of(
     data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None
 ) -> tuple[Ints, Ints, Ints]:
     """Different rows of a table as atoms, their class numbers, and how often each stands."""
-    label = np.zeros(len(X), dtype=np.int64) if y is None else _class_numbers(data, y)
+    label = np.zeros(len(X), dtype=np.int64) if y is None else class_numbers(data.classes, y)
     if len(label) != len(X):
         raise BadInput(f"{len(X)} rows have {len(label)} labels")
     rows = np.column_stack([data.space.locate(X), label])

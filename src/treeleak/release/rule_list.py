@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel
-from treeleak.release.tree import MAX_ROWS
+from treeleak.release.tree import MAX_ROWS, class_numbers
 
 __all__ = ["Condition", "DecisionRule", "RuleList"]
 
@@ -167,8 +167,7 @@ class RuleList:
         """The same rules with the counts of these rows."""
         if len(X) != len(y):
             raise BadInput(f"{len(X)} rows with {len(y)} labels")
-        number = {c: i for i, c in enumerate(self.classes)}
-        labels = np.array([number.get(v, -1) for v in y], dtype=np.int64)
+        labels = class_numbers(self.classes, y)
         if (labels < 0).any():
             strange = list(y)[int((labels < 0).argmax())]
             raise BadInput(f"label {strange!r} is no class of the rules")

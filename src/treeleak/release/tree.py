@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
 
-__all__ = ["AllRows", "Bootstrap", "Disjoint", "Release", "Sampling", "Tree", "UnknownSampling"]
+__all__ = [
+    "AllRows",
+    "Bootstrap",
+    "Disjoint",
+    "Release",
+    "Sampling",
+    "Tree",
+    "UnknownSampling",
+    "class_numbers",
+]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -317,8 +326,7 @@ class Release:
 
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
-        number = {_canonical(c): i for i, c in enumerate(self.classes)}
-        return np.array([number.get(_canonical(v), -1) for v in labels], dtype=np.int64)
+        return class_numbers(self.classes, labels)
 
     @cached_property
     def thresholds(self) -> tuple[FloatArray, ...]:
@@ -332,6 +340,12 @@ class Release:
         new[1:] = (np.diff(feature) > 0) | (threshold[1:] != threshold[:-1])
         ends = np.searchsorted(feature[new], np.arange(1, self.n_features))
         return tuple(np.split(threshold[new], ends))[: self.n_features]
+
+
+def class_numbers(classes: Sequence[Any], labels: Iterable[Any]) -> IntArray:
+    """Position of each label among the classes; -1 for one that is none of them."""
+    number = {_canonical(c): i for i, c in enumerate(classes)}
+    return np.array([number.get(_canonical(v), -1) for v in labels], dtype=np.int64)
 
 
 def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
