@@ -117,7 +117,10 @@ def errors_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def best_literal(table: BinaryTable, rows: NDArray[np.bool_], search: Search) -> int:
-    """Find the first literal that leaves the least error, as the compiled search numbers them."""
+    """Find the first literal that leaves the least error, as the compiled search numbers them.
+
+    -1 where the support allows none.
+    """
     values, labels = table.values[rows], table.labels[rows]
     total = table.counts(rows)
     ones = np.array([values[labels == c].sum(axis=0) for c in range(len(total))]).T
@@ -129,4 +132,4 @@ def best_literal(table: BinaryTable, rows: NDArray[np.bool_], search: Search) ->
         enough[:, 0], enough[:, 1] = enough.all(axis=1), False
     enough &= (captured > 0).all(axis=1, keepdims=True)
     found = np.where(enough, error[:, None], len(labels) + 1)
-    return int(found.argmin())
+    return int(found.argmin()) if enough.any() else -1

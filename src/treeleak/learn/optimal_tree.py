@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from treeleak.errors import BadInput
 from treeleak.learn._subcube_kernels import Search
 from treeleak.learn.binary_table import BinaryTable, read_columns
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
@@ -24,7 +25,7 @@ MAX_DEPTH = 60
 class OptimalTreeClassifier(OptimalModel):
     """Decision tree of 0/1 columns with the greatest training accuracy there is.
 
-    A node is split only where that lowers the error. Ties go to the column that comes first.
+    Ties go to the column that comes first.
 
     Parameters
     ----------
@@ -32,6 +33,9 @@ class OptimalTreeClassifier(OptimalModel):
     min_support : float, default 0.01
         Share of the training rows that each leaf keeps at least, rounded down to whole rows, and
         one row in any case.
+    full : bool, default False
+        Split also where that does not lower the error, as long as depth and support allow and a
+        node is not of one class: so does DL8.5, and tells more of the rows for nothing.
     max_states : int, default 5_000_000
         Sets of rows to look at before the search is given up. Each takes a few hundred bytes.
     time_limit : float or None, default None
@@ -60,11 +64,13 @@ class OptimalTreeClassifier(OptimalModel):
         max_depth: int = 5,
         *,
         min_support: float = 0.01,
+        full: bool = False,
         max_states: int = 5_000_000,
         time_limit: float | None = None,
     ) -> None:
         self.max_depth = max_depth
         self.min_support = min_support
+        self.full = full
         self.max_states = max_states
         self.time_limit = time_limit
 
@@ -88,7 +94,9 @@ class OptimalTreeClassifier(OptimalModel):
         return Search(False, max(1, int(support * n_rows)))
 
     def _keep_best(self, table: BinaryTable, search: Search, found: Subcubes, k: int) -> int:
-        tree = _walk(table, search, found, k)
+        if not isinstance(self.full, (bool, np.bool_)):
+            raise BadInput(f"full must be True or False, not {self.full!r}")
+        tree = _walk(table, search, found, k, bool(self.full))
         if _error(tree) > found.bounds[k]:
             tree = min(tree, _cart(table, search.least, k), key=_error)
         self.classes_ = table.classes
@@ -121,21 +129,24 @@ class _Nodes:
         return Tree(column, threshold, left.copy(), right.copy(), missing_left, counts)
 
 
-def _walk(table: BinaryTable, search: Search, found: Subcubes, depth: int) -> Tree:
+def _walk(table: BinaryTable, search: Search, found: Subcubes, depth: int, full: bool) -> Tree:
     nodes = _Nodes()
 
     def grow(state: int, rows: NDArray[np.bool_], steps: int) -> int:
         node = nodes.add(table.counts(rows))
-        if found.error(state, steps) == found.error(state, 0):
+        useless = found.error(state, steps) == found.error(state, 0)
+        if useless and not (full and steps and errors_of(nodes.counts[node])):
             return node
         step = found.step(state, steps)
+        # A part of which no more is known stands as one that nothing improves.
         literal, one, other = step or (best_literal(table, rows, search), LEAF, LEAF)
+        if literal < 0:
+            return node
         nodes.column[node] = literal // 2
-        steps = steps - 1 if step else 0
         right = table.values[:, literal // 2]
         nodes.children[node] = (
-            grow(one, rows & ~right, steps),
-            grow(other, rows & right, steps),
+            grow(one, rows & ~right, steps - 1),
+            grow(other, rows & right, steps - 1),
         )
         return node
 

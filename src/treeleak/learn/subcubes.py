@@ -77,7 +77,7 @@ class Subcubes:
 
         None where no split of a split was looked for: the best single one is as good.
         """
-        if steps < 2 or state >= self.expanded:
+        if steps < 2 or not 0 <= state < self.expanded:
             return None
         for e in range(self.states.start[state], self.states.start[state + 1]):
             one, other = int(self.states.one[e]), int(self.states.other[e])
