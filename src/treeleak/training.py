@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,14 @@ from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import AllRows, Release
 from treeleak.verify import check_drawable, check_rows
 
-__all__ = ["N_ROWS_HINT", "TrainingRows", "counted", "in_model_columns", "match_training"]
+__all__ = [
+    "N_ROWS_HINT",
+    "TrainingRows",
+    "columns_by_name",
+    "counted",
+    "in_model_columns",
+    "match_training",
+]
 
 HINT = (
     "Were some rows left out or added, columns encoded in another way, or, without names, put in "
@@ -232,7 +240,7 @@ def in_model_columns(
     Mismatch
         Naming the column or the label that does not fit.
     """
-    table, notes = _columns(release, X, what)
+    table, notes = columns_by_name(release.feature_names, X, what)
     n = len(table)
     values = np.empty((n, release.n_features))
     for i, name in enumerate(release.feature_names):
@@ -241,8 +249,17 @@ def in_model_columns(
     return pd.DataFrame(values, columns=list(table.columns)), label, notes
 
 
-def _columns(release: Release, X: Any, what: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    names = list(release.feature_names)
+def columns_by_name(
+    feature_names: Sequence[str], X: Any, what: str = "rows"
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Put rows in the model's columns as they are, and tell how.
+
+    Raises
+    ------
+    Mismatch
+        Naming the columns that are missing, or one that stands twice.
+    """
+    names = list(feature_names)
     if not isinstance(X, pd.DataFrame):
         values = np.asarray(X)
         if values.ndim != 2 or values.shape[1] != len(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,7 +85,7 @@ class Axis:
                 at = np.searchsorted(self.cuts, x.astype(self.float_type), side="left")
             at = np.where(np.isnan(x), len(self) - 1, at)
             return np.where(self.attribute.holds(block), at, -1).astype(np.int64)
-        if self.values.shape[1] > 1:
+        if isinstance(self.attribute, OneHot):
             # A one-hot group: the place of the only 1, or the last atom if there is none.
             at = np.where(block.any(axis=1), block.argmax(axis=1), len(self) - 1)
             return np.where(self.attribute.holds(block), at, -1).astype(np.int64)
@@ -94,7 +94,7 @@ class Axis:
         same = (known[at] == x) | (np.isnan(known[at]) & np.isnan(x))
         return np.where(same, at, -1).astype(np.int64)
 
-    def read(self, rows: pd.DataFrame, what: str = "the rows") -> Floats:
+    def read(self, rows: pd.DataFrame, what: str = "rows") -> Floats:
         """Read the attribute's columns of a table as numbers; labels become codes.
 
         Raises
@@ -105,7 +105,7 @@ class Axis:
         out = np.empty((len(rows), len(self.columns)))
         for i, column in enumerate(self.columns):
             if column not in rows:
-                raise BadInput(f"{what} lack column {column!r}")
+                raise BadInput(f"the {what} lack column {column!r}")
             out[:, i] = self._codes(rows[column], what)
         return out
 
@@ -114,7 +114,7 @@ class Axis:
         if isinstance(self.attribute, Categorical) and self.attribute.labels is not None:
             label = dict(zip(self.attribute.values, self.attribute.labels, strict=True))
             return {self.columns[0]: np.array([label.get(v) for v in block[:, 0]], dtype=object)}
-        whole = not (isinstance(self.attribute, Numeric) or np.isnan(block).any())
+        whole = not isinstance(self.attribute, Numeric) and bool((block == np.rint(block)).all())
         return {
             column: block[:, i].astype(np.int64) if whole else block[:, i]
             for i, column in enumerate(self.columns)
@@ -123,13 +123,15 @@ class Axis:
     def upto(self, column: str, threshold: float, missing_left: bool) -> Mask:
         """Atoms whose value of the column goes left at ``value <= threshold``."""
         if self.values is None:
-            left = np.arange(len(self)) <= np.searchsorted(self.cuts, threshold)
+            ends = np.append(self.cuts, self.attribute.bounds[1])
+            left = np.append(ends, [math.nan] * self.missing) <= threshold
             if self.missing:
                 left[-1] = missing_left
             return np.asarray(left, dtype=bool)
         x = self.values[:, self.columns.index(column)]
         with np.errstate(over="ignore"):
-            left = x.astype(self.float_type) <= threshold
+            # A plain float would be rounded to the values' type first.
+            left = x.astype(self.float_type) <= np.float64(threshold)
         return np.asarray(np.where(np.isnan(x), missing_left, left), dtype=bool)
 
     def meeting(self, condition: Condition) -> Mask:
@@ -157,7 +159,7 @@ class Axis:
         """Say sets of atoms, shape (n_sets, n_atoms), in the atoms of a refined axis."""
         if self.values is not None or len(self.cuts) == len(onto.cuts):
             return sets
-        # The middle of an interval of the finer axis lies in one of the coarser.
+        # The upper end of an interval of the finer axis lies in one of the coarser.
         own = np.searchsorted(self.cuts, [*onto.cuts, math.inf], side="left")
         return sets[:, [*own, len(self) - 1][: len(onto)]]
 
@@ -222,9 +224,9 @@ class Axis:
                 [math.nan if pd.isna(v) else float(known.get(v, v)) for v in values], dtype=float
             )
         except (TypeError, ValueError):
-            odd = next(v for v in values if not (pd.isna(v) or v in known or _is_number(v)))
+            odd = next(v for v in values if not _is_readable(v, known))
             raise BadInput(
-                f"column {values.name!r} of {what} holds {odd!r:.60}, which it cannot hold"
+                f"column {values.name!r} of the {what} holds {odd!r:.60}, which it cannot hold"
             ) from None
 
     def _label_codes(self) -> dict[Any, float]:
@@ -283,6 +285,12 @@ def axis_of(attribute: Attribute, cuts: Sequence[float] | Floats, float_type: st
         sizes = np.maximum(np.diff([0, *ends, NUMERIC_STEPS if low < high else 1]), 1)
     sizes = np.append(sizes, np.ones(len(missing)))
     return Axis(attribute, None, inner, sizes.astype(np.int64), float_type)
+
+
+def _is_readable(value: Any, known: Mapping[Any, float]) -> bool:
+    if isinstance(value, str) and value in known:
+        return True
+    return _is_number(value) or bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _is_number(value: Any) -> bool:

@@ -188,7 +188,8 @@ class ProbabilisticDataset:
     @property
     def shares(self) -> Floats:
         """The entropy of a row of each group as a share of that of an unknown row."""
-        return self.group_bits / self.space.bits if self.space.bits else 0 * self.group_bits
+        # Of the only row that there is, nothing was to know.
+        return self.group_bits / self.space.bits if self.space.bits else np.zeros(len(self.names))
 
     def dist_g(self) -> float:
         """Share of the joint entropy of all rows that is left: Ferry's Dist_G.
@@ -268,7 +269,8 @@ class ProbabilisticDataset:
         Raises
         ------
         BadInput
-            If attributes or classes are not the same.
+            If the attributes are not the same, or one has a class that the other's lack though
+            they are as many or more.
         """
         return distances.merge(self, other, alignment)
 
@@ -302,9 +304,10 @@ class ProbabilisticDataset:
         ]
         label = np.tile(np.arange(len(self.classes) + 1), len(self.names))
         label = np.repeat(label, self.counts.ravel())
+        none = np.zeros((0, self.n_attributes), dtype=np.int64)
         out = []
         for w in range(n):
-            X = self.space.write(np.concatenate([d[w] for d in drawn]), rng)
+            X = self.space.write(np.concatenate([none, *(d[w] for d in drawn)]), rng)
             guess = rng.integers(max(len(self.classes), 1), size=len(label))
             known = np.where(label < len(self.classes), label, guess)
             y = pd.Series([*self.classes, None], dtype=object).iloc[known].reset_index(drop=True)
@@ -398,6 +401,8 @@ class ProbabilisticDataset:
         """
         if columns is not None:
             return Expected(*questions.mean_over_rows(self, f, columns))
+        if n_samples < 2:
+            raise BadInput(f"n_samples must be 2 or more, not {n_samples}")
         found = np.array([float(f(X, y)) for X, y in self.sample(n_samples, seed)])
         return Expected(float(found.mean()), float(found.std(ddof=1)), n_samples)
 

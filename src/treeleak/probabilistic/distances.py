@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from treeleak.errors import BadInput
 from treeleak.probabilistic.alignment import align, in_order
 from treeleak.probabilistic.regions import Tests
 from treeleak.probabilistic.space import Space
+from treeleak.release.tree import class_numbers
 
 if TYPE_CHECKING:
     from treeleak.probabilistic.dataset import ProbabilisticDataset
@@ -36,11 +38,11 @@ def distance(
 ) -> float:
     """See :meth:`ProbabilisticDataset.dist`."""
     if other is None:
-        cost = _mean_over(
-            data, [np.log2(s)[data.narrow[1][:, k]] for k, s in enumerate(_narrow_sizes(data))]
-        )
+        boxes = data.narrow[1]
+        terms = [np.log2(s)[boxes[:, k]] for k, s in enumerate(_narrow_sizes(data))]
+        cost = _mean_over(data.space, terms)
         some = data.support > 0
-        return float(cost[some] @ data.support[some]) / max(data.n_rows, 1)
+        return _share(float(cost[some] @ data.support[some]), data.n_rows)
     if isinstance(other, pd.DataFrame):
         cost, theirs = _against_rows(data, other)
     else:
@@ -49,12 +51,13 @@ def distance(
         for k, axis in enumerate(space.axes):
             a, b = mine_sets[k] * axis.sizes, their_sets[k]
             union = a.sum(axis=1)[:, None] + b @ axis.sizes - a @ b.T.astype(np.int64)
-            terms.append(np.log2(union)[np.ix_(mine[:, k], their_boxes[:, k])])
-        cost, theirs = _mean_over(data, terms), other.support
+            at = np.ix_(mine[:, k], their_boxes[:, k])
+            terms.append(np.log2(np.maximum(union, 1))[at])
+        cost, theirs = _mean_over(space, terms), other.support
     if theirs.sum() != data.n_rows:
         raise BadInput(f"{data.n_rows} rows have no distance to {theirs.sum()} rows")
     i, j, n = _paired(data, cost, theirs, aligned)
-    return float(cost[i, j] @ n) / max(data.n_rows, 1)
+    return _share(float(cost[i, j] @ n), data.n_rows)
 
 
 def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, aligned: bool) -> float:
@@ -63,7 +66,7 @@ def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, align
         raise BadInput(f"{data.n_rows} rows are not compatible with {other.n_rows} rows")
     compatible, _ = _compatible(data, other)
     i, j, n = _paired(data, -compatible, other.support, aligned)
-    return float(compatible[i, j] @ n) / max(data.n_rows, 1)
+    return _share(float(compatible[i, j] @ n), data.n_rows)
 
 
 def merge(
@@ -72,11 +75,11 @@ def merge(
     """See :meth:`ProbabilisticDataset.merge`."""
     if alignment not in CONTRADICTION:
         raise BadInput(f"alignment must be one of {', '.join(CONTRADICTION)}, not {alignment!r}")
-    if data.classes != other.classes:
-        raise BadInput(f"the classes {data.classes} are not the classes {other.classes}")
+    classes = max(data.classes, other.classes, key=len)
+    one, two = (_with_classes(d, classes) for d in (data, other))
     n = max(data.n_rows, other.n_rows)
-    one, two = data.filled(n).by_class(), other.filled(n).by_class()
-    unknown = len(data.classes)
+    one, two = one.filled(n).by_class(), two.filled(n).by_class()
+    unknown = len(classes)
     label_a, label_b = one.counts.argmax(axis=1), two.counts.argmax(axis=1)
     clash = np.not_equal.outer(label_a, label_b)
     clash &= np.logical_and.outer(label_a != unknown, label_b != unknown)
@@ -116,10 +119,27 @@ def merge(
         notes=tuple(dict.fromkeys((*data.notes, *other.notes))),
     )
     # What contradicts itself only in several attributes together says nothing.
+    boxes = merged.boxes
     for g in np.flatnonzero(~merged.boxed).tolist():
         if merged.region(g).empty:
             outside[g], inside[g] = (), ()
+            if replace(merged.region(g), outside=space.forbidden, inside=()).empty:
+                boxes[g] = 0
     return replace(merged, outside=tuple(outside), inside=tuple(inside))
+
+
+def _with_classes(data: ProbabilisticDataset, classes: tuple[Any, ...]) -> ProbabilisticDataset:
+    """The same rows counted by these classes, of which those of a smaller release are some."""
+    label = class_numbers(classes, data.classes)
+    if (label < 0).any():
+        raise BadInput(f"the classes {data.classes} are none of the classes {classes}")
+    counts = np.zeros((len(data.names), len(classes) + 1), dtype=np.int64)
+    counts[:, [*label, len(classes)]] = data.counts
+    return replace(data, classes=classes, counts=counts)
+
+
+def _share(total: float, n_rows: int) -> float:
+    return total / n_rows if n_rows else math.nan
 
 
 def _narrow_sizes(data: ProbabilisticDataset) -> tuple[Ints, ...]:
@@ -127,9 +147,9 @@ def _narrow_sizes(data: ProbabilisticDataset) -> tuple[Ints, ...]:
     return tuple(np.maximum(s, 1) for s in sizes)
 
 
-def _mean_over(data: ProbabilisticDataset, terms: Sequence[Floats]) -> Floats:
+def _mean_over(space: Space, terms: Sequence[Floats]) -> Floats:
     """Average entropies, one array for each attribute, as shares of those of the domains."""
-    whole = [axis.bits for axis in data.space.axes]
+    whole = [axis.bits for axis in space.axes]
     shares = [t / h for t, h in zip(terms, whole, strict=True) if h > 0]
     return sum(shares, 0.0 * terms[0]) / max(len(shares), 1)
 
@@ -156,7 +176,7 @@ def _compatible(data: ProbabilisticDataset, other: ProbabilisticDataset) -> tupl
         at = np.ix_(my_boxes[:, k], their_boxes[:, k])
         terms.append(np.log2(np.maximum(common, 1))[at])
         odd += (common == 0)[at]
-    return _mean_over(data, terms), odd / max(len(terms), 1)
+    return _mean_over(space, terms), odd / max(len(terms), 1)
 
 
 def _paired(
@@ -179,7 +199,7 @@ def _against_rows(data: ProbabilisticDataset, X: pd.DataFrame) -> tuple[Floats, 
     for k, sizes in enumerate(_narrow_sizes(data)):
         union = sizes[:, None] + ~sets[k][:, atoms[:, k]]
         terms.append(np.log2(union)[boxes[:, k]])
-    return _mean_over(data, terms), np.ones(len(X), dtype=np.int64)
+    return _mean_over(data.space, terms), np.ones(len(X), dtype=np.int64)
 
 
 def _carried(data: ProbabilisticDataset, boxes: Sequence[Tests], space: Space) -> tuple[Tests, ...]:

@@ -43,8 +43,11 @@ def distance_to_world(
     data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None
 ) -> float:
     """See :meth:`ProbabilisticDataset.distance`."""
+    if not (len(X) or data.n_rows):
+        return 0.0
     atoms, label, rows = _points_of(data, X, y)
-    groups = data.by_class() if y is not None else data
+    # A group without rows may have no room for any.
+    groups = data.by_class()
     d = data.n_attributes + (y is not None)
     changes = np.array(
         [_changes(groups, g, atoms) for g in range(len(groups.names))], dtype=float
@@ -58,8 +61,6 @@ def distance_to_world(
         cost, rows = np.vstack([cost, np.full((1, len(theirs)), d)]), np.append(rows, short)
     if short < 0:
         cost, theirs = np.hstack([cost, np.full((len(rows), 1), d)]), np.append(theirs, -short)
-    if not rows.sum():
-        return 0.0
     i, j, n = align(cost, rows, theirs)
     return float(cost[i, j] @ n) / (d * int(rows.sum()))
 
@@ -68,21 +69,33 @@ def membership(
     data: ProbabilisticDataset, records: pd.DataFrame, labels: Sequence[Any] | None
 ) -> pd.DataFrame:
     """See :meth:`ProbabilisticDataset.membership`."""
-    known = [k for k, a in enumerate(data.space.axes) if all(c in records for c in a.columns)]
-    stray = set(map(str, records)) - {c for k in known for c in data.space.axes[k].columns}
+    table = records.set_axis([str(c) for c in records], axis=1)
+    if table.columns.has_duplicates:
+        raise BadInput(f"column {table.columns[table.columns.duplicated()][0]!r} stands twice")
+    known = [k for k, a in enumerate(data.space.axes) if all(c in table for c in a.columns)]
+    stray = set(table.columns.tolist()) - {c for k in known for c in data.space.axes[k].columns}
     if stray:
         raise BadInput(f"the records have column {min(stray)!r}, which is no whole attribute")
-    at = {k: data.space.axes[k].locate(data.space.axes[k].read(records)) for k in known}
-    rows = np.repeat(data.support[None].astype(float), len(records), axis=0)
-    if labels is not None:
-        label = class_numbers(data.classes, labels)
-        rows = data.counts.T.astype(float)[label]
-        rows += data.counts[:, -1] / max(len(data.classes), 1)
-        rows[label < 0] = 0.0
+    if not known:
+        raise BadInput("the records have no columns")
+    at = {k: data.space.axes[k].locate(data.space.axes[k].read(table, "records")) for k in known}
     log_p = _log_chance(data, at, len(records))
-    possible = (np.isfinite(log_p) & (rows > 0)).any(axis=1)
+    certain = np.repeat(data.support[None], len(records), axis=0)
+    guessed = np.zeros_like(certain)
+    if labels is not None and data.classes:
+        label = class_numbers(data.classes, labels)
+        if len(label) != len(records):
+            raise BadInput(f"{len(records)} records have {len(label)} labels")
+        known_class = (label >= 0)[:, None]
+        certain = np.where(known_class, data.counts.T[label], 0)
+        guessed = np.where(known_class, data.counts[:, -1], 0)
+    possible = (np.isfinite(log_p) & (certain + guessed > 0)).any(axis=1)
+    p = np.exp(log_p)
     with np.errstate(divide="ignore", invalid="ignore"):
-        none = np.where(rows > 0, rows * np.log1p(-np.exp(log_p)), 0.0).sum(axis=1)
+        none = np.where(certain > 0, certain * np.log1p(-p), 0.0).sum(axis=1)
+        # Of an unknown class, a row has that of the record as often as any other.
+        part = np.log1p(-p / max(len(data.classes), 1))
+        none += np.where(guessed > 0, guessed * part, 0.0).sum(axis=1)
     return pd.DataFrame(
         {"possible": possible, "probability": np.abs(np.expm1(none))}, index=records.index
     )
@@ -108,10 +121,14 @@ def mean_over_rows(
         axis = data.space.axes[k]
         table |= axis.write(axis.draw(atoms, np.random.default_rng(0)))
     value = np.asarray(f(pd.DataFrame(table)[list(columns)]), dtype=float)
+    if value.shape not in ((), (n,)):
+        raise BadInput(f"f must return a number for each of {n} rows, not {value.shape}")
     log_p = _log_chance(data, dict(zip(own, grid, strict=True)), n)
     chance = np.exp(log_p).T  # (n_groups, n_combinations)
-    mean = chance @ value
-    spread = np.maximum(chance @ value**2 - mean**2, 0.0)
+    # What no row has may have no value.
+    value = np.where(chance > 0, value, 0.0)
+    mean = (chance * value).sum(axis=1)
+    spread = (chance * (value - mean[:, None]) ** 2).sum(axis=1)
     some = data.support
     return (
         float(mean @ some) / max(data.n_rows, 1),
@@ -159,7 +176,7 @@ def _log_chance(data: ProbabilisticDataset, at: Mapping[int, Ints], n: int) -> F
     with np.errstate(divide="ignore"):
         for k, atoms in at.items():
             held = data.sets[k][:, atoms] & (atoms >= 0)
-            chance = np.log(held / data.set_sizes[k][:, None])
+            chance = np.log(held / np.maximum(data.set_sizes[k], 1)[:, None])
             out += chance[data.boxes[:, k]].T
     for g in np.flatnonzero(~data.boxed).tolist():
         region, whole = data.region(g), data.points[g]

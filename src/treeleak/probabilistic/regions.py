@@ -137,6 +137,8 @@ class Region:
 
         One more than there are, if the region is empty.
         """
+        if self.empty:
+            return len(self.box) + 1
         must = [k for k, m in enumerate(self.box) if atoms[k] < 0 or not m[atoms[k]]]
         tied = {k for t in (*self.outside, *self.inside) for k in t} - set(must)
         for more in range(len(tied) + 1):

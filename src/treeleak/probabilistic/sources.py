@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.infer import check_schema, infer_schema, match_levels
+from treeleak.probabilistic.axes import NUMERIC_STEPS
 from treeleak.probabilistic.dataset import ProbabilisticDataset
 from treeleak.probabilistic.regions import Tests
 from treeleak.probabilistic.space import Space, space_of
@@ -60,9 +61,9 @@ def from_tree(
     NotCovered
         If this is no single tree, or it does not count rows.
     """
-    release = to_release(model, trust_pickle)
     if y is not None and X is None:
         raise BadInput("labels without rows: give X with y")
+    release = to_release(model, trust_pickle)
     if len(release.trees) != 1:
         raise NotCovered(
             f"{len(release.trees)} trees: what they allow together is no product over rows; "
@@ -74,7 +75,8 @@ def from_tree(
         raise NotCovered(release.not_covered)
     if release.sampling.kind != "all":
         raise NotCovered(
-            "the tree was trained on rows drawn at random: its counts are not those of the rows"
+            getattr(release.sampling, "why", "")
+            or "the tree was trained on rows drawn at random: its counts are not those of the rows"
         )
     if release.counts_are not in ("rows", "none") or (
         release.counts_are == "none" and release.trees[0].totals is None
@@ -136,6 +138,8 @@ def from_rule_list(
         found = read_model(found)
     if not isinstance(found, RuleList):
         raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+    if (X is None) != (y is None):
+        raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
     if X is not None and y is not None:
         found = found.counted(X, y)
     every = (*found.rules, found.default)
@@ -149,7 +153,8 @@ def from_rule_list(
     if joint:
         names: tuple[str, ...] = ("covered", "default")
         own: list[Tests] = [{}, {}]
-        outside: tuple[tuple[Tests, ...], ...] = ((), tuple(tests))
+        # Without rules there is nothing that one of them could cover.
+        outside: tuple[tuple[Tests, ...], ...] = (() if tests else ({},), tuple(tests))
         inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
         rows = [found.covered, found.default.counts]
     else:
@@ -190,12 +195,16 @@ def from_rows(
     for attribute in schema.attributes:
         if attribute.kind in ("numeric", "ordinal"):
             own = np.unique(pd.to_numeric(table[attribute.name], errors="coerce").dropna())
+            low, high = attribute.bounds
             if attribute.kind == "ordinal":
                 cuts[attribute.name] = np.union1d(own - 0.5, own + 0.5)
-            else:
-                low, high = attribute.bounds
-                step = (high - low) / 1000
-                cuts[attribute.name] = np.union1d(own - step / 2, own + step / 2)
+            elif 0 < high - low < np.inf:
+                # Ends of whole steps: on either side of the one that is nearest.
+                step = (high - low) / NUMERIC_STEPS
+                near = np.clip(np.rint((own - low) / step), 1, NUMERIC_STEPS - 1)
+                ends = np.unique(np.add.outer(near, [-1, 0, 1]))
+                inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
+                cuts[attribute.name] = low + step * inner
     space = space_of(schema, tuple(table.columns), cuts, "float64")
     atoms = space.locate(table)
     if (atoms < 0).any():
@@ -203,17 +212,20 @@ def from_rows(
         raise BadInput(
             f"row {row}: the value of {schema.attributes[k].name!r} lies outside of the domain"
         )
-    classes = () if y is None else tuple(pd.unique(pd.Series(list(y))))
+    if y is not None and len(y) != len(table):
+        raise BadInput(f"{len(table)} rows have {len(y)} labels")
+    label, classes = pd.factorize(pd.Series([None] * len(table) if y is None else y), sort=True)
     counts = np.zeros((len(table), len(classes) + 1), dtype=np.int64)
-    label = [0] * len(table) if y is None else [classes.index(v) for v in y]
-    counts[np.arange(len(table)), label] = 1
+    counts[np.arange(len(table)), label] = 1  # The last column is that of unknown classes.
     own_tests = [
         {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
     ]
     sets, boxes = _tables(own_tests, space)
     none = ((),) * len(table)
     names = tuple(f"row {i}" for i in range(len(table)))
-    return ProbabilisticDataset(space, classes, names, sets, boxes, none, none, counts)
+    return ProbabilisticDataset(
+        space, tuple(classes.tolist()), names, sets, boxes, none, none, counts
+    )
 
 
 def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:

@@ -16,6 +16,7 @@ from treeleak.errors import BadInput, NotCovered
 from treeleak.probabilistic.axes import Axis, axis_of
 from treeleak.probabilistic.regions import Region, Tests
 from treeleak.schema import Rule, Schema
+from treeleak.training import columns_by_name
 
 __all__ = ["Space", "space_of"]
 
@@ -70,7 +71,7 @@ class Space:
         """The axis of each column."""
         return {c: k for k, axis in enumerate(self.axes) for c in axis.columns}
 
-    def locate(self, rows: pd.DataFrame, what: str = "the rows") -> Ints:
+    def locate(self, rows: pd.DataFrame, what: str = "rows") -> Ints:
         """Atoms of rows, shape (n_rows, n_axes); -1 where a value lies outside of the domain.
 
         Raises
@@ -78,7 +79,8 @@ class Space:
         BadInput
             Naming the column that is missing or cannot be read.
         """
-        return np.column_stack([axis.locate(axis.read(rows, what)) for axis in self.axes])
+        table, _ = columns_by_name(self.columns, rows, what)
+        return np.column_stack([axis.locate(axis.read(table, what)) for axis in self.axes])
 
     def write(self, atoms: Ints, rng: np.random.Generator) -> pd.DataFrame:
         """Write rows, drawing values of atoms that hold several."""
@@ -105,6 +107,9 @@ class Space:
             raise BadInput(
                 f"one dataset has {len(self.axes)} attributes, the other {len(other.axes)}"
             )
+        for rule in (*self.schema.rules, *other.schema.rules):
+            if rule not in self.schema.rules or rule not in other.schema.rules:
+                raise BadInput(f"only one of the datasets has the rule {rule.to_dict()}")
         axes = tuple(a.refined(b.cuts) for a, b in zip(self.axes, other.axes, strict=True))
         rules = self.schema.rules
         return Space(self.schema, self.columns, axes, _forbidden(axes, rules))

@@ -1,0 +1,592 @@
+"""Probabilistic datasets against brute force: every row, and every world, of tiny instances."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import chisquare
+
+from helpers import all_points, counted, leaves_of, random_tree, values_of
+from treeleak.errors import BadModel
+from treeleak.probabilistic import ProbabilisticDataset, from_rule_list, from_tree, regions
+from treeleak.release import Condition, DecisionRule, RuleList
+from treeleak.schema import (
+    AtMost,
+    Attribute,
+    Binary,
+    Categorical,
+    Implies,
+    Linear,
+    OneHot,
+    Ordinal,
+    Rule,
+    Schema,
+)
+
+FEW = (
+    Binary("b"),
+    Binary("b?", missing=True),
+    OneHot("h", ("h 1", "h 2", "h 3")),
+    OneHot("i", ("i 1", "i 2"), at_most_one=True),
+    OneHot("j", ("j 1",), at_most_one=True),
+    Ordinal("o", 1, 4),
+    Ordinal("o?", -1, 1, missing=True),
+    Categorical("c", labels=("red", "blue", "green")),
+    Categorical("c?", (0.5, 7, 2), ("half", "seven", "two"), missing=True),
+    Categorical("d", (0.1, 0.5, 3)),
+    Ordinal("single", 5, 5),
+    Ordinal("24 bits", 2**24 - 2, 2**24 + 3),
+)
+MANY = (Ordinal("m", 10, 2100), Ordinal("m?", 2**24 - 1100, 2**24 + 1100, missing=True))
+seeds = st.integers(0, 2**32 - 1)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A small model, the rows that it was trained on, and all rows by the group they fall in."""
+
+    data: ProbabilisticDataset
+    schema: Schema
+    points: np.ndarray  # All rows that the schema allows, as codes in the schema's columns.
+    group: np.ndarray  # Group of each point.
+    truth: np.ndarray  # Points that are the training rows.
+    y: np.ndarray
+
+    @property
+    def counts(self) -> Counter[tuple[int, int]]:
+        return Counter(zip(self.group[self.truth].tolist(), self.y.tolist(), strict=True))
+
+    def table(self, rows: Sequence[int] | np.ndarray) -> pd.DataFrame:
+        return table(self.schema, self.points[np.asarray(rows, dtype=int)])
+
+    def of(self, group: int) -> np.ndarray:
+        return np.flatnonzero(self.group == group)
+
+    def possible(self, group: int, attribute: Attribute) -> set[tuple[float, ...]]:
+        return cells(self.schema, self.points[self.of(group)], attribute)
+
+
+def table(schema: Schema, rows: np.ndarray) -> pd.DataFrame:
+    """Rows as a person would write them: with labels for codes."""
+    out = pd.DataFrame(rows, columns=list(schema.columns))
+    for a in schema.attributes:
+        if isinstance(a, Categorical) and a.labels is not None:
+            label = dict(zip(a.values, a.labels, strict=True))
+            out[a.name] = pd.Series([label.get(v) for v in out[a.name]], dtype=object)
+    return out
+
+
+def cells(schema: Schema, rows: np.ndarray, attribute: Attribute) -> set[tuple[float, ...]]:
+    """Values of an attribute that stand in some rows; a missing one as -inf."""
+    at = [schema.columns.index(c) for c in attribute.columns]
+    return set(map(tuple, np.nan_to_num(rows[:, at], nan=-math.inf).tolist()))
+
+
+def random_rules(rng: np.random.Generator, attributes: Sequence[Attribute]) -> list[Rule]:
+    small = [a for a in attributes if a not in MANY]
+    pairs = [(a, b) for a in small for b in small if a is not b]
+    out: list[Rule] = []
+    if pairs and rng.random() < 0.5:
+        a, b = pairs[rng.integers(len(pairs))]
+        p, q = (values_of(a)[0][0], values_of(b)[-1][0])
+        if not math.isnan(q):
+            out.append(Implies({a.columns[0]: p}, {b.columns[0]: q}))
+        else:
+            out.append(Linear({a.columns[0]: 1, b.columns[0]: 2}, low=p))
+    zero_one = [c for a in small if isinstance(a, (Binary, OneHot)) for c in a.columns]
+    if len(zero_one) > 2 and rng.random() < 0.3:
+        out.append(AtMost(tuple(zero_one[-3:]), 1))
+    return out
+
+
+def random_schema(rng: np.random.Generator, most: int = 4) -> Schema:
+    attributes = list(rng.permutation(np.array(FEW, dtype=object))[: rng.integers(1, most + 1)])
+    if most > 2 and rng.random() < 0.2:
+        attributes = [*attributes[:2], MANY[rng.integers(len(MANY))]]
+    return Schema(attributes, random_rules(rng, attributes))
+
+
+def cuts_of(schema: Schema) -> list[list[float]]:
+    """Thresholds that a tree may use, of each column."""
+    out: list[list[float]] = []
+    for a in schema.attributes:
+        for i in range(len(a.columns)):
+            values = values_of(a)[:, i]
+            known = np.unique(np.float32(values[~np.isnan(values)])).astype(float)
+            every = max(1, len(known) // 7)
+            out.append(((known[:-1] + known[1:]) / 2)[::every].tolist())
+    return out
+
+
+def drawn_rows(
+    rng: np.random.Generator, points: np.ndarray, most: int = 6
+) -> tuple[np.ndarray, np.ndarray]:
+    n = int(rng.integers(1, most + 1))
+    return rng.integers(len(points), size=n), rng.integers(2, size=n)
+
+
+def tree_toy(seed: int, most: int = 4, schema: Schema | None = None) -> Toy | None:
+    rng = np.random.default_rng(seed)
+    schema = random_schema(rng, most) if schema is None else schema
+    points = all_points(schema, schema.columns)
+    if not len(points):
+        return None
+    truth, y = drawn_rows(rng, points)
+    tree = random_tree(rng, cuts_of(schema), 4)
+    release = counted([tree], schema.columns, points[truth], y, 2)
+    nodes = leaves_of(release, points)[:, 0]
+    group = np.searchsorted(tree.leaves, nodes)
+    return Toy(from_tree(release, schema), schema, points, group, truth, y)
+
+
+def random_condition(rng: np.random.Generator, schema: Schema) -> Condition | None:
+    a = schema.attributes[rng.integers(len(schema.attributes))]
+    i = int(rng.integers(len(a.columns)))
+    known = np.unique(values_of(a)[:, i])
+    known = known[~np.isnan(known)]
+    negated = bool(rng.random() < 0.4)
+    labels = getattr(a, "labels", None)
+    if a in MANY or (labels is None and rng.random() < 0.5):
+        ends = np.sort(rng.choice([-math.inf, *known, math.inf], 2))
+        if not ends[0] < ends[1] or np.isinf(ends).all():
+            return None
+        condition = Condition(a.columns[i], above=ends[0], upto=ends[1], negated=negated)
+    else:
+        some = rng.choice(labels or known, rng.integers(1, len(known) + 1), replace=False).tolist()
+        condition = Condition(a.columns[i], tuple(some), negated=negated)
+    met = condition.holds(table(Schema([a]), values_of(a))[a.columns[i]])
+    return condition if 0 < met.sum() < len(met) else None
+
+
+def random_rule(rng: np.random.Generator, schema: Schema) -> tuple[Condition, ...] | None:
+    """Conditions that some value of each attribute meets."""
+    found = [c for _ in range(rng.integers(1, 4)) if (c := random_condition(rng, schema))]
+    for a in schema.attributes:
+        own = table(Schema([a]), values_of(a))
+        tests = [c.holds(own[c.column]) for c in found if c.column in own]
+        if tests and not np.logical_and.reduce(tests).any():
+            return None
+    return tuple(found) or None
+
+
+def list_toy(
+    seed: int, most: int = 4, schema: Schema | None = None, ordered: bool = True
+) -> Toy | None:
+    rng = np.random.default_rng(seed)
+    schema = random_schema(rng, most) if schema is None else schema
+    points = all_points(schema, schema.columns)
+    if not len(points):
+        return None
+    truth, y = drawn_rows(rng, points)
+    said = [r for _ in range(rng.integers(1, 6)) if (r := random_rule(rng, schema))]
+    bare = RuleList(
+        schema.columns,
+        (0, 1),
+        tuple(DecisionRule(c, 1) for c in said),
+        DecisionRule((), 0),
+        ordered,
+    )
+    group = bare.apply(table(schema, points))
+    if ordered:
+        rules = bare.counted(table(schema, points[truth]), y)
+    else:
+        group = (group == len(said)).astype(int)
+        own = [np.bincount(y[group[truth] == g], minlength=2).tolist() for g in (0, 1)]
+        rules = replace(
+            bare, default=DecisionRule((), 0, tuple(own[1])), covered=tuple(own[0]), n_rows=len(y)
+        )
+    return Toy(from_rule_list(rules, schema), schema, points, group, truth, y)
+
+
+def set_toy(seed: int, most: int = 4, schema: Schema | None = None) -> Toy | None:
+    return list_toy(seed, most, schema, ordered=False)
+
+
+makers = st.sampled_from([tree_toy, list_toy, set_toy])
+
+
+@given(makers, seeds)
+@settings(max_examples=100, deadline=None)
+def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int) -> None:
+    toy = maker(seed)
+    if toy is None:
+        return
+    data, n = toy.data, len(toy.y)
+    n_groups = len(data.names)
+    sizes = [len(toy.of(g)) for g in range(n_groups)]
+    assert list(data.points) == sizes
+    assert [
+        [toy.counts[g, 0], toy.counts[g, 1], 0] for g in range(n_groups)
+    ] == data.counts.tolist()
+    own = [math.log2(sizes[g]) for g in np.repeat(range(n_groups), data.support)]
+    np.testing.assert_allclose(data.row_entropies(), own, atol=1e-9)
+    assert data.n_worlds == math.prod(sizes[g] for g in toy.group[toy.truth])
+    assert data.log2_worlds == pytest.approx(math.log2(data.n_worlds), abs=1e-6)
+    whole = n * math.log2(len(toy.points))
+    assert data.dist_g() == pytest.approx(sum(own) / whole if whole else 0, abs=1e-9)
+    several = [a for a in toy.schema.attributes if len(values_of(a)) > 1]
+    terms = [
+        math.log2(len(toy.possible(g, a))) / math.log2(len(values_of(a)))
+        for g in toy.group[toy.truth]
+        for a in several
+    ]
+    assert data.dist() == pytest.approx(np.mean(terms) if several else 0, abs=1e-9)
+
+
+@given(makers, seeds)
+@settings(max_examples=60, deadline=None)
+def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: int) -> None:
+    toy = maker(seed, 2)
+    if toy is None or len(toy.points) > 40:
+        return
+    data, schema = toy.data, toy.schema
+    # At most three rows: every world is written down.
+    keep = 3 if len(toy.points) < 20 else 2
+    toy = replace(toy, truth=toy.truth[:keep], y=toy.y[:keep])
+    counts = np.zeros_like(data.counts)
+    for (g, c), m in toy.counts.items():
+        counts[g, c] = m
+    data = replace(data, counts=counts)
+    rows = [toy.of(g) for g in toy.group[toy.truth]]
+    worlds = list(itertools.product(*rows))
+    assert data.n_worlds == len(worlds)
+    text = np.nan_to_num(toy.points, nan=-1e300)
+    for known in ([*schema.attributes], [schema.attributes[-1]]):
+        columns = [c for a in known for c in a.columns]
+        at = [schema.columns.index(c) for c in columns]
+        records = toy.table(np.arange(len(toy.points)))[columns]
+        same = (text[:, None, at] == text[None, :, at]).all(axis=2)
+        for label in (None, 0, 1):
+            hit = same[:, np.array(worlds)]  # records x worlds x rows
+            if label is not None:
+                hit = hit & (toy.y == label)
+            said = data.membership(records, None if label is None else [label] * len(records))
+            np.testing.assert_allclose(said["probability"], hit.any(axis=2).mean(axis=1), atol=1e-9)
+            assert said["possible"].tolist() == hit.any(axis=(1, 2)).tolist()
+    if schema.attributes[0] in MANY:
+        return
+    value = np.nan_to_num(toy.points[:, 0], nan=9.0)
+    means = np.array([value[list(w)].mean() for w in worlds])
+    label = getattr(schema.attributes[0], "labels", None)
+    code = dict(zip(label or (), getattr(schema.attributes[0], "values", ()), strict=False))
+    found = data.expectation(
+        lambda t: [code.get(v, 9.0 if pd.isna(v) else v) for v in t.iloc[:, 0]],
+        [schema.columns[0]],
+    )
+    assert found.n_samples is None
+    assert (found.mean, found.std) == pytest.approx((means.mean(), means.std()), abs=1e-6)
+
+
+def cost_of(toy: Toy, rows: np.ndarray, labels: Sequence[int] | None) -> float:
+    """Least share of changed values, by trying every point for every row."""
+    d = len(toy.schema.attributes)
+    parts = [
+        np.nan_to_num(b, nan=-1e300)
+        for a in toy.schema.attributes
+        for b in [[toy.schema.columns.index(c) for c in a.columns]]
+    ]
+    differ = np.zeros((len(rows), len(toy.points)))
+    for columns in parts:
+        at = columns.astype(int)
+        mine, theirs = (np.nan_to_num(x[:, at], nan=-1e300) for x in (rows, toy.points))
+        differ += (mine[:, None] != theirs[None]).any(axis=2)
+    cost = np.array(
+        [[differ[i, toy.of(g)].min() for g in toy.group[toy.truth]] for i in range(len(rows))]
+    ).reshape(len(rows), len(toy.y))
+    if labels is not None:
+        cost += np.not_equal.outer(np.array(labels), toy.y)
+        d += 1
+    n = max(cost.shape)
+    padded = np.full((n, n), float(d))
+    padded[: len(rows), : len(toy.y)] = cost
+    return float(padded[linear_sum_assignment(padded)].sum()) / (d * n)
+
+
+@given(makers, seeds)
+@settings(max_examples=80, deadline=None)
+def test_contains_and_distance_are_those_of_all_worlds(maker: Any, seed: int) -> None:
+    toy = maker(seed, 3)
+    if toy is None or len(toy.points) > 500:
+        return
+    rng = np.random.default_rng(seed)
+    data = toy.data
+    assert data.contains(toy.table(toy.truth), toy.y)
+    assert data.distance(toy.table(toy.truth), toy.y) == 0
+    for X, y in data.sample(3, seed):
+        order = rng.permutation(len(X))
+        assert data.contains(X.iloc[order], y.iloc[order])
+        assert data.distance(X, y) == 0
+        assert sorted(y) == sorted(toy.y)
+    free = np.array(list(itertools.product(*map(len_range, toy.schema.attributes)))[:3000])
+    for n in {len(toy.y), len(toy.y) + 1, max(len(toy.y) - 1, 1)}:
+        # Any values of the domains: the schema's rules may exclude them.
+        rows = np.array([whole_row(toy.schema, free[rng.integers(len(free))]) for _ in range(n)])
+        labels = rng.integers(2, size=n).tolist()
+        X = table(toy.schema, rows)
+        for said in (None, labels):
+            least = cost_of(toy, rows, said)
+            assert data.distance(X, said) == pytest.approx(least, abs=1e-9)
+            assert data.contains(X, said) == (least == 0)
+
+
+def len_range(attribute: Attribute) -> range:
+    n = len(values_of(attribute))
+    return range(0, n, max(1, n // 7))
+
+
+def whole_row(schema: Schema, at: Sequence[int]) -> np.ndarray:
+    return np.concatenate([values_of(a)[i] for a, i in zip(schema.attributes, at, strict=True)])
+
+
+def test_a_changed_row_is_in_no_world() -> None:
+    toy = next(t for s in range(99) if (t := tree_toy(s)) and len(set(toy_groups(t))) > 2)
+    other = next(p for p in range(len(toy.points)) if toy.group[p] != toy.group[toy.truth[0]])
+    changed = np.array([other, *toy.truth[1:]])
+    assert not toy.data.contains(toy.table(changed), toy.y)
+    assert toy.data.distance(toy.table(changed), toy.y) > 0
+    flipped = [1 - toy.y[0], *toy.y[1:]]
+    assert not toy.data.contains(toy.table(toy.truth), flipped)
+    strange = toy.table(toy.truth).assign(**{toy.schema.columns[0]: 1e9})
+    assert not toy.data.contains(strange, toy.y)
+
+
+def toy_groups(toy: Toy) -> list[int]:
+    return toy.group[toy.truth].tolist()
+
+
+@pytest.mark.parametrize("refused", [regions.REFUSED, 1])
+@pytest.mark.parametrize("joint", [False, True])
+def test_worlds_are_drawn_alike(monkeypatch: Any, refused: int, joint: bool) -> None:
+    monkeypatch.setattr(regions, "REFUSED", refused)
+    schema = Schema(
+        [Ordinal("o", 1, 3), Binary("b", missing=True), OneHot("h", ("p", "q"), True)],
+        [Implies({"p": 1}, {"o": 2})],
+    )
+    one = (Condition("o", (1,)), Condition("b", (0,), negated=True))
+    two = (Condition("b", (1,)), Condition("q", (1,), negated=True))
+    own = (None, None) if joint else ((1, 0), (0, 1))
+    rules = RuleList(
+        schema.columns,
+        (0, 1),
+        (DecisionRule(one, 1, own[0]), DecisionRule(two, 1, own[1])),
+        DecisionRule((), 0, (0, 1) if joint else (0, 0)),
+        ordered=not joint,
+        covered=(1, 0) if joint else None,
+    )
+    data = from_rule_list(rules, schema)
+    drawn = Counter(
+        tuple(np.nan_to_num(X.to_numpy(float), nan=-1).ravel()) for X, _ in data.sample(4000, 1)
+    )
+    points = all_points(schema, schema.columns)
+    group = rules.apply(table(schema, points))
+    if joint:
+        group = np.where(group < 2, 0, 2)
+    n = [int((group == g).sum()) for g in ((0, 2) if joint else (0, 1))]
+    assert len(drawn) == data.n_worlds == math.prod(n) > 10
+    assert chisquare(list(drawn.values())).pvalue > 1e-3
+
+
+# Gambs' measures, with sets and row by row.
+
+
+def sets_of(toy: Toy) -> list[list[set[tuple[float, ...]]]]:
+    return [[toy.possible(g, a) for a in toy.schema.attributes] for g in sorted(toy_groups(toy))]
+
+
+def domain_bits(schema: Schema) -> list[float]:
+    return [math.log2(len(values_of(a))) for a in schema.attributes]
+
+
+def measure(schema: Schema, one: Any, two: Any, combine: Any) -> float:
+    terms = [
+        math.log2(max(len(combine(a, b)), 1)) / h
+        for a, b, h in zip(one, two, domain_bits(schema), strict=True)
+        if h
+    ]
+    return float(np.mean(terms)) if terms else 0.0
+
+
+def matrix(schema: Schema, one: Any, two: Any, combine: Any) -> np.ndarray:
+    return np.array([[measure(schema, r, s, combine) for s in two] for r in one])
+
+
+def two_toys(maker: Any, other: Any, seed: int) -> tuple[Toy, Toy] | None:
+    rng = np.random.default_rng(seed)
+    schema = random_schema(rng, 3)
+    a, b = maker(seed, 3, schema), other(seed + 1, 3, schema)
+    if a is None or b is None or len(a.points) > 500:
+        return None
+    return a, b
+
+
+def with_rows(toy: Toy, n: int) -> Toy:
+    """The same model with ``n`` rows: the first ones, over and over."""
+    truth, y = np.resize(toy.truth, n), np.resize(toy.y, n)
+    counts = np.zeros_like(toy.data.counts)
+    np.add.at(counts, (toy.group[truth], y), 1)
+    return replace(toy, truth=truth, y=y, data=replace(toy.data, counts=counts))
+
+
+@given(makers, makers, seeds)
+@settings(max_examples=60, deadline=None)
+def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
+    toys = two_toys(maker, other, seed)
+    if toys is None:
+        return
+    n = len(toys[0].y)
+    a, b = with_rows(toys[0], n), with_rows(toys[1], n)
+    mine, theirs = sets_of(a), sets_of(b)
+    union = matrix(a.schema, mine, theirs, set.union)
+    least = union[linear_sum_assignment(union)].mean()
+    assert a.data.dist(b.data) == pytest.approx(least, abs=1e-7)
+    assert b.data.dist(a.data) == pytest.approx(least, abs=1e-7)
+    assert a.data.dist(b.data, aligned=True) == pytest.approx(np.diag(union).mean(), abs=1e-9)
+    common = matrix(a.schema, mine, theirs, set.intersection)
+    most = common[linear_sum_assignment(-common)].mean()
+    assert a.data.compatibility(b.data) == pytest.approx(most, abs=1e-7)
+    assert b.data.compatibility(a.data) == pytest.approx(most, abs=1e-7)
+    assert a.data.compatibility(b.data, aligned=True) == pytest.approx(
+        np.diag(common).mean(), abs=1e-9
+    )
+    # Against certain rows, and against itself.
+    rows = [[cells(b.schema, b.points[[p]], x) for x in b.schema.attributes] for p in b.truth]
+    certain = matrix(a.schema, mine, rows, set.union)
+    least = certain[linear_sum_assignment(certain)].mean()
+    assert a.data.dist(b.table(b.truth)) == pytest.approx(least, abs=1e-7)
+    assert a.data.dist(a.table(a.truth)) == pytest.approx(a.data.dist(), abs=1e-7)
+    assert a.data.dist(a.data) == pytest.approx(a.data.dist(), abs=1e-7)
+
+
+@given(makers, makers, seeds, st.sampled_from(["consistent", "gambs"]))
+@settings(max_examples=60, deadline=None)
+def test_merging_aligns_at_best_and_intersects(
+    maker: Any, other: Any, seed: int, alignment: Any
+) -> None:
+    toys = two_toys(maker, other, seed)
+    if toys is None:
+        return
+    a, b = toys
+    d = len(a.schema.attributes)
+    n = max(len(a.y), len(b.y))
+    merged = a.data.merge(b.data, alignment)
+    assert merged.n_rows == n
+    assert min(merged.points) > 0
+
+    known: list[dict[str, list[set[Any]]]] = []
+    rows: list[list[tuple[str, int]]] = []
+    for toy in (a, b):
+        groups = range(len(toy.data.names))
+        own = {
+            toy.data.names[g]: [toy.possible(g, x) for x in toy.schema.attributes] for g in groups
+        }
+        everything = [cells(toy.schema, toy.points, x) for x in toy.schema.attributes]
+        known.append(own | {"unknown": everything})
+        named = [(toy.data.names[g], c) for (g, c), m in toy.counts.items() for _ in range(m)]
+        rows.append(named + [("unknown", -1)] * (n - len(named)))
+
+    def cost(one: tuple[str, int], two: tuple[str, int]) -> float:
+        sets = list(zip(known[0][one[0]], known[1][two[0]], strict=True))
+        odd = sum(not (p & q) for p, q in sets) + (one[1] != two[1] and -1 not in (one[1], two[1]))
+        weight = {"consistent": 3.0, "gambs": 1e-7}[alignment]
+        both = measure(a.schema, *zip(*sets, strict=True), set.intersection)
+        return weight * odd / d - both
+
+    costs = np.array([[cost(p, q) for q in rows[1]] for p in rows[0]])
+    least = costs[linear_sum_assignment(costs)].sum()
+    total = 0.0
+    for g, name in enumerate(merged.names):
+        one, two = name.split(" and ")
+        for label, m in enumerate(merged.counts[g]):
+            # Rows of no class are those whose labels contradict each other.
+            pair = ((one, 0), (two, 1)) if label == 2 else ((one, label), (two, label))
+            total += m * cost(*pair)
+        if maker is other is tree_toy and not a.schema.rules:
+            both = [
+                len((p & q) or cells(a.schema, a.points, x))
+                for p, q, x in zip(known[0][one], known[1][two], a.schema.attributes, strict=True)
+            ]
+            assert merged.points[g] == math.prod(both)
+    assert total == pytest.approx(least, abs=1e-6)
+
+
+@given(makers, seeds)
+@settings(max_examples=40, deadline=None)
+def test_what_says_nothing_changes_nothing(maker: Any, seed: int) -> None:
+    toy = maker(seed, 3)
+    if toy is None:
+        return
+    bare = knowing_nothing(toy)
+    assert bare.dist_g() == pytest.approx(1 if len(toy.points) > 1 else 0)
+    for merged in (toy.data.merge(bare), bare.merge(toy.data)):
+        assert merged.dist() == pytest.approx(toy.data.dist())
+        assert merged.dist_g() == pytest.approx(toy.data.dist_g())
+        assert merged.n_worlds == toy.data.n_worlds
+        assert merged.contains(toy.table(toy.truth), toy.y)
+    for X, y in toy.data.merge(toy.data).sample(2, seed):
+        assert toy.data.contains(X, y)
+
+
+def knowing_nothing(toy: Toy) -> ProbabilisticDataset:
+    counts = np.bincount(toy.y, minlength=2).tolist()
+    rules = RuleList(toy.schema.columns, (0, 1), (), DecisionRule((), 0, tuple(counts)))
+    return from_rule_list(rules, toy.schema)
+
+
+@given(seeds)
+@settings(max_examples=100, deadline=None)
+def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    schema = random_schema(rng)
+    points = all_points(schema, schema.columns)
+    said = [r for _ in range(2) if (r := random_rule(rng, schema))]
+    if not len(points) or len(said) < 2:
+        return
+    rules = RuleList(
+        schema.columns,
+        (0, 1),
+        tuple(DecisionRule(c, 1, (0, 0)) for c in said),
+        DecisionRule((), 0, (0, 0)),
+        ordered=False,
+    )
+    X = table(schema, points)
+    met = [np.logical_and.reduce([c.holds(X[c.column]) for c in rule]) for rule in said]
+    if (met[0] & met[1]).any():
+        with pytest.raises(BadModel, match="rules 1 and 2 of a set overlap"):
+            from_rule_list(rules, schema)
+    else:
+        none = ~(met[0] | met[1])
+        assert from_rule_list(rules, schema).points == (met[0].sum(), met[1].sum(), none.sum())
+
+
+@given(seeds)
+@settings(max_examples=100, deadline=None)
+def test_rows_that_a_rule_cannot_capture_are_infeasible(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    toy = list_toy(seed)
+    if toy is None:
+        return
+    g = int(rng.integers(len(toy.data.names)))
+    room = len(toy.of(g)) > 0
+    said = [r for _ in range(2) if (r := random_rule(rng, toy.schema))]
+    rules = RuleList(
+        toy.schema.columns,
+        (0, 1),
+        tuple(DecisionRule(c, 1, (0, 3)) for c in (*said, *said)),
+        DecisionRule((), 0, (0, 0)),
+    )
+    if said:
+        # The second time, nothing is left for a rule.
+        with pytest.raises(BadModel, match=r"infeasible: rule \d holds 3 rows"):
+            from_rule_list(rules, toy.schema)
+    assert room == (toy.data.points[g] > 0)
