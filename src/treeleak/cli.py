@@ -56,8 +56,10 @@ app = typer.Typer(
     epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 130 interrupted.",
 )
 
-Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A .skops, .pkl, .joblib or release.json file.")
+_FILES = "A .skops, .pkl, .joblib or release.json file, or the text of a J48 tree"
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
+Audited = Annotated[
+    Path, typer.Argument(metavar="MODEL", help=f"{_FILES}; also rules.json, of rule lists.")
 ]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="What a row can be (TOML or JSON).")
@@ -171,7 +173,7 @@ def _options(
 
 @app.command()
 def audit(
-    model: Model,
+    model: Audited,
     schema: SchemaFile = None,
     train: Train = None,
     label: Label = None,

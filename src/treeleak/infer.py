@@ -13,11 +13,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.errors import BadInput, BadSchema
+from treeleak.errors import BadInput, BadSchema, NotCovered
+from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["check_schema", "infer_schema", "match_levels", "read_columns", "suggest_schema"]
+__all__ = [
+    "check_schema",
+    "infer_rule_schema",
+    "infer_schema",
+    "match_levels",
+    "read_columns",
+    "suggest_schema",
+]
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +74,57 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
         If ``X`` lacks a column of the model, or holds something other than numbers in it.
     """
     return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
+
+
+def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
+    """Infer a schema from rules alone, or from rules and rows.
+
+    Without rows, columns are binary where rules ask for nothing but 0 and 1, and those that no
+    rule tests are if all others are; the rest is numeric and unbounded. With rows, columns are
+    what :func:`infer_schema` makes of them, with the values that rules name; columns of texts are
+    categorical.
+
+    Raises
+    ------
+    BadInput
+        If ``X`` lacks a column of the rules.
+    NotCovered
+        If there are no rows, and a rule names texts: nobody knows which others there are.
+    """
+    named: dict[str, set[float | str]] = {c: set() for c in rules.columns}
+    ends: dict[str, list[float]] = {c: [] for c in rules.columns}
+    for condition in (c for rule in rules.rules for c in rule.conditions):
+        named[condition.column].update(condition.values or ())
+        ends[condition.column] += [e for e in (condition.above, condition.upto) if np.isfinite(e)]
+    binary = {c for c in rules.columns if not ends[c] and named[c] <= {0, 1}}
+    if X is None:
+        texts = [c for c in rules.columns if any(isinstance(v, str) for v in named[c])]
+        if texts:
+            raise NotCovered(
+                f"the rules name some values of column {texts[0]!r}, and nobody knows which others "
+                "there are: give a schema, or the training rows"
+            )
+        tested = {c for c in rules.columns if ends[c] or named[c]}
+        binary -= set() if tested <= binary else set(rules.columns) - tested
+        return Schema([Binary(c) if c in binary else Numeric(c) for c in rules.columns])
+    attributes: list[Attribute] = []
+    for column in rules.columns:
+        if column not in X:
+            raise BadInput(f"the rows lack column {column!r} of the rules")
+        seen = X[column].dropna()
+        missing = len(seen) < len(X)
+        if not pd.api.types.is_numeric_dtype(seen):
+            labels = tuple(sorted({*map(str, seen), *map(str, named[column])}))
+            attributes.append(Categorical(column, labels=labels, missing=missing))
+            continue
+        values = {float(v) for v in named[column] if not isinstance(v, str)}
+        known = np.union1d(seen.to_numpy(dtype=float), sorted(values))
+        cuts = np.unique(ends[column])
+        if known.size:
+            attributes.append(_from_values(column, known, cuts, missing))
+        else:
+            attributes.append(_from_thresholds(column, cuts, missing))
+    return Schema(attributes)
 
 
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:

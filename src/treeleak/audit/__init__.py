@@ -7,6 +7,7 @@ from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.run import audit
 from treeleak.audit.shape import Shape
+from treeleak.audit.uncertainty import Exposed, Uncertainty
 from treeleak.audit.verdict import Finding, Verdict
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "Budget",
     "Counts",
     "Entry",
+    "Exposed",
     "Finding",
     "Measurement",
     "Provenance",
     "Shape",
+    "Uncertainty",
     "Variant",
     "Verdict",
     "audit",

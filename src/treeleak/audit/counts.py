@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
+from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release, Tree
 
-__all__ = ["THRESHOLD", "Counts", "count_leaves"]
+__all__ = ["THRESHOLD", "Counts", "count_leaves", "count_rules"]
 
 THRESHOLD = 10
 
@@ -21,7 +23,7 @@ _SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How few training rows stand behind the leaves.
+    """How few training rows stand behind the leaves, or the rules.
 
     Attributes
     ----------
@@ -34,12 +36,14 @@ class Counts:
         Per tree: ``leaves``, ``small``, ``single`` (leaves with one row), ``smallest`` (rows in
         the smallest leaf), ``excludes_class`` (leaves that lack a class), ``one_class`` (leaves
         whose rows all have one class). The last two are missing where the model counts no
-        classes.
+        classes. Of rules there is one line, in which each rule is a leaf, and the default is one.
+    of : {"leaves", "rules"}
     """
 
     threshold: int
     unit: str
     trees: pd.DataFrame
+    of: str = "leaves"
 
     @property
     def total(self) -> Mapping[str, int | None]:
@@ -55,6 +59,7 @@ class Counts:
         return {
             "threshold": self.threshold,
             "unit": self.unit,
+            "of": self.of,
             "total": dict(self.total),
             "trees": {str(c): columns[c].tolist() for c in columns},
         }
@@ -84,10 +89,28 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
         raise NotCovered("the model does not say how many rows lie in its leaves")
     distinct = all(tree.distinct is not None for tree in release.trees)
     table = pd.DataFrame(
-        [_line(tree, n, threshold) for tree, n in zip(release.trees, known, strict=True)]
+        [
+            _line(n, None if tree.counts is None else tree.counts[tree.leaves], threshold)
+            for tree, n in zip(release.trees, known, strict=True)
+        ]
     )
     drawn = release.counts_are == "draws" or release.sampling.kind == "bootstrap"
     return Counts(threshold, "draws" if drawn and not distinct else "rows", table)
+
+
+def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
+    """Count rules that say something about few rows.
+
+    Raises
+    ------
+    NotCovered
+        If nothing says how many rows the rules capture.
+    """
+    if rules.counts is None:
+        raise NotCovered("the rules do not say how many rows they capture")
+    table = np.array(rules.counts)
+    line = _line(table.sum(axis=1), table, threshold)
+    return Counts(threshold, "rows", pd.DataFrame([line]), of="rules")
 
 
 def _rows(tree: Tree) -> NDArray[Any] | None:
@@ -96,7 +119,7 @@ def _rows(tree: Tree) -> NDArray[Any] | None:
     return None if nodes is None else nodes[tree.leaves]
 
 
-def _line(tree: Tree, n: NDArray[Any], threshold: int) -> dict[str, Any]:
+def _line(n: NDArray[Any], by_class: NDArray[Any] | None, threshold: int) -> dict[str, Any]:
     # A leaf without rows says nothing of anybody.
     used = n > 0
     line: dict[str, Any] = {
@@ -107,8 +130,8 @@ def _line(tree: Tree, n: NDArray[Any], threshold: int) -> dict[str, Any]:
         "excludes_class": None,
         "one_class": None,
     }
-    if tree.counts is not None and tree.counts.shape[1] > 1:
-        present = (tree.counts[tree.leaves] > 0).sum(axis=1)
-        line["excludes_class"] = int((used & (present < tree.counts.shape[1])).sum())
+    if by_class is not None and by_class.shape[1] > 1:
+        present = (by_class > 0).sum(axis=1)
+        line["excludes_class"] = int((used & (present < by_class.shape[1])).sum())
         line["one_class"] = int((used & (present == 1)).sum())
     return line

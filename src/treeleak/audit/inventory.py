@@ -12,6 +12,8 @@ import numpy as np
 from treeleak.audit.rules import INTERNAL, RULES, SETTING, Change, Context, Mark, Rule
 from treeleak.errors import BadModel
 from treeleak.release.exchange import release_to_dict
+from treeleak.release.rule_file import rules_to_dict
+from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import Release
 
@@ -69,12 +71,12 @@ class Entry:
         }
 
 
-def take_inventory(model: StoredObject | Release, context: Context) -> tuple[Entry, ...]:
+def take_inventory(model: StoredObject | Release | RuleList, context: Context) -> tuple[Entry, ...]:
     """List what a model holds, the leaks first.
 
     Parameters
     ----------
-    model : StoredObject or Release
+    model : StoredObject, Release or RuleList
     context : Context
 
     Returns
@@ -84,6 +86,8 @@ def take_inventory(model: StoredObject | Release, context: Context) -> tuple[Ent
     """
     if isinstance(model, Release):
         model = StoredObject("release", release_to_dict(model))
+    elif isinstance(model, RuleList):
+        model = StoredObject("rules", rules_to_dict(model))
     found: dict[tuple[str, Rule], Counter[str]] = {}
     for part, rule in _judged(model, context):
         name = part.name if part.field is None or rule in RULES[:-1] else part.field

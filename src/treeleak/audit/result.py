@@ -10,12 +10,15 @@ from treeleak.audit.budget import Budget
 from treeleak.audit.counts import Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
+from treeleak.audit.uncertainty import Uncertainty
 from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
 
 __all__ = ["AUDIT_VERSION", "Audit", "Provenance"]
 
 AUDIT_VERSION = 1
+
+_ATTACKS = ("reconstruction", "uncertainty")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Audit:
     provenance : Provenance
     budget : Budget or None
         What the noise on the counts costs, where there is some.
+    uncertainty : Uncertainty or None
+        What one tree or one rule list leaves to know of each row; None for other models.
     """
 
     verdict: Verdict
@@ -91,12 +96,13 @@ class Audit:
     provenance: Provenance
     variants: tuple[Variant, ...] = ()
     budget: Budget | None = None
+    uncertainty: Uncertainty | None = None
 
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
         said = next((f.text for f in self.findings if f.verdict == self.verdict), "")
-        reasons = [why for part, why in self.not_assessed if part == "reconstruction"]
+        reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
             said = f"No attack was run: {reasons[0]}. Nothing follows, neither leak nor safety."
         return f"{self.verdict.capitalize()}. {said}".rstrip()
@@ -114,6 +120,7 @@ class Audit:
             "counts": None if self.counts is None else self.counts.to_dict(),
             "budget": None if self.budget is None else self.budget.to_dict(),
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(include_rows),
+            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_dict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
             "variants": [v.to_dict() for v in self.variants],
             "mismatch": self.mismatch,

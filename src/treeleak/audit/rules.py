@@ -17,7 +17,9 @@ import numpy as np
 __all__ = ["INTERNAL", "RULES", "SETTING", "Change", "Context", "Mark", "Rule"]
 
 Mark = Literal["leaks", "harmless", "not assessed"]
-Change = Literal["counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"]
+Change = Literal[
+    "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
+]
 
 
 @dataclass(frozen=True)
@@ -307,6 +309,31 @@ RULES: tuple[Rule, ...] = (
         "sizes",
         "Says how large the trees are.",
         owner="Tree TreePredictor",
+    ),
+    # -- rules
+    Rule(
+        "counts covered",
+        "leaks",
+        "training rows of each class that each rule captures",
+        _COUNTS,
+        owner="rules",
+        change="rule counts",
+    ),
+    Rule(
+        "above upto",
+        "leaks",
+        "bounds in rules",
+        "Mostly placed at or between values that occur in training rows.",
+        owner="rules",
+        change="values",
+    ),
+    Rule(
+        "column is in then",
+        "not assessed",
+        "the rules themselves",
+        "Needed to predict. Which were chosen depends on the rows; attacks on the choice alone are "
+        "not part of this audit.",
+        owner="rules",
     ),
     # -- how rows were drawn
     Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from treeleak.audit.measurement import (
     singled_out,
     variants_of,
 )
+from treeleak.audit.of_rules import audit_rules
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.shape import guesses_from_shape
+from treeleak.audit.uncertainty import Uncertainty, left_by_tree
 from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
@@ -61,7 +63,8 @@ def audit(
 
     Parameters
     ----------
-    model : fitted estimator, path, StoredObject or Release
+    model : fitted estimator, path, StoredObject, Release or RuleList
+        Of an estimator that learnt a rule list (``rule_list_``), the list is audited.
     X : DataFrame or array, optional
         The training rows, in the columns that enter the trees, and, where the trees drew rows, in
         the order of training. They are used only to measure the reconstruction, after it is made,
@@ -108,6 +111,21 @@ def audit(
     if X is None and control is not None:
         raise BadInput("control rows without training rows: give X with control")
     file, sha256, content = _opened(model, trust_pickle)
+
+    def provenance(origin: str) -> Provenance:
+        return Provenance(file, sha256, origin, int(seed), time.perf_counter() - started)
+
+    if isinstance(content, RuleList):
+        others_given = {
+            "known_rows": known_rows, "known_columns": known_columns, "population": population,
+            "earlier": earlier, "control": control, "n_rows": n_rows,
+        }  # fmt: skip
+        if unused := [name for name, given in others_given.items() if given is not None]:
+            raise NotCovered(f"the audit of rules makes no use of {unused[0]}")
+        try:
+            return audit_rules(content, X, y, schema, provenance)
+        except BadModel as error:
+            raise (BadModel(f"{file}: {error}") if file else error) from error
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
     release = _release(content, file, open_parts)
@@ -121,6 +139,7 @@ def audit(
     budget: Budget | None = None
     others: pd.DataFrame | None = None
     guesses: tuple[Reconstruction, ...] = ()
+    left: Uncertainty | None = None
     beside: dict[str, Any] = {
         "known_rows": known_rows,
         "known_columns": known_columns,
@@ -179,6 +198,11 @@ def audit(
             )
     if release is not None:
         variants = variants_of(rebuilt, truth, release, seed, others, guesses)
+        if len(release.trees) == 1:
+            try:
+                left = _left(release, schema, truth, y)
+            except (BadInput, NotCovered) as error:
+                open_parts.append(("uncertainty", str(error)))
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
         if others is not None:
@@ -191,7 +215,7 @@ def audit(
         )
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
-        variants=variants, budget=budget,
+        variants=variants, budget=budget, uncertainty=left,
     )  # fmt: skip
     verdict = overall(findings)
     return Audit(
@@ -205,15 +229,10 @@ def audit(
         not_assessed=tuple(open_parts),
         mismatch=mismatch,
         notes=tuple(notes),
-        provenance=Provenance(
-            file=file,
-            sha256=sha256,
-            origin=_origin(content, release),
-            seed=int(seed),
-            seconds=time.perf_counter() - started,
-        ),
+        provenance=provenance(_origin(content, release)),
         variants=variants,
         budget=budget,
+        uncertainty=left,
     )
 
 
@@ -232,6 +251,18 @@ def _matched(
     if release.noise is None:
         evidence_for(release, bootstrap)
     return match_training(release, X, y)
+
+
+def _left(
+    release: Release, schema: Schema | None, truth: TrainingRows | None, y: Sequence[Any] | None
+) -> Uncertainty:
+    """Say what one tree leaves to know, with the training rows if they are the ones it counted."""
+    if truth is None:
+        return left_by_tree(release, schema)
+    labels = None
+    if y is not None and release.classes:
+        labels = [release.classes[c] for c in release.class_numbers(list(y))]
+    return left_by_tree(release, schema, truth.X, labels)
 
 
 def _of_sizes(
@@ -261,23 +292,16 @@ def _impossible(truth: TrainingRows, schema: Schema) -> int:
 
 def _opened(
     model: Any, trust_pickle: bool
-) -> tuple[str | None, str | None, StoredObject | Release]:
+) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
     if isinstance(model, (str, os.PathLike)):
-        content = _of_trees(read_model(model, trust_pickle), os.fspath(model))
+        content = read_model(model, trust_pickle)
         with Path(model).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return os.fspath(model), digest, content
-    if isinstance(model, (StoredObject, Release)):
-        return None, None, model
-    if isinstance(model, RuleList):
-        return None, None, _of_trees(model, "the model")
+    rules = getattr(model, "rule_list_", model)
+    if isinstance(rules, (StoredObject, Release, RuleList)):
+        return None, None, rules
     return None, None, snapshot(model)
-
-
-def _of_trees(content: StoredObject | Release | RuleList, name: str) -> StoredObject | Release:
-    if isinstance(content, RuleList):
-        raise NotCovered(f"{name}: rules are not audited yet; see treeleak.probabilistic")
-    return content
 
 
 def _release(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from treeleak.audit.budget import Budget
-from treeleak.audit.counts import Counts
+from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.percent import percent
+from treeleak.audit.uncertainty import FILLED, Uncertainty
 from treeleak.metrics import Significance
 from treeleak.reconstruction import Reconstruction
 
@@ -41,14 +42,14 @@ class Finding:
 
     Attributes
     ----------
-    part : {"inventory", "counts", "noise", "reconstruction"}
+    part : {"inventory", "counts", "noise", "reconstruction", "uncertainty"}
     verdict : str or None
         None for a remark that the verdict does not rest on.
     text : str
         In plain words, for somebody who has not read the rest.
     """
 
-    part: Literal["inventory", "counts", "noise", "reconstruction"]
+    part: Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
     verdict: Verdict | None
     text: str
 
@@ -62,6 +63,7 @@ def find(
     proofs_hold: bool = True,
     variants: Sequence[Variant] = (),
     budget: Budget | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
@@ -82,6 +84,10 @@ def find(
       Where a training row is not possible under the schema, no proof holds, and no leak shown is
       not assessed.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
+    - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
+      leak shown if nothing is left to know of any row, or of rows that share their rule with fewer
+      than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
+      where the counts are not the model's own, or the training rows not possible under the schema.
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if budget is not None:
@@ -91,6 +97,8 @@ def find(
         found += _of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy)
         found += _of_draws(reconstruction)
         found += [_of_variant(v.what, v.measurement, noisy) for v in variants if v.measurement]
+    if uncertainty is not None:
+        found.append(_of_uncertainty(uncertainty, proofs_hold))
     return tuple(found)
 
 
@@ -116,19 +124,39 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
 def _of_counts(counts: Counts | None) -> list[Finding]:
     if counts is None:
         return []
-    total, unit = counts.total, counts.unit
+    total, unit, of = counts.total, counts.unit, counts.of
     found = []
     if total["small"]:
         found.append(
-            f"{total['small']:,} of {total['leaves']:,} leaves hold fewer than {counts.threshold} "
+            f"{total['small']:,} of {total['leaves']:,} {of} hold fewer than {counts.threshold} "
             f"{unit}, {total['single']:,} of them a single one."
         )
     if total["one_class"]:
         found.append(
-            f"{total['one_class']:,} leaves hold one class only: whoever is known to lie there "
+            f"{total['one_class']:,} {of} hold one class only: whoever is known to lie there "
             "is known to be of that class."
         )
     return [Finding("counts", None, text) for text in found]
+
+
+def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
+    if left.of == "leaves":
+        return Finding("uncertainty", None, str(left))
+    if not left.exact:
+        return Finding("uncertainty", OPEN, f"{FILLED} {left}")
+    if not proofs_hold:
+        text = "Training rows are not possible under the schema: nothing is told for sure."
+        return Finding("uncertainty", OPEN, text)
+    if left.n_rows and left.told == left.n_rows:
+        text = f"All {left.n_rows:,} training rows are told in every value. {left}"
+        return Finding("uncertainty", LEAK, text)
+    if left.told_in_small:
+        text = (
+            f"{left.told_in_small:,} rows are told in every value, and share their rule with fewer "
+            f"than {THRESHOLD} in all. {left}"
+        )
+        return Finding("uncertainty", LEAK, text)
+    return Finding("uncertainty", NO_LEAK, str(left))
 
 
 def _of_rows(
@@ -307,6 +335,10 @@ _CHANGES: Mapping[str, str] = {
     "enough without them, so that deleting seeds alone does not help.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
+    "rule counts": "Publish the rules without counts: to predict, a rule needs its conditions and "
+    "its answer. If readers need its support, round it.",
+    "rules": "Publish fewer and shorter rules that each capture more rows (a smallest support of "
+    "10 or more, a smaller width).",
     "leaves": "Grow larger leaves and fewer trees (min_samples_leaf=10 or more, max_depth, "
     "n_estimators).",
     "values": "Round, bin or merge rare values before training, so that thresholds, categories "
@@ -343,7 +375,7 @@ def advise(
         chosen.add("hidden")
         hidden = _of_distinct(reconstruction, measurement, variants)
     if counts is not None and counts.total["small"]:
-        chosen.add("leaves")
+        chosen.add(counts.of)
     if budget is not None and (budget.overspent or budget.cost is None):
         chosen.add("law")
     if verdict == LEAK:

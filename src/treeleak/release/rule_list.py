@@ -146,6 +146,16 @@ class RuleList:
     origin: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def counts(self) -> tuple[tuple[int, ...], ...] | None:
+        """Training rows of each class: of every rule, or of all that are covered; of the default.
+
+        None where nothing is counted.
+        """
+        own = [rule.counts for rule in self.rules] if self.covered is None else [self.covered]
+        known = tuple(counts for counts in (*own, self.default.counts) if counts is not None)
+        return known or None
+
     def apply(self, X: pd.DataFrame) -> NDArray[np.int64]:
         """Number of the rule that captures each row; ``len(rules)`` for the default."""
         at = np.full(len(X), len(self.rules), dtype=np.int64)

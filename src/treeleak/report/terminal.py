@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -11,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from treeleak.audit import Audit, Counts, Entry, Measurement
+from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Uncertainty
 from treeleak.audit.percent import percent
 from treeleak.metrics import Individual, Significance
 from treeleak.reconstruction import Reconstruction
@@ -20,8 +21,13 @@ __all__ = ["render"]
 
 STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
 _AGAINST = {"measurement": " against the training rows", "population": " against the population"}
+_ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"}
+_SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
 MOST_ROWS = 8
 MOST_NAMES = 4
+MOST_LETTERS = 160
+LARGE = 30
+"""Logarithm of numbers from which on only their size is written."""
 
 
 def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
@@ -38,8 +44,11 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
     console.print(_source(audit), style="dim")
     _part(console, "1. What is in the model", _inventory(audit.inventory))
-    _part(console, "2. How few rows stand behind its leaves", _counts(audit))
+    of = "leaves" if audit.counts is None else audit.counts.of
+    _part(console, f"2. How few rows stand behind its {of}", _counts(audit))
     _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
+    if audit.uncertainty is not None or "uncertainty" in dict(audit.not_assessed):
+        _part(console, "4. What it leaves to know of a row", _uncertainty(audit))
     if include_rows and audit.reconstruction is not None:
         _part(console, "Rebuilt rows", [_rows(audit.reconstruction)])
     if audit.notes:
@@ -122,7 +131,7 @@ def _counts(audit: Audit) -> Iterator[RenderableType]:
     table.add_column(justify="right")
     table.add_column(justify="right", style="dim")
     for text, key in (
-        ("Leaves, in all trees", "leaves"),
+        (_ALL[counts.of], "leaves"),
         (f"  with fewer than {counts.threshold} {unit}", "small"),
         ("  with a single one", "single"),
         ("  that lack a class", "excludes_class"),
@@ -133,9 +142,10 @@ def _counts(audit: Audit) -> Iterator[RenderableType]:
             table.add_row(text, "not counted by this model", "")
         else:
             table.add_row(text, f"{number:,}", "" if key == "leaves" else percent(number / leaves))
-    table.add_row("Smallest leaf", f"{total['smallest']:,}", "")
+    table.add_row(_SMALLEST[counts.of], f"{total['smallest']:,}", "")
     yield table
-    yield Text(_worst(counts), style="dim")
+    if counts.of == "leaves":
+        yield Text(_worst(counts), style="dim")
 
 
 def _worst(counts: Counts) -> str:
@@ -285,6 +295,69 @@ def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
     yield f"Values wrong, against {len(test.errors):,} draws of both", others
     yield "  draws as near as the training rows", f"{test.as_near:,}"
     yield "  chance of one as near, by a normal law", f"{test.tail:.2g}"
+
+
+# ------------------------------------------------------------------------------- uncertainty
+
+
+def _uncertainty(audit: Audit) -> Iterator[RenderableType]:
+    left = audit.uncertainty
+    if left is None or left.dist_g is None:
+        yield from _reasons(audit, "uncertainty")
+        return
+    yield Text(str(left))
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    bits = f"{left.mean_bits:.1f} of {left.row_bits:.1f}"
+    table.add_row("Left of a row, on average (Dist_G)", percent(left.dist_g, 1))
+    table.add_row("  in bits", bits)
+    table.add_row("Left of a single value, on average (Dist)", percent(left.dist or 0, 1))
+    table.add_row("Tables that the model allows", _power(left.log2_worlds))
+    if left.contains is not None:
+        table.add_row("  the training rows are one of them", "yes" if left.contains else "no")
+    if left.nearest:
+        table.add_row("  their values that differ from the nearest", percent(left.nearest, 1))
+    if left.told:
+        table.add_row("Rows of which nothing is left to know", f"{left.told:,}")
+    yield table
+    yield _spread(left)
+    yield Text()
+    yield _exposed(left.exposed)
+    yield Text(f"Domains: schema {left.schema}.", style="dim")
+    for note in left.notes:
+        yield Text(note, style="dim")
+
+
+def _power(log2: float) -> str:
+    return f"{round(2**log2):,}" if log2 < LARGE else f"about 10^{log2 * math.log10(2):,.0f}"
+
+
+def _spread(left: Uncertainty) -> Table:
+    """Shares that are left of single rows, from the most exposed to the least."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column("Of all rows, this part", no_wrap=True)
+    for part in left.quantiles:
+        named = {0: "first", 50: "half", 100: "all"}
+        table.add_column(named.get(part, f"{part}%"), justify="right")
+    table.add_row("has at most this left", *map(percent, left.quantiles.values()))
+    return table
+
+
+def _exposed(groups: Sequence[Exposed]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column("Most exposed", no_wrap=True)
+    table.add_column("left", justify="right")
+    table.add_column("rows", justify="right")
+    table.add_column("where its rows lie")
+    for group in groups:
+        rows = f"{group.rows:,}"
+        table.add_row(group.name, percent(group.left), rows, escape(_shortened(group.where)))
+    return table
+
+
+def _shortened(where: str) -> str:
+    return where if len(where) <= MOST_LETTERS else where[: MOST_LETTERS - 2] + " …"
 
 
 def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:

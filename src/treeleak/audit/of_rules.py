@@ -1,0 +1,81 @@
+"""The audit of rules: inventory, counts, and what they leave to know of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from treeleak.audit.counts import Counts, count_rules
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.result import Audit, Provenance
+from treeleak.audit.rules import Context
+from treeleak.audit.uncertainty import Uncertainty, left_by_rules
+from treeleak.audit.verdict import advise, find, overall
+from treeleak.errors import Mismatch, NotCovered
+from treeleak.release import RuleList
+from treeleak.schema import Schema
+from treeleak.training import match_rules
+
+__all__ = ["audit_rules"]
+
+NOT_BUILT = (
+    "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
+    "them"
+)
+
+
+def audit_rules(
+    rules: RuleList,
+    X: Any,
+    y: Sequence[Any] | None,
+    schema: Schema | None,
+    provenance: Callable[[str], Provenance],
+) -> Audit:
+    """Audit rules; see :func:`treeleak.audit.run.audit`.
+
+    Raises
+    ------
+    BadInput
+        If the rules contradict themselves or the schema that is given.
+    """
+    open_parts: list[tuple[str, str]] = []
+    n_rows = None if rules.counts is None else sum(map(sum, rules.counts))
+    inventory = take_inventory(rules, Context(n_rows))
+    counts: Counts | None = None
+    left: Uncertainty | None = None
+    truth: pd.DataFrame | None = None
+    mismatch: str | None = None
+    try:
+        counts = count_rules(rules)
+    except NotCovered as error:
+        open_parts.append(("counts", str(error)))
+    if X is not None:
+        try:
+            truth = match_rules(rules, X, y)
+        except Mismatch as error:
+            mismatch = str(error)
+            open_parts.append(("measurement", mismatch))
+    try:
+        left = left_by_rules(rules, schema, truth, y)
+    except NotCovered as error:
+        open_parts.append(("uncertainty", str(error)))
+    open_parts.append(("reconstruction", NOT_BUILT))
+    possible = left is None or left.contains is not False
+    findings = find(inventory, counts, None, None, 0, possible, uncertainty=left)
+    verdict = overall(findings)
+    return Audit(
+        verdict=verdict,
+        inventory=inventory,
+        counts=counts,
+        reconstruction=None,
+        measurement=None,
+        findings=findings,
+        advice=advise(inventory, counts, verdict),
+        not_assessed=tuple(open_parts),
+        mismatch=mismatch,
+        notes=rules.notes,
+        provenance=provenance(rules.origin),
+        uncertainty=left,
+    )

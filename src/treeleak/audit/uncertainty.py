@@ -1,0 +1,292 @@
+"""Part of an audit of one tree or one rule list: how much it leaves to know of each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.audit.counts import THRESHOLD
+from treeleak.audit.percent import percent
+from treeleak.errors import NotCovered
+from treeleak.infer import infer_rule_schema, infer_schema
+from treeleak.probabilistic import ProbabilisticDataset, from_rule_list, from_tree
+from treeleak.probabilistic.axes import NUMERIC_STEPS
+from treeleak.release import Release, RuleList
+from treeleak.schema import Numeric, Schema
+
+__all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree"]
+
+QUANTILES = (0, 5, 25, 50, 75, 95, 100)
+MOST_EXPOSED = 8
+MOST_NAMED = 4
+
+FILLED = (
+    "The model counts no rows. What it leaves to know was computed with the counts of the training "
+    "rows, as for somebody who has them."
+)
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A leaf or a rule, and what is left to know of its rows.
+
+    Attributes
+    ----------
+    name : str
+        "leaf 7", "rule 3", "default".
+    where : str
+        Where its rows lie, in words.
+    rows : int
+    by_class : mapping of str to int
+    bits : float
+        Left to know of each of its rows.
+    left : float
+        The same, as a share of what there is to know.
+    """
+
+    name: str
+    where: str
+    rows: int
+    by_class: Mapping[str, int]
+    bits: float
+    left: float
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What one tree or one rule list leaves to know of its training rows.
+
+    Attributes
+    ----------
+    of : {"leaves", "rules"}
+        What groups the rows.
+    n_rows, n_attributes : int
+    dist : float or None
+        Gambs' Dist: average share that is left of a value; None where there are no rows.
+    dist_g : float or None
+        Ferry's Dist_G: share that is left of all rows together, attributes taken jointly.
+    log2_worlds : float
+        Logarithm of the number of tables that the model allows.
+    row_bits : float
+        Entropy of a row of which nothing is known.
+    mean_bits : float or None
+        What is left of it, on average.
+    quantiles : mapping of int to float
+        Spread over rows: percent of the rows to the share that is left of one.
+    exposed : tuple of Exposed
+        Leaves or rules with rows of which least is left, the least first; of these, the one with
+        the fewest rows.
+    as_exposed, rows_as_exposed : int
+        How many of them leave as little as the first, and how many rows they hold.
+    told : int
+        Rows of which nothing is left to know.
+    told_in_small : int
+        Those of them that share their leaf or rule with fewer than ten rows in all.
+    schema : str
+        Where it came from.
+    exact : bool
+        Whether the model itself tells the counts, and without noise.
+    contains : bool or None
+        Whether the training rows are one of these tables; None where they were not given, or are
+        others.
+    nearest : float or None
+        Behind noise: share of the training rows' values that must change before they are.
+    notes : tuple of str
+    """
+
+    of: str
+    n_rows: int
+    n_attributes: int
+    dist: float | None
+    dist_g: float | None
+    log2_worlds: float
+    row_bits: float
+    mean_bits: float | None
+    quantiles: Mapping[int, float]
+    exposed: tuple[Exposed, ...]
+    as_exposed: int
+    rows_as_exposed: int
+    told: int
+    told_in_small: int
+    schema: str
+    exact: bool
+    contains: bool | None = None
+    nearest: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.dist_g is None:
+            return "The model counts no rows at all."
+        least = self.exposed[0]
+        others = f" and {self.as_exposed - 1:,} more" if self.as_exposed > 1 else ""
+        return (
+            f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
+            f"on average, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
+            f"{percent(least.left)}: {least.name} ({least.where}){others}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the uncertainty (formats/audit.schema.json)."""
+        spread = {str(q): share for q, share in self.quantiles.items()}
+        return asdict(self) | {"quantiles": spread}
+
+
+def left_by_tree(
+    release: Release,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> Uncertainty:
+    """Say what one tree leaves to know.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema, optional
+    X, y : optional
+        The training rows in the model's columns, held against the model already; y only with X.
+
+    Raises
+    ------
+    NotCovered
+        If the tree tells too little, or a column has no bounds.
+    BadInput
+        If counts or schema contradict each other.
+    """
+    filled = release.counts_are == "none" and release.trees[0].totals is None and X is not None
+    known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
+    data = from_tree(release, known, X, y)
+    notes = [n for n in data.notes if n not in release.notes]
+    noisy = release.noise is not None
+    left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])
+    if X is None:
+        return left
+    if not noisy:
+        return replace(left, contains=_allowed(data, X))
+    try:
+        nearest = data.distance(X, y)
+    except NotCovered as error:
+        why = f"How far the training rows are from what the counts allow was not found out: {error}"
+        return replace(left, notes=(*left.notes, f"{why}."))
+    return replace(left, contains=nearest == 0, nearest=nearest)
+
+
+def left_by_rules(
+    rules: RuleList,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> Uncertainty:
+    """Say what one rule list, or one rule set, leaves to know; the rest as in `left_by_tree`."""
+    filled = rules.default.counts is None and X is not None
+    known, source = _bounded(schema, lambda rows: infer_rule_schema(rules, rows), X)
+    data = from_rule_list(rules, known, *((X, y) if filled else ()))
+    left = _left(data, "rules", source, not filled, [FILLED] * filled)
+    return left if X is None else replace(left, contains=_allowed(data, X))
+
+
+def _allowed(data: ProbabilisticDataset, X: pd.DataFrame) -> bool:
+    """Say whether the schema allows rows that the model counts as it does."""
+    axes = data.space.axes
+    values = np.column_stack([axis.read(X) for axis in axes])
+    columns = [column for axis in axes for column in axis.columns]
+    return bool(data.space.schema.valid(values, columns).all())
+
+
+def _bounded(
+    schema: Schema | None, infer: Callable[[pd.DataFrame | None], Schema], X: pd.DataFrame | None
+) -> tuple[Schema, str]:
+    """Find a schema in which every column has bounds, and say where it came from."""
+    if schema is not None:
+        known, source = schema, "given"
+    else:
+        try:
+            known, source = infer(None), "inferred from the model"
+        except NotCovered:
+            if X is None:
+                raise
+            return infer(X), "inferred from the model and the training rows"
+    endless = [a for a in known.attributes if isinstance(a, Numeric) and not _ends(a)]
+    if not endless:
+        return known, source
+    if X is None:
+        names = ", ".join(repr(a.name) for a in endless[:MOST_NAMED])
+        more = f" and {len(endless) - MOST_NAMED} more" if len(endless) > MOST_NAMED else ""
+        s = "s" * (len(endless) > 1)
+        raise NotCovered(
+            f"nobody can say how much of a range is left that has no bounds (column{s} {names}"
+            f"{more}): give a schema with bounds, or the training rows"
+        )
+    seen = infer(X)
+    if schema is None:
+        return seen, "inferred from the model and the training rows"
+    bounds = {a.name: a.bounds for a in seen.attributes}
+    attributes = [_within(a, *bounds[a.name]) if a in endless else a for a in known.attributes]
+    return Schema(attributes, known.rules), "given; missing bounds are those of the training rows"
+
+
+def _within(attribute: Any, low: float, high: float) -> Numeric:
+    low, high = max(attribute.low, low), min(attribute.high, high)
+    return Numeric(attribute.name, low, high, missing=attribute.missing)
+
+
+def _ends(attribute: Numeric) -> bool:
+    return all(map(math.isfinite, attribute.bounds))
+
+
+def _left(
+    data: ProbabilisticDataset, of: str, schema: str, exact: bool, notes: Sequence[str]
+) -> Uncertainty:
+    held = np.flatnonzero(data.support)
+    order = held[np.lexsort((data.support[held], data.group_bits[held]))]
+    support, bits = data.support[order], data.group_bits[order]
+    last = np.cumsum(support)
+    places = [round(q / 100 * (data.n_rows - 1)) for q in QUANTILES if data.n_rows]
+    at = np.searchsorted(last, places, side="right")
+    alike = bits == bits[:1]
+    told, small = bits == 0, support < THRESHOLD
+    numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
+    if numeric:
+        more = f" and {len(numeric) - MOST_NAMED} more" if len(numeric) > MOST_NAMED else ""
+        notes = [
+            *notes,
+            f"Columns of numbers count as {NUMERIC_STEPS:,} steps of their range each: "
+            f"{', '.join(numeric[:MOST_NAMED])}{more}.",
+        ]
+    some = data.n_rows > 0
+    return Uncertainty(
+        of=of,
+        n_rows=data.n_rows,
+        n_attributes=data.n_attributes,
+        dist=data.dist() if some else None,
+        dist_g=data.dist_g() if some else None,
+        log2_worlds=data.log2_worlds,
+        row_bits=data.space.bits,
+        mean_bits=float(bits @ support) / data.n_rows if some else None,
+        quantiles=dict(zip(QUANTILES, data.shares[order][at].tolist(), strict=False)),
+        exposed=tuple(_exposed(data, int(g)) for g in order[:MOST_EXPOSED]),
+        as_exposed=int(alike.sum()),
+        rows_as_exposed=int(support[alike].sum()),
+        told=int(support[told].sum()),
+        told_in_small=int(support[told & small].sum()),
+        schema=schema,
+        exact=exact,
+        notes=tuple(notes),
+    )
+
+
+def _exposed(data: ProbabilisticDataset, group: int) -> Exposed:
+    by_class = {str(c): int(n) for c, n in zip(data.classes, data.counts[group], strict=False) if n}
+    return Exposed(
+        name=data.names[group],
+        where=data.say(group),
+        rows=int(data.support[group]),
+        by_class=by_class,
+        bits=float(data.group_bits[group]),
+        left=float(data.shares[group]),
+    )
