@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import treeleak
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     Condition,
@@ -437,9 +436,6 @@ def test_the_rule_file_is_known_by_its_content(tmp_path: Path, start: str):
     assert_same(read, rules_from_dict(example()))
     with pytest.raises(NotCovered, match=r"model\.dat: rules.*probabilistic\.from_rule_list"):
         to_release(path)
-    for model in (path, read):
-        with pytest.raises(NotCovered, match=r"probabilistic"):
-            treeleak.audit(model)
 
 
 PYCORELS = """RULELIST:

@@ -25,7 +25,7 @@ from treeleak.audit.of_rules import audit_rules
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.shape import guesses_from_shape
-from treeleak.audit.uncertainty import Uncertainty, left_by_tree
+from treeleak.audit.uncertainty import Uncertainty, left_by_tree, uncounted
 from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
@@ -200,7 +200,7 @@ def audit(
         variants = variants_of(rebuilt, truth, release, seed, others, guesses)
         if len(release.trees) == 1:
             try:
-                left = _left(release, schema, truth, y)
+                left = _left(release, schema, X if uncounted(release) else truth, y)
             except (BadInput, NotCovered) as error:
                 open_parts.append(("uncertainty", str(error)))
     if measured is not None and measured.significance is None:
@@ -254,15 +254,16 @@ def _matched(
 
 
 def _left(
-    release: Release, schema: Schema | None, truth: TrainingRows | None, y: Sequence[Any] | None
+    release: Release, schema: Schema | None, truth: Any, y: Sequence[Any] | None
 ) -> Uncertainty:
-    """Say what one tree leaves to know, with the training rows if they are the ones it counted."""
+    """Say what one tree leaves to know, with training rows that it counted or did not count."""
     if truth is None:
         return left_by_tree(release, schema)
+    X = truth.X if isinstance(truth, TrainingRows) else in_model_columns(release, truth)[0]
     labels = None
     if y is not None and release.classes:
         labels = [release.classes[c] for c in release.class_numbers(list(y))]
-    return left_by_tree(release, schema, truth.X, labels)
+    return left_by_tree(release, schema, X, labels)
 
 
 def _of_sizes(

@@ -19,7 +19,7 @@ from treeleak.probabilistic.axes import NUMERIC_STEPS
 from treeleak.release import Release, RuleList
 from treeleak.schema import Numeric, Schema
 
-__all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree"]
+__all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", "uncounted"]
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_EXPOSED = 8
@@ -133,7 +133,13 @@ class Uncertainty:
     def to_dict(self) -> dict[str, Any]:
         """Describe the uncertainty (formats/audit.schema.json)."""
         spread = {str(q): share for q, share in self.quantiles.items()}
-        return asdict(self) | {"quantiles": spread}
+        lists = {"exposed": [asdict(e) for e in self.exposed], "notes": list(self.notes)}
+        return asdict(self) | lists | {"quantiles": spread}
+
+
+def uncounted(release: Release) -> bool:
+    """Say whether the trees tell nothing of how many rows lie in their leaves."""
+    return release.counts_are == "none" and all(tree.totals is None for tree in release.trees)
 
 
 def left_by_tree(
@@ -158,7 +164,7 @@ def left_by_tree(
     BadInput
         If counts or schema contradict each other.
     """
-    filled = release.counts_are == "none" and release.trees[0].totals is None and X is not None
+    filled = uncounted(release) and X is not None
     known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
     data = from_tree(release, known, X, y)
     notes = [n for n in data.notes if n not in release.notes]
@@ -231,7 +237,8 @@ def _bounded(
 
 
 def _within(attribute: Any, low: float, high: float) -> Numeric:
-    low, high = max(attribute.low, low), min(attribute.high, high)
+    low = attribute.low if math.isfinite(attribute.low) else low
+    high = attribute.high if math.isfinite(attribute.high) else high
     return Numeric(attribute.name, low, high, missing=attribute.missing)
 
 

@@ -172,7 +172,7 @@ class ProbabilisticDataset:
             if self.boxes[group, k]
         ]
         if self.outside[group]:
-            said.append(f"in none of {len(self.outside[group])} others")
+            said.append("meets no rule before")
         return "; ".join(said) or "anywhere"
 
     # How much is left.

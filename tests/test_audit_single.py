@@ -1,0 +1,420 @@
+"""Audits of one tree and of rules: what they leave to know of each row."""
+
+import io
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from typer.testing import CliRunner
+
+import treeleak
+from helpers import valid
+from treeleak.audit.uncertainty import left_by_rules, left_by_tree
+from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
+from treeleak.cli import app
+from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
+from treeleak.infer import infer_rule_schema
+from treeleak.learn import DPForestClassifier, GreedyRuleList
+from treeleak.probabilistic import from_tree
+from treeleak.release import (
+    AllRows,
+    Condition,
+    DecisionRule,
+    Release,
+    RuleList,
+    Tree,
+    to_release,
+    write_rules,
+)
+from treeleak.report import render
+from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
+from treeleak.training import match_rules
+
+
+def is_(column, value=1, negated=False):
+    return Condition(column, (value,), negated=negated)
+
+
+# Ferry 2024, Figure 1 with Table I, and Table IV.
+TOY_SCHEMA = Schema([Ordinal("a1", 10, 15), Binary("a2"), Ordinal("a3", 1, 3)])
+TOY_X = pd.DataFrame({"a1": [12, 14, 11, 14], "a2": [0, 1, 1, 0], "a3": [3, 2, 2, 1]})
+TOY_Y = [0, 0, 1, 1]
+TOY = Release(
+    trees=(
+        Tree(
+            feature=np.array([2, -1, 0, -1, -1]),
+            threshold=np.array([1.5, np.nan, 11.5, np.nan, np.nan]),
+            left=np.array([1, -1, 3, -1, -1]),
+            right=np.array([2, -1, 4, -1, -1]),
+            missing_left=np.zeros(5, dtype=bool),
+            counts=np.array([[2.0, 2], [0, 1], [2, 1], [0, 1], [2, 0]]),
+        ),
+    ),
+    feature_names=("a1", "a2", "a3"),
+    classes=(0, 1),
+    sampling=AllRows(),
+    counts_are="rows",
+    n_rows=4,
+)
+LIST = RuleList(
+    ("a1", "a2", "a3"),
+    (False, True),
+    (
+        DecisionRule((is_("a1"), is_("a2")), True, (0, 2)),
+        DecisionRule((is_("a3"),), False, (2, 0)),
+    ),
+    DecisionRule((), True, (0, 1)),
+)
+LIST_X = pd.DataFrame(
+    [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]], columns=["a1", "a2", "a3"]
+)
+LIST_Y = [True, True, False, False, True]
+
+
+def mixed(rows=50, seed=0):
+    """Rows with a column of numbers and one of texts, and rules about them without counts."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.normal(size=rows), "job": rng.choice(["clerk", "pilot"], rows)})
+    rule = DecisionRule((is_("job", "clerk"), Condition("a", upto=0)), "x")
+    rules = RuleList(("a", "job"), ("x", "y"), (rule,), DecisionRule((), "y"))
+    return rules, X, list(rng.choice(["x", "y"], rows))
+
+
+def printed(audit):
+    console = Console(width=80, record=True, file=io.StringIO())
+    render(audit, console)
+    return " ".join(console.export_text().split())
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "80"})
+
+
+# ---------------------------------------------------------------------------------------- trees
+
+
+def test_the_toy_tree_leaves_what_the_paper_says():
+    audit = treeleak.audit(TOY, TOY_X, TOY_Y, schema=TOY_SCHEMA)
+    left = audit.uncertainty
+    assert left.dist == pytest.approx(0.7356, abs=1e-4)
+    row = math.log2(6 * 2 * 3)
+    # Leaves allow 12, 8 and 16 points of 36.
+    assert left.row_bits == pytest.approx(row)
+    assert left.mean_bits == pytest.approx(math.log2(12 * 8 * 16 * 16) / 4)
+    assert left.dist_g == pytest.approx(left.mean_bits / row)
+    assert 2**left.log2_worlds == pytest.approx(12 * 8 * 16 * 16)
+    assert left.contains is True
+    assert left.exact
+    assert left.schema == "given"
+    first, second, third = left.exposed
+    assert (first.name, first.where, first.rows) == ("leaf 3", "a1: 10 to 11; a3: 2 to 3", 1)
+    assert first.by_class == {"1": 1}
+    assert (second.bits, third.bits) == (pytest.approx(math.log2(12)), pytest.approx(4))
+    assert left.quantiles[0] == pytest.approx(3 / row)
+    assert left.quantiles[25] == pytest.approx(math.log2(12) / row)
+    assert left.quantiles[50] == left.quantiles[100] == pytest.approx(4 / row)
+    valid(json.loads(audit.to_json()))
+
+
+def test_other_rows_are_not_called_one_of_the_worlds():
+    audit = treeleak.audit(TOY, TOY_X.assign(a3=1), TOY_Y, schema=TOY_SCHEMA)
+    assert audit.mismatch is not None
+    assert audit.uncertainty.contains is None
+
+
+def test_rows_that_the_schema_excludes_are_no_world():
+    narrow = Schema([Ordinal("a1", 10, 13), Binary("a2"), Ordinal("a3", 1, 3)])
+    assert treeleak.audit(TOY, TOY_X, TOY_Y, schema=narrow).uncertainty.contains is False
+
+
+def test_leaves_that_leave_as_little_are_counted():
+    tree = TOY.trees[0]
+    alike = replace(TOY, trees=(replace(tree, threshold=np.where(tree.feature == 0, 12.5, 1.5)),))
+    # a1 splits 3 to 3: both lower leaves leave 12 points, as does the upper one.
+    left = left_by_tree(alike, TOY_SCHEMA)
+    assert (left.as_exposed, left.rows_as_exposed) == (3, 4)
+    assert left.exposed[0].rows == 1
+    assert left.exposed[-1].rows == 2
+    assert "for 4 of 4 rows" in str(left)
+    assert "and 2 more" in str(left)
+
+
+def test_forests_are_audited_as_before():
+    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
+    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+    audit = treeleak.audit(forest, time_limit=2)
+    assert audit.uncertainty is None
+    assert "uncertainty" not in dict(audit.not_assessed)
+    assert all(f.part != "uncertainty" for f in audit.findings)
+    assert "4. What" not in printed(audit)
+    assert valid(json.loads(audit.to_json()))["uncertainty"] is None
+
+
+def test_a_tree_that_drew_its_rows_is_not_assessed():
+    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
+    audit = treeleak.audit(RandomForestClassifier(1, random_state=0).fit(X, y), time_limit=2)
+    assert "drawn at random" in dict(audit.not_assessed)["uncertainty"]
+    assert "4. What it leaves to know of a row Not assessed: the tree was" in printed(audit)
+
+
+def test_a_regression_tree_is_not_assessed():
+    X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) / 7
+    audit = treeleak.audit(DecisionTreeRegressor(random_state=0).fit(X, y))
+    assert audit.verdict == OPEN
+    assert "uncertainty" in dict(audit.not_assessed)
+
+
+def test_columns_without_bounds_need_a_schema_or_rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=40), "b": rng.integers(0, 2, 40)})
+    y = (X["a"] + X["b"] > 0.4).astype(int)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    alone = treeleak.audit(tree, time_limit=2)
+    assert alone.uncertainty is None
+    assert "'a'" in dict(alone.not_assessed)["uncertainty"]
+    with_rows = treeleak.audit(tree, X, y, time_limit=2).uncertainty
+    assert with_rows.schema == "inferred from the model and the training rows"
+    assert with_rows.contains is True
+    assert any("1,000 steps" in n for n in with_rows.notes)
+    endless = Schema([Numeric("a", low=-9), Binary("b")])
+    assert treeleak.audit(tree, schema=endless, time_limit=2).uncertainty is None
+    filled = treeleak.audit(tree, X, y, schema=endless, time_limit=2).uncertainty
+    assert filled.schema == "given; missing bounds are those of the training rows"
+    high = float(X["a"].max())
+    bounded = Schema([Numeric("a", -9, high), Binary("b")])
+    assert filled.dist_g == pytest.approx(left_by_tree(to_release(tree), bounded).dist_g)
+
+
+def test_behind_noise_the_distance_to_the_nearest_world_is_told():
+    rng = np.random.default_rng(1)
+    schema = Schema([Binary(c) for c in "abcd"])
+    X = pd.DataFrame(rng.integers(0, 2, (40, 4)), columns=list("abcd"))
+    y = rng.integers(0, 2, 40)
+    forest = DPForestClassifier(
+        schema=schema, n_estimators=1, max_depth=2, epsilon=1.0, classes=[0, 1], random_state=0
+    )
+    with pytest.warns(PrivacyWarning):
+        release = to_release(forest.fit(X, y))
+    audit = treeleak.audit(release, X, y, schema=schema, time_limit=2)
+    left = audit.uncertainty
+    assert not left.exact
+    assert left.nearest == pytest.approx(from_tree(release, schema).distance(X, y))
+    assert left.contains is (left.nearest == 0)
+    assert any("rounded" in n for n in left.notes)
+    valid(json.loads(audit.to_json()))
+
+
+def test_trees_without_counts_take_them_from_the_rows():
+    bare = replace(TOY, trees=(replace(TOY.trees[0], counts=None),), counts_are="none")
+    alone = treeleak.audit(bare, schema=TOY_SCHEMA)
+    assert "give X and y" in dict(alone.not_assessed)["uncertainty"]
+    audit = treeleak.audit(bare, TOY_X, TOY_Y, schema=TOY_SCHEMA)
+    assert audit.counts is None
+    assert audit.verdict == OPEN
+    assert audit.uncertainty.dist == pytest.approx(0.7356, abs=1e-4)
+    assert not audit.uncertainty.exact
+    assert any("counts no rows" in n for n in audit.uncertainty.notes)
+
+
+# ---------------------------------------------------------------------------------------- rules
+
+
+def test_the_toy_rule_list_leaves_what_the_paper_says():
+    audit = treeleak.audit(LIST, LIST_X, LIST_Y)
+    left = audit.uncertainty
+    # Capt: 2, 3 and 3 of 8 points (Ferry 2024, Table IV).
+    assert left.mean_bits == pytest.approx((2 * 1 + 3 * math.log2(3)) / 5)
+    assert left.dist_g == pytest.approx(left.mean_bits / 3)
+    assert 2**left.log2_worlds == pytest.approx(2**2 * 3**3)
+    assert [e.name for e in left.exposed] == ["rule 1", "default", "rule 2"]
+    assert left.contains is True
+    assert audit.verdict == NO_LEAK
+    assert audit.counts.of == "rules"
+    assert audit.counts.total == {
+        "leaves": 3, "small": 3, "single": 1, "excludes_class": 3, "one_class": 3, "smallest": 1,
+    }  # fmt: skip
+    assert {e.names[0]: e.mark for e in audit.inventory}["counts"] == "leaks"
+    assert any("without counts" in text for text in audit.advice)
+    assert any("shorter rules" in text for text in audit.advice)
+    assert not any("min_samples_leaf" in text for text in audit.advice)
+    valid(json.loads(audit.to_json()))
+
+
+def test_rules_from_file_to_report_and_json(tmp_path):
+    write_rules(LIST, tmp_path / "rules.json")
+    LIST_X.assign(again=LIST_Y).to_csv(tmp_path / "train.csv", index=False)
+    result = run(
+        "audit", tmp_path / "rules.json", "--train", tmp_path / "train.csv", "--label", "again",
+        "--json", tmp_path / "audit.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "2. How few rows stand behind its rules" in text
+    assert "single rows are not rebuilt from them" in text
+    assert "for 2 of 5 rows 33%: rule 1 (a1: 1; a2: 1)" in text
+    assert "the training rows are one of them yes" in text
+    told = valid(json.loads((tmp_path / "audit.json").read_text()))
+    assert told["uncertainty"]["of"] == "rules"
+    assert told["provenance"]["file"] == str(tmp_path / "rules.json")
+    assert {"part": "reconstruction"}.items() <= told["not_assessed"][0].items()
+
+
+def test_rows_told_entirely_are_a_leak_if_few_are_alike():
+    columns = ("a", "b")
+
+    def rules(first, rest):
+        one = DecisionRule((is_("a"), is_("b")), 0, (first, 0))
+        return RuleList(columns, (0, 1), (one,), DecisionRule((), 1, (0, rest)))
+
+    few = treeleak.audit(rules(2, 50))
+    assert few.verdict == LEAK
+    assert (few.uncertainty.told, few.uncertainty.told_in_small) == (2, 2)
+    assert "2 rows are told in every value" in few.headline
+    many = treeleak.audit(rules(20, 50))
+    assert many.verdict == NO_LEAK
+    assert (many.uncertainty.told, many.uncertainty.told_in_small) == (20, 0)
+    assert treeleak.audit(rules(0, 50)).verdict == NO_LEAK
+    everything = treeleak.audit(rules(20, 0))
+    assert everything.verdict == LEAK
+    assert "All 20 training rows" in everything.headline
+
+
+def test_nothing_is_told_for_sure_under_a_schema_that_excludes_the_rows():
+    schema = Schema([Binary("a"), Ordinal("b", 0, 1)])
+    rule = DecisionRule((is_("a"),), 0, (1, 0))
+    rules = RuleList(("a", "b"), (0, 1), (rule,), DecisionRule((), 1, (0, 1)))
+    X = pd.DataFrame({"a": [1, 0], "b": [0, 5]})
+    audit = treeleak.audit(rules, X, [0, 1], schema=schema)
+    assert audit.uncertainty.contains is False
+    assert audit.verdict == OPEN
+    assert "not possible" in audit.findings[-1].text
+
+
+def test_a_rule_set_counts_its_cover():
+    rules = (DecisionRule((is_("a1"),), True), DecisionRule((is_("a2"),), True))
+    cover = RuleList(
+        LIST.columns, (False, True), rules, DecisionRule((), False, (2, 0)), False, (1, 3)
+    )
+    audit = treeleak.audit(cover)
+    assert [e.name for e in audit.uncertainty.exposed] == ["default", "covered"]
+    assert audit.counts.total["leaves"] == 2
+    X = pd.DataFrame([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0], [0, 0, 1]])
+    X.columns = list(LIST.columns)
+    y = [False, True, True, True, False, False]
+    assert treeleak.audit(cover, X, y).uncertainty.contains is True
+    with pytest.raises(Mismatch, match="the set of rules counts"):
+        match_rules(cover, X, y[::-1])
+
+
+def test_learners_of_rule_lists_are_audited_as_what_they_learnt():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (80, 5)), columns=list("abcde"))
+    y = (X["a"] & X["b"]).to_numpy()
+    model = GreedyRuleList(max_rules=3, min_support=0.05).fit(X, y)
+    audit = treeleak.audit(model, X, y)
+    assert audit.uncertainty.contains is True
+    assert audit.uncertainty.dist_g == left_by_rules(model.rule_list_).dist_g
+
+
+def test_rules_without_counts():
+    rules, X, y = mixed()
+    alone = treeleak.audit(rules)
+    assert alone.verdict == OPEN
+    assert "'job'" in dict(alone.not_assessed)["uncertainty"]
+    audit = treeleak.audit(rules, X, y)
+    assert audit.verdict == OPEN
+    assert not audit.uncertainty.exact
+    told = treeleak.audit(rules.counted(X, y), X, y)
+    assert told.verdict == NO_LEAK
+    assert told.uncertainty.exact
+    assert told.uncertainty.dist_g == audit.uncertainty.dist_g
+    assert told.uncertainty.exposed[0].name == "rule 1"
+    binary = RuleList(LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0))
+    audit = treeleak.audit(binary)
+    assert "give X and y" in dict(audit.not_assessed)["uncertainty"]
+    assert "do not say" in dict(audit.not_assessed)["counts"]
+
+
+def test_bounds_beyond_a_domain_part_nothing():
+    rules, X, y = mixed()
+    schema = Schema([Numeric("a", -5, 5), Categorical("job", labels=("clerk", "pilot"))])
+    left = left_by_rules(rules.counted(X, y), schema)
+    # Half of the range for one of two jobs.
+    assert left.exposed[0].bits == pytest.approx(math.log2(500))
+    assert left.exposed[0].where == "a: -5 to 0; job: clerk"
+    beyond = replace(rules, rules=(DecisionRule((Condition("a", above=-7, upto=-6),), "x"),))
+    with pytest.raises(BadSchema, match="met by no value"):
+        treeleak.audit(beyond.counted(X, y), schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X, y: (X.drop(columns="a2"), y), "lack column 'a2'"),
+        (lambda X, y: (X.to_numpy()[:, :2], y), "2 columns; the rules have 3"),
+        (lambda X, y: (X[:4], y[:4]), "the default counts"),
+        (lambda X, y: (X, [*y[:4], False]), r"the default counts \[0, 1\] .* captures \[1, 0\]"),
+        (lambda X, y: (X, [*y[:4], "maybe"]), "'maybe' is no class"),
+        (lambda X, y: (X, y[:4]), "5 rows with 4 labels"),
+    ],
+)
+def test_other_rows_than_the_rules_counted(change, said):
+    X, y = change(LIST_X, LIST_Y)
+    with pytest.raises(Mismatch, match=said):
+        match_rules(LIST, X, y)
+    audit = treeleak.audit(LIST, X, y)
+    assert audit.mismatch is not None
+    assert audit.uncertainty.contains is None
+    valid(json.loads(audit.to_json()))
+
+
+def test_rows_may_come_as_an_array_and_without_labels():
+    assert treeleak.audit(LIST, LIST_X.to_numpy()).uncertainty.contains is True
+
+
+def test_a_mismatch_is_bad_input_on_the_command_line(tmp_path):
+    write_rules(LIST, tmp_path / "rules.json")
+    LIST_X[:4].assign(again=LIST_Y[:4]).to_csv(tmp_path / "train.csv", index=False)
+    result = run(
+        "audit", tmp_path / "rules.json", "--train", tmp_path / "train.csv", "--label", "again"
+    )
+    assert result.exit_code == 2
+    assert "not the model's training rows" in result.output
+
+
+def test_what_the_audit_of_rules_does_not_use_is_refused():
+    with pytest.raises(NotCovered, match="makes no use of population"):
+        treeleak.audit(LIST, population=LIST_X)
+
+
+def test_infeasible_rules_are_named_with_their_file(tmp_path):
+    rules = (DecisionRule((is_("a1"),), True, (0, 2)), DecisionRule((is_("a1"),), True, (0, 1)))
+    write_rules(replace(LIST, rules=rules), tmp_path / "rules.json")
+    with pytest.raises(BadModel, match=r"rules\.json: infeasible: rule 2"):
+        treeleak.audit(tmp_path / "rules.json")
+
+
+# --------------------------------------------------------------------------------------- schema
+
+
+def test_schemas_of_rules():
+    rules, X, _ = mixed()
+    assert infer_rule_schema(LIST) == Schema.from_columns(LIST.columns)
+    with pytest.raises(NotCovered, match="'job'"):
+        infer_rule_schema(rules)
+    numeric, job = infer_rule_schema(rules, X.assign(job=["nurse"] * 49 + [None])).attributes
+    assert (job.labels, job.missing) == (("clerk", "nurse"), True)
+    assert numeric.bounds == (X["a"].min(), X["a"].max())
+    with pytest.raises(BadInput, match="lack column 'job'"):
+        infer_rule_schema(rules, X[["a"]])
+    one = DecisionRule((Condition("n", above=2),), 1)
+    age = RuleList(("n", "other"), (0, 1), (one,), DecisionRule((), 0))
+    assert all(isinstance(a, Numeric) for a in infer_rule_schema(age).attributes)
+    seen = pd.DataFrame({"n": [1, 2, 4], "other": [np.nan] * 3})
+    assert infer_rule_schema(age, seen).attributes[0] == Ordinal("n", 1, 4)
