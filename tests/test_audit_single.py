@@ -356,8 +356,8 @@ def test_bounds_beyond_a_domain_part_nothing():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda X, y: (X.drop(columns="a2"), y), "lack column 'a2'"),
-        (lambda X, y: (X.to_numpy()[:, :2], y), "2 columns; the rules have 3"),
+        (lambda X, y: (X.drop(columns="a2"), y), "lack 1 columns of the model: 'a2'"),
+        (lambda X, y: (X.to_numpy()[:, :2], y), "the model has 3 columns"),
         (lambda X, y: (X[:4], y[:4]), "the default counts"),
         (lambda X, y: (X, [*y[:4], False]), r"the default counts \[0, 1\] .* captures \[1, 0\]"),
         (lambda X, y: (X, [*y[:4], "maybe"]), "'maybe' is no class"),

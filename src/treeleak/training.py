@@ -215,7 +215,7 @@ def counted(release: Release, X: Any, y: Any = None) -> Release:
     )
 
 
-def match_rules(rules: RuleList, X: Any, y: Any = None) -> pd.DataFrame:
+def match_rules(rules: RuleList, X: Any, y: Any = None) -> TrainingRows:
     """Put training rows in the rules' columns, and check that the rules counted them.
 
     Parameters
@@ -230,36 +230,26 @@ def match_rules(rules: RuleList, X: Any, y: Any = None) -> pd.DataFrame:
     Mismatch
         Naming the column, the label, or the rule whose count differs.
     """
-    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    table = table.set_axis([str(c) for c in table.columns], axis=1)
-    if not isinstance(X, pd.DataFrame):
-        if table.shape[1] != len(rules.columns):
-            raise Mismatch(
-                f"the training rows have {table.shape[1]} columns; the rules have "
-                f"{len(rules.columns)}"
-            )
-        table.columns = list(rules.columns)
-    if absent := [c for c in rules.columns if c not in table]:
-        raise Mismatch(f"the training rows lack column {absent[0]!r} of the rules")
-    table = table[list(rules.columns)].reset_index(drop=True)
+    table, notes = columns_by_name(rules.columns, X, "training rows")
+    table = table.reset_index(drop=True)
     try:
         any_class = [rules.default.prediction] * len(table)
         found = rules.counted(table, any_class if y is None else list(y))
     except BadInput as error:
         raise Mismatch(str(error)) from error
-    told = rules.counts
-    if told is None:
-        return table
+    if rules.counts is None:
+        return TrainingRows(table, "not compared with the rules, which count nothing", notes)
     seen = np.array([rule.counts for rule in (*found.rules, found.default)])
     names = [*(f"rule {j + 1}" for j in range(len(rules.rules))), "the default"]
     if rules.covered is not None:
         seen = np.array([seen[:-1].sum(axis=0), seen[-1]])
         names = ["the set of rules", names[-1]]
-    for name, one, two in zip(names, told, seen.tolist(), strict=True):
+    for name, one, two in zip(names, rules.counts, seen.tolist(), strict=True):
         said = (sum(one), sum(two)) if y is None else (list(one), two)
         if said[0] != said[1]:
             raise Mismatch(f"{name} counts {said[0]} rows and captures {said[1]} of these. {HINT}")
-    return table
+    by_class = "rows" if y is None else "rows of each class"
+    return TrainingRows(table, f"{by_class} that each rule captures", notes)
 
 
 def in_model_columns(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pandas as pd
-
 from treeleak.audit.counts import Counts, count_rules
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.result import Audit, Provenance
@@ -16,7 +14,7 @@ from treeleak.audit.verdict import advise, find, overall
 from treeleak.errors import Mismatch, NotCovered
 from treeleak.release import RuleList
 from treeleak.schema import Schema
-from treeleak.training import match_rules
+from treeleak.training import TrainingRows, match_rules
 
 __all__ = ["audit_rules"]
 
@@ -45,7 +43,7 @@ def audit_rules(
     inventory = take_inventory(rules, Context(n_rows))
     counts: Counts | None = None
     left: Uncertainty | None = None
-    truth: pd.DataFrame | None = None
+    truth: TrainingRows | None = None
     mismatch: str | None = None
     try:
         counts = count_rules(rules)
@@ -58,7 +56,7 @@ def audit_rules(
             mismatch = str(error)
             open_parts.append(("measurement", mismatch))
     try:
-        left = left_by_rules(rules, schema, truth, y)
+        left = left_by_rules(rules, schema, None if truth is None else truth.X, y)
     except NotCovered as error:
         open_parts.append(("uncertainty", str(error)))
     open_parts.append(("reconstruction", NOT_BUILT))
@@ -75,7 +73,7 @@ def audit_rules(
         advice=advise(inventory, counts, verdict),
         not_assessed=tuple(open_parts),
         mismatch=mismatch,
-        notes=rules.notes,
+        notes=(*rules.notes, *(() if truth is None else truth.notes)),
         provenance=provenance(rules.origin),
         uncertainty=left,
     )
