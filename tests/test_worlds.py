@@ -538,9 +538,17 @@ def test_what_says_nothing_changes_nothing(maker: Any, seed: int) -> None:
 
 
 def knowing_nothing(toy: Toy) -> ProbabilisticDataset:
-    counts = np.bincount(toy.y, minlength=2).tolist()
-    rules = RuleList(toy.schema.columns, (0, 1), (), DecisionRule((), 0, tuple(counts)))
-    return from_rule_list(rules, toy.schema)
+    """As many rows of each class, anywhere."""
+    d = len(toy.schema.attributes)
+    counts = np.append(np.bincount(toy.y, minlength=2), 0)[None]
+    return replace(
+        toy.data,
+        names=("all",),
+        boxes=np.zeros((1, d), dtype=np.int64),
+        outside=((),),
+        inside=((),),
+        counts=counts,
+    )
 
 
 @given(seeds)

@@ -176,9 +176,23 @@ class Axis:
             x = first[known] + np.floor(u * self.sizes[known])
         else:
             x = ends[known + 1] - u * (ends[known + 1] - ends[known])  # (below, upto]
+            x = self._between_cuts(x, known)
         if self.missing:
             x = np.where(atoms == len(self) - 1, np.nan, x)
         return np.asarray(x, dtype=float)[:, None]
+
+    def _between_cuts(self, x: Floats, at: Ints) -> Floats:
+        """Move values that the model's rounding would take across a cut back between the cuts."""
+        low, high = self.attribute.bounds
+        with np.errstate(over="ignore"):
+            seen, cuts = x.astype(self.float_type), self.cuts.astype(self.float_type)
+        above = np.where(cuts > self.cuts, cuts, np.nextafter(cuts, cuts.dtype.type(math.inf)))
+        upto = np.where(cuts <= self.cuts, cuts, np.nextafter(cuts, cuts.dtype.type(-math.inf)))
+        under = np.append(-math.inf, self.cuts)[at]
+        over = np.append(self.cuts, math.inf)[at]
+        x = np.where(seen <= under, np.append(low, above)[at], x)
+        x = np.where(seen > over, np.append(upto, high)[at], x)
+        return np.clip(x, low, high)
 
     def say(self, mask: Mask) -> str:
         """Name a set of atoms; ``*`` if it is all of them."""

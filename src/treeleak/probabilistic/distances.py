@@ -43,9 +43,10 @@ def distance(
         cost = _mean_over(data.space, terms)
         some = data.support > 0
         return _share(float(cost[some] @ data.support[some]), data.n_rows)
-    if isinstance(other, pd.DataFrame):
+    if isinstance(other, (pd.DataFrame, np.ndarray)):
         cost, theirs = _against_rows(data, other)
     else:
+        _check_kind(data, other)
         (mine_sets, mine), (their_sets, their_boxes), space = _together(data, other)
         terms = []
         for k, axis in enumerate(space.axes):
@@ -62,6 +63,7 @@ def distance(
 
 def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, aligned: bool) -> float:
     """See :meth:`ProbabilisticDataset.compatibility`."""
+    _check_kind(data, other)
     if other.n_rows != data.n_rows:
         raise BadInput(f"{data.n_rows} rows are not compatible with {other.n_rows} rows")
     compatible, _ = _compatible(data, other)
@@ -75,6 +77,7 @@ def merge(
     """See :meth:`ProbabilisticDataset.merge`."""
     if alignment not in CONTRADICTION:
         raise BadInput(f"alignment must be one of {', '.join(CONTRADICTION)}, not {alignment!r}")
+    _check_kind(data, other)
     classes = max(data.classes, other.classes, key=len)
     one, two = (_with_classes(d, classes) for d in (data, other))
     n = max(data.n_rows, other.n_rows)
@@ -126,6 +129,13 @@ def merge(
             if replace(merged.region(g), outside=space.forbidden, inside=()).empty:
                 boxes[g] = 0
     return replace(merged, outside=tuple(outside), inside=tuple(inside))
+
+
+def _check_kind(data: ProbabilisticDataset, other: object) -> None:
+    if not isinstance(other, type(data)):
+        raise BadInput(
+            f"{type(other).__name__} is no probabilistic dataset; from_rows makes one of a table"
+        )
 
 
 def _with_classes(data: ProbabilisticDataset, classes: tuple[Any, ...]) -> ProbabilisticDataset:
@@ -185,7 +195,9 @@ def _paired(
     return in_order(data.support, theirs) if aligned else align(cost, data.support, theirs)
 
 
-def _against_rows(data: ProbabilisticDataset, X: pd.DataFrame) -> tuple[Floats, Ints]:
+def _against_rows(
+    data: ProbabilisticDataset, X: pd.DataFrame | NDArray[Any]
+) -> tuple[Floats, Ints]:
     """Distance of each group to each row of a table, as an alignment wants it."""
     atoms = data.space.locate(X)
     if (atoms < 0).any():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.errors import BadInput, NotCovered
 from treeleak.probabilistic.alignment import align, fits
 from treeleak.release.tree import class_numbers
+from treeleak.training import columns_by_name
 
 if TYPE_CHECKING:
     from treeleak.probabilistic.dataset import ProbabilisticDataset
@@ -69,7 +70,11 @@ def membership(
     data: ProbabilisticDataset, records: pd.DataFrame, labels: Sequence[Any] | None
 ) -> pd.DataFrame:
     """See :meth:`ProbabilisticDataset.membership`."""
+    if not isinstance(records, pd.DataFrame):
+        raise BadInput(f"the records must be a DataFrame, not {type(records).__name__}")
     table = records.set_axis([str(c) for c in records], axis=1)
+    if table.shape[1] == len(data.space.columns) and not set(table) & set(data.space.columns):
+        table, _ = columns_by_name(data.space.columns, table, "records")
     if table.columns.has_duplicates:
         raise BadInput(f"column {table.columns[table.columns.duplicated()][0]!r} stands twice")
     known = [k for k, a in enumerate(data.space.axes) if all(c in table for c in a.columns)]
@@ -124,16 +129,14 @@ def mean_over_rows(
     if value.shape not in ((), (n,)):
         raise BadInput(f"f must return a number for each of {n} rows, not {value.shape}")
     log_p = _log_chance(data, dict(zip(own, grid, strict=True)), n)
-    chance = np.exp(log_p).T  # (n_groups, n_combinations)
+    rows = data.support[data.support > 0]
+    chance = np.exp(log_p).T[data.support > 0]  # (n_groups, n_combinations)
     # What no row has may have no value.
     value = np.where(chance > 0, value, 0.0)
     mean = (chance * value).sum(axis=1)
     spread = (chance * (value - mean[:, None]) ** 2).sum(axis=1)
-    some = data.support
-    return (
-        float(mean @ some) / max(data.n_rows, 1),
-        math.sqrt(float(spread @ some)) / max(data.n_rows, 1),
-    )
+    n_rows = max(data.n_rows, 1)
+    return float(mean @ rows) / n_rows, math.sqrt(float(spread @ rows)) / n_rows
 
 
 def _points_of(

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.errors import BadInput, NotCovered
+from treeleak.errors import BadInput, BadSchema, NotCovered
 from treeleak.probabilistic.axes import Axis, axis_of
 from treeleak.probabilistic.regions import Region, Tests
 from treeleak.schema import Rule, Schema
@@ -71,7 +72,7 @@ class Space:
         """The axis of each column."""
         return {c: k for k, axis in enumerate(self.axes) for c in axis.columns}
 
-    def locate(self, rows: pd.DataFrame, what: str = "rows") -> Ints:
+    def locate(self, rows: pd.DataFrame | NDArray[Any], what: str = "rows") -> Ints:
         """Atoms of rows, shape (n_rows, n_axes); -1 where a value lies outside of the domain.
 
         Raises
@@ -123,10 +124,12 @@ def space_of(
     Raises
     ------
     BadSchema
-        If a column has no bounds.
+        If there is no attribute, or a column has no bounds.
     NotCovered
         If a rule of the schema excludes too many combinations to list them.
     """
+    if not schema.attributes:
+        raise BadSchema("the schema has no attributes")
     axes = tuple(
         axis_of(a, cuts.get(a.columns[0], np.zeros(0)), float_type) for a in schema.attributes
     )

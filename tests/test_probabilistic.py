@@ -1,0 +1,821 @@
+"""Probabilistic datasets: the papers' examples, what is refused, and odd users."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
+from treeleak.learn import DPForestClassifier
+from treeleak.probabilistic import ProbabilisticDataset, from_rows, from_rule_list, from_tree
+from treeleak.release import (
+    AllRows,
+    Condition,
+    DecisionRule,
+    Release,
+    RuleList,
+    Tree,
+    write_rules,
+)
+from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+J48 = Path(__file__).parent / "models" / "j48"
+
+# Ferry 2024, table I and figure 1: a1 from 10 to 15, a2 0 or 1, a3 from 1 to 3.
+FERRY = Schema([Ordinal("a1", 10, 15), Binary("a2"), Ordinal("a3", 1, 3)])
+ROWS = pd.DataFrame({"a1": [12, 14, 11, 14], "a2": [0, 1, 1, 0], "a3": [3, 2, 2, 1]})
+LABELS = [0, 0, 1, 1]
+
+BINARY = pd.DataFrame(
+    [[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]], columns=["a1", "a2", "a3"]
+)
+BINARY_LABELS = [1, 1, 0, 0, 1]
+
+
+def stump(
+    counts: list[list[float]], threshold: float = 0.5, names: tuple[str, ...] = ("a",), **more: Any
+) -> Release:
+    """A tree of one test, of the first column."""
+    tree = Tree(
+        np.array([0, -1, -1]),
+        np.array([threshold, np.nan, np.nan]),
+        np.array([1, -1, -1]),
+        np.array([2, -1, -1]),
+        np.array([False, False, False]),
+        counts=np.array(counts, dtype=float),
+    )
+    n = int(sum(counts[0]))
+    return Release((tree,), names, (0, 1), AllRows(), "rows", **{"n_rows": n} | more)
+
+
+def figure_1() -> ProbabilisticDataset:
+    nodes = Tree(
+        np.array([2, -1, 0, -1, -1]),
+        np.array([1.5, np.nan, 11.5, np.nan, np.nan]),
+        np.array([1, -1, 3, -1, -1]),
+        np.array([2, -1, 4, -1, -1]),
+        np.zeros(5, dtype=bool),
+        counts=np.array([[2, 2], [0, 1], [2, 1], [0, 1], [2, 0]], dtype=float),
+    )
+    return from_tree(Release((nodes,), ("a1", "a2", "a3"), (0, 1), AllRows(), "rows", 4), FERRY)
+
+
+def values_in(data: ProbabilisticDataset, group: int) -> list[set[float]]:
+    """Values of each attribute that are possible by themselves."""
+    return [
+        set(axis.values[mask, 0].tolist())
+        for axis, mask in zip(data.space.axes, data.region(group).possible(), strict=True)
+        if axis.values is not None
+    ]
+
+
+def rule(*conditions: Condition, counts: tuple[int, ...] | None = None) -> DecisionRule:
+    return DecisionRule(conditions, 1, counts)
+
+
+def rules(
+    *said: DecisionRule, default: tuple[int, ...] | None = (1, 1), n: int = 3, **more: Any
+) -> RuleList:
+    columns = tuple(f"a{i + 1}" for i in range(n))
+    return RuleList(columns, (0, 1), said, DecisionRule((), 0, default), **more)
+
+
+def one(column: str, value: float | str = 1, negated: bool = False) -> Condition:
+    return Condition(column, (value,), negated=negated)
+
+
+# What the papers print.
+
+
+def test_ferrys_tree_cell_by_cell() -> None:
+    data = figure_1()
+    assert data.names == ("leaf 1", "leaf 3", "leaf 4")
+    assert data.counts.tolist() == [[0, 1, 0], [0, 1, 0], [2, 0, 0]]
+    assert values_in(data, 0) == [{10, 11, 12, 13, 14, 15}, {0, 1}, {1}]
+    assert values_in(data, 1) == [{10, 11}, {0, 1}, {2, 3}]
+    assert values_in(data, 2) == [{12, 13, 14, 15}, {0, 1}, {2, 3}]
+    assert data.dist() == pytest.approx(0.736, abs=5e-4)
+    assert data.dist(ROWS) == pytest.approx(data.dist(), abs=1e-12)
+    # x3 alone: a1 is one of two out of six.
+    x3 = replace(data, counts=np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]]))
+    cell = 3 * x3.dist() - 1 - math.log(2) / math.log(3)
+    assert cell == pytest.approx(0.387, abs=5e-4)
+    assert data.points == (12, 8, 16)
+    assert data.n_worlds == 12 * 8 * 16**2
+    assert data.dist_g() == pytest.approx(math.log(12 * 8 * 16**2) / (4 * math.log(36)))
+    assert data.contains(ROWS, LABELS)
+    assert not data.contains(ROWS, [0, 1, 0, 1])
+
+
+def test_the_tree_that_scikit_learn_grows_on_ferrys_rows_is_the_papers() -> None:
+    grown = (DecisionTreeClassifier(random_state=s).fit(ROWS, LABELS) for s in range(50))
+    data = next(
+        from_tree(m, FERRY) for m in grown if m.tree_.feature.tolist() == [2, -2, 0, -2, -2]
+    )
+    assert data.points == (12, 8, 16)
+    assert data.dist() == pytest.approx(figure_1().dist())
+    assert "a1: 10 to 11; a3: 2 to 3" in data.groups["where"].tolist()
+
+
+@pytest.mark.parametrize(("known", "left"), [({1: [1, 2, 3]}, 0.613), ({0: [0, 1]}, 0.387)])
+def test_ferrys_two_rows_have_one_dist_and_two_dist_g(
+    known: dict[int, list[int]], left: float
+) -> None:
+    # One of six rows stays open in an attribute of two values, or in one of three.
+    conditions = [one("a1")] if 1 in known else [one("a2", 1)]
+    schema = Schema([Binary("a1"), Ordinal("a2", 1, 3)])
+    data = from_rule_list(rules(rule(*conditions, counts=(1, 0)), default=(0, 0), n=2), schema)
+    assert data.dist() == pytest.approx(0.5)
+    assert data.dist_g() == pytest.approx(left, abs=5e-4)
+
+
+def test_ferrys_rule_list_cell_by_cell() -> None:
+    data = from_rule_list(
+        rules(
+            rule(one("a1"), one("a2"), counts=(0, 2)),
+            rule(one("a3"), counts=(2, 0)),
+            default=(0, 1),
+        )
+    )
+    assert data.support.tolist() == [2, 2, 1]
+    assert data.counts.tolist() == [[0, 2, 0], [2, 0, 0], [0, 1, 0]]
+    assert values_in(data, 0) == [{1}, {1}, {0, 1}]
+    assert values_in(data, 1) == [{0, 1}, {0, 1}, {1}]
+    assert values_in(data, 2) == [{0, 1}, {0, 1}, {0}]
+    grid = pd.DataFrame(
+        [[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], columns=["a1", "a2", "a3"]
+    )
+    atoms = data.space.locate(grid)
+    held = [grid[data.region(g).holds(atoms)].to_numpy().tolist() for g in range(3)]
+    joint = [[0, 0], [0, 1], [1, 0]]
+    assert held == [[[1, 1, 0], [1, 1, 1]], [[*p, 1] for p in joint], [[*p, 0] for p in joint]]
+    assert data.n_worlds == 2**2 * 3**2 * 3
+    assert data.dist_g() == pytest.approx(math.log2(108) / 15)
+    assert data.contains(BINARY, BINARY_LABELS)
+    assert not data.contains(BINARY.assign(a1=[1, 1, 1, 1, 1]), BINARY_LABELS)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("given_", "why"),
+    [
+        ([[3, 2], [1, 2], [2, 1]], r"node 0 counts \[3, 2\] rows, .*\[3, 3\].*do not add up"),
+        ([[3, 2], [4, 2], [-1, 0]], "node 2 counts fewer than 0 rows"),
+    ],
+)
+def test_supports_of_a_tree_must_add_up(given_: list[list[float]], why: str) -> None:
+    with pytest.raises(BadModel, match=why):
+        from_tree(stump(given_), Schema([Binary("a")]))
+
+
+def test_the_root_counts_the_rows_of_the_model() -> None:
+    with pytest.raises(BadModel, match=r"root counts 5 rows, the model says 6.*do not add up"):
+        from_tree(stump([[3, 2], [1, 2], [2, 0]], n_rows=6), Schema([Binary("a")]))
+
+
+def test_supports_of_rules_must_add_up() -> None:
+    with pytest.raises(BadModel, match="supports that do not add up"):
+        rules(rule(one("a1"), counts=(1, 1)), n_rows=5)
+
+
+def test_rows_in_a_leaf_that_nothing_reaches_are_infeasible() -> None:
+    # Two tests of the same 0/1 column of a group, on the way to one leaf.
+    tree = Tree(
+        np.array([0, -1, 1, -1, -1]),
+        np.array([0.5, np.nan, 0.5, np.nan, np.nan]),
+        np.array([1, -1, 3, -1, -1]),
+        np.array([2, -1, 4, -1, -1]),
+        np.zeros(5, dtype=bool),
+        counts=np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float),
+    )
+    release = Release((tree,), ("a", "b"), (0, 1), AllRows(), "rows", 3)
+    free = Schema.from_columns(["a", "b"])
+    assert from_tree(release, free).n_rows == 3
+    grouped = Schema.from_columns(["a", "b"], one_hot=[["a", "b"]])
+    ruled = Schema(free.attributes, [AtMost(("a", "b"), 1)])
+    for schema in (grouped, ruled):
+        with pytest.raises(BadModel, match="infeasible: leaf 4 holds 1 rows"):
+            from_tree(release, schema)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [rule(one("a1"), counts=(0, 1)), rule(one("a1"), one("a2"), counts=(1, 0))],
+        [
+            rule(one("a1"), counts=(0, 1)),
+            rule(one("a1", negated=True), one("a2"), counts=(0, 1)),
+            rule(one("a2"), one("a3"), counts=(1, 0)),
+        ],
+    ],
+)
+def test_a_rule_that_can_capture_nothing_is_named(said: list[DecisionRule]) -> None:
+    with pytest.raises(BadModel, match=rf"infeasible: rule {len(said)} holds 1 rows"):
+        from_rule_list(rules(*said))
+    empty = [*said[:-1], replace(said[-1], counts=(0, 0))]
+    data = from_rule_list(rules(*empty))
+    assert data.points[len(said) - 1] == 0
+    assert 0 < data.dist_g() < 1
+    assert 0 < data.dist() < 1
+    # What is empty stands in nobody's way.
+    assert data.distance(pd.DataFrame({"a1": [1], "a2": [1], "a3": [1]})) < 1
+    assert data.dist(data) == pytest.approx(data.dist())
+    assert data.merge(data).n_rows == data.n_rows
+
+
+def test_a_default_that_can_capture_nothing_is_named() -> None:
+    both = [rule(one("a1"), counts=(0, 1)), rule(one("a1", 0), counts=(0, 1))]
+    with pytest.raises(BadModel, match="infeasible: default holds 2 rows"):
+        from_rule_list(rules(*both))
+    with pytest.raises(BadModel, match="infeasible: covered holds 3 rows"):
+        from_rule_list(rules(ordered=False, covered=(1, 2)))
+
+
+def test_groups_of_a_set_must_not_overlap() -> None:
+    said = [rule(one("a1"), counts=(0, 1)), rule(one("a2"), counts=(1, 0))]
+    with pytest.raises(BadModel, match=r"rules 1 and 2 of a set overlap.*'a1': 1, 'a2': 1"):
+        from_rule_list(rules(*said, ordered=False))
+    apart = [said[0], rule(one("a2"), one("a1", negated=True), counts=(1, 0))]
+    assert from_rule_list(rules(*apart, ordered=False)).points == (4, 2, 2)
+    # The schema may keep them apart.
+    schema = Schema([OneHot("g", ("a1", "a2", "a3"))])
+    assert from_rule_list(rules(*said, ordered=False), schema).points == (1, 1, 1)
+
+
+def test_a_rule_that_contradicts_itself_is_named() -> None:
+    with pytest.raises(BadModel, match=r"rule 1 contradicts itself.*'a1'"):
+        rules(rule(one("a1"), one("a1", negated=True), counts=(1, 0)))
+    # By the domain only.
+    schema = Schema([Ordinal("a1", 1, 3), Binary("a2"), Binary("a3")])
+    twice = rule(one("a1", 1, True), one("a1", 2, True), one("a1", 3, True), counts=(0, 0))
+    with pytest.raises(BadModel, match="rule 1 contradicts itself in 'a1'"):
+        from_rule_list(rules(twice), schema)
+    # By a group of columns.
+    grouped = Schema([OneHot("g", ("a1", "a2", "a3"))])
+    with pytest.raises(BadModel, match="rule 1 contradicts itself in 'a2'"):
+        from_rule_list(rules(rule(one("a1"), one("a2"), counts=(0, 0))), grouped)
+
+
+@pytest.mark.parametrize(
+    ("condition", "attribute"),
+    [
+        (Condition("a1", above=3), Ordinal("a1", 0, 3)),
+        (Condition("a1", above=-1), Ordinal("a1", 0, 3)),
+        (Condition("a1", upto=10), Numeric("a1", 0, 10)),
+        (Condition("a1", above=10, upto=20), Numeric("a1", 0, 10)),
+        (Condition("a1", upto=5000), Ordinal("a1", 0, 4000)),
+        (one("a1", 7), Ordinal("a1", 0, 3)),
+        (one("a1", "cook"), Categorical("a1", labels=("clerk", "nurse"))),
+        (one("a1", "1"), Binary("a1")),
+    ],
+)
+def test_rules_outside_of_the_domain_are_refused(condition: Condition, attribute: Any) -> None:
+    with pytest.raises(BadSchema, match="'a1'"):
+        from_rule_list(rules(rule(condition, counts=(1, 0)), n=1), Schema([attribute]))
+
+
+def test_trees_outside_of_the_domain_are_refused() -> None:
+    with pytest.raises(BadSchema, match=r"column 'a': the schema allows 5 to 9.*'a' <= 0\.5"):
+        from_tree(stump([[1, 1], [0, 1], [1, 0]]), Schema([Ordinal("a", 5, 9)]))
+
+
+@pytest.mark.parametrize("bounds", [(0, math.inf), (-math.inf, 0), (-math.inf, math.inf)])
+def test_columns_without_bounds_are_refused_by_name(bounds: tuple[float, float]) -> None:
+    schema = Schema([Numeric("money", *bounds), Binary("a")])
+    for make in (
+        lambda: from_tree(stump([[1, 1], [0, 1], [1, 0]], names=("a", "money")), schema),
+        lambda: from_rows(pd.DataFrame({"money": [0.0], "a": [1]}), schema),
+        lambda: from_rule_list(
+            RuleList(("money", "a"), (0, 1), (), DecisionRule((), 0, (1, 1))), schema
+        ),
+    ):
+        with pytest.raises(BadSchema, match="column 'money' has no bounds"):
+            make()
+
+
+def models_that_are_refused() -> list[tuple[Any, str]]:
+    X, y = BINARY, BINARY_LABELS
+    tree = DecisionTreeClassifier()
+    return [
+        (RandomForestClassifier(3).fit(X, y), "3 trees"),
+        (RandomForestClassifier(1).fit(X, y), "drawn at random"),
+        (BaggingClassifier(tree, n_estimators=1).fit(X, y), "drawn at random"),
+        (RandomForestClassifier(1, bootstrap=False, max_samples=None).fit(X, y), ""),
+        (GradientBoostingClassifier(n_estimators=1).fit(X, y), "residuals"),
+        (DecisionTreeRegressor().fit(X, y), "means of the target"),
+        (DecisionTreeClassifier().fit(X, y, sample_weight=[1, 2, 0.5, 1, 1]), "weights, not rows"),
+        (rules(), "from_rule_list"),
+        (None, "NoneType"),
+    ]
+
+
+@pytest.mark.parametrize(("model", "why"), models_that_are_refused())
+def test_other_models_are_refused_with_the_reason(model: Any, why: str) -> None:
+    if not why:
+        assert from_tree(model, Schema.from_columns(BINARY)).contains(BINARY, BINARY_LABELS)
+        return
+    with pytest.raises(NotCovered, match=why):
+        from_tree(model, Schema.from_columns(BINARY))
+
+
+def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path) -> None:
+    bare = rules(rule(one("a1")), default=None)
+    with pytest.raises(NotCovered, match="give X and y"):
+        from_rule_list(bare)
+    with pytest.raises(BadInput, match="labels without rows"):
+        from_rule_list(bare, y=BINARY_LABELS)
+    with pytest.raises(BadInput, match="rows without labels"):
+        from_rule_list(bare, X=BINARY)
+    with pytest.raises(BadInput, match="labels without rows"):
+        from_tree(stump([[1, 1], [0, 1], [1, 0]]), Schema([Binary("a")]), y=[1])
+    with pytest.raises(BadInput, match="5 rows with 2 labels"):
+        from_rule_list(bare, X=BINARY, y=[0, 1])
+    with pytest.raises(BadInput, match="label 7 is no class"):
+        from_rule_list(bare, X=BINARY, y=[0, 1, 7, 0, 0])
+    with pytest.raises(BadInput, match="lack column 'a1'"):
+        from_rule_list(bare, X=BINARY[["a2"]], y=BINARY_LABELS)
+    counted = from_rule_list(bare, X=BINARY, y=BINARY_LABELS)
+    assert counted.counts.tolist() == [[1, 3, 0], [1, 0, 0]]
+    write_rules(bare.counted(BINARY, BINARY_LABELS), tmp_path / "rules.json")
+    assert from_rule_list(tmp_path / "rules.json").n_worlds == counted.n_worlds
+    with pytest.raises(BadModel, match=r"none\.json"):
+        from_rule_list(tmp_path / "none.json")
+    for odd in (None, 3, DecisionTreeClassifier()):
+        with pytest.raises(NotCovered, match="is no rule list"):
+            from_rule_list(odd)
+
+
+def test_questions_about_other_tables_name_what_is_wrong() -> None:
+    data = figure_1()
+    for ask in (data.contains, data.distance, data.dist):
+        with pytest.raises(BadInput, match="'a3'"):
+            ask(ROWS[["a1", "a2"]])
+        with pytest.raises(BadInput, match=r"column 'a2'.*'many'"):
+            ask(ROWS.assign(a2=["1", "many", None, "0"]))
+        with pytest.raises(BadInput, match=r"column 'a2'.*\[1\]"):
+            ask(ROWS.assign(a2=[0, [1], [0, 1], 1]))
+        with pytest.raises(BadInput, match="'a1' stands twice"):
+            ask(ROWS.set_axis(["a1", "a1", "a3"], axis=1))
+    with pytest.raises(BadInput, match=r"row 1.*'a1'"):
+        data.dist(ROWS.assign(a1=[12, 99, 11, 14]))
+    with pytest.raises(BadInput, match="4 rows have no distance to 3"):
+        data.dist(ROWS.iloc[:3])
+    with pytest.raises(BadInput, match="4 rows have 2 labels"):
+        data.contains(ROWS, [0, 1])
+    with pytest.raises(BadInput, match="'nonsense'"):
+        data.membership(ROWS.assign(nonsense=1))
+    with pytest.raises(BadInput, match="no columns"):
+        data.membership(ROWS[[]])
+    with pytest.raises(BadInput, match="4 records have 2 labels"):
+        data.membership(ROWS, [0, 1])
+    with pytest.raises(BadInput, match="no column 'b'"):
+        data.expectation(lambda t: t.b, ["b"])
+    with pytest.raises(BadInput, match="n_samples"):
+        data.expectation(lambda X, y: 1.0, n_samples=1)
+    with pytest.raises(BadInput, match="f must return a number for each"):
+        data.expectation(lambda t: [1.0], ["a1"])
+    with pytest.raises(BadInput, match="n must be 0 or more"):
+        data.sample(-1)
+    for other in (ROWS, None, [1]):
+        with pytest.raises(BadInput, match="is no probabilistic dataset"):
+            data.merge(other)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="is no probabilistic dataset"):
+        data.dist([[1]])  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="alignment must be one of"):
+        data.merge(data, "best")  # type: ignore[arg-type]
+
+
+def test_datasets_of_other_attributes_are_not_combined() -> None:
+    data = figure_1()
+    wider = Schema([Ordinal("a1", 10, 20), *FERRY.attributes[1:]])
+    for other, why in (
+        (from_rows(ROWS, wider, LABELS), "'a1'.*high=15.*high=20"),
+        (from_rows(ROWS[["a1", "a2"]], Schema(FERRY.attributes[:2]), LABELS), "3 attributes"),
+    ):
+        for combine in (data.dist, data.compatibility, data.merge):
+            with pytest.raises(BadInput, match=why):
+                combine(other)
+    binary = Schema.from_columns(BINARY)
+    ruled = Schema(binary.attributes, [AtMost(("a1", "a2"), 2)])
+    with pytest.raises(BadInput, match="only one of the datasets has the rule"):
+        from_rows(BINARY, binary).dist(from_rows(BINARY, ruled))
+    shorter = from_rows(ROWS.iloc[:3], FERRY)
+    for measure in (data.dist, data.compatibility):
+        with pytest.raises(BadInput, match=r"4 rows .* 3 rows"):
+            measure(shorter)
+
+
+# Rows of which everything is known, and merging.
+
+
+def test_what_is_certain_is_at_no_distance_from_itself() -> None:
+    schema = Schema(
+        [
+            Numeric("n", 0, 1000),
+            Numeric("one", 2, 2),
+            Ordinal("many", 0, 10**6),
+            Categorical("c", labels=("red", "blue")),
+            Numeric("m", -1, 0.7, missing=True),
+        ]
+    )
+    X = pd.DataFrame(
+        {
+            "n": [0, 3.0, 4, 4.4, 999.9, 1000, 3],
+            "one": 2.0,
+            "many": [0, 10**6, 1, 2, 2, 7, 10**6],
+            "c": ["red", "blue"] * 3 + ["red"],
+            "m": [None, -1, 0.7, 0.69999, 0, 0.5, None],
+        }
+    )
+    sure = from_rows(X, schema, list("aabbbac"))
+    assert sure.dist() == sure.dist_g() == sure.dist(sure) == sure.dist(X) == 0
+    assert sure.n_worlds == 1
+    assert sure.classes == ("a", "b", "c")
+    assert sure.contains(X.iloc[::-1], list("aabbbac")[::-1])
+    assert not sure.contains(X.assign(many=0), list("aabbbac"))
+    merged = sure.merge(sure)
+    assert merged.dist() == 0
+    assert merged.contains(X, list("aabbbac"))
+    shuffled = from_rows(X.iloc[::-1].reset_index(drop=True), schema)
+    assert sure.dist(shuffled) == 0
+    assert sure.dist(shuffled, aligned=True) > 0.04
+    assert sure.dist(X.iloc[::-1], aligned=True) > 0.04
+
+
+def test_a_table_says_no_more_than_its_rows() -> None:
+    data = figure_1()
+    sure = from_rows(ROWS, FERRY, LABELS)
+    assert data.dist(sure) == pytest.approx(data.dist(ROWS)) == pytest.approx(data.dist())
+    assert data.compatibility(sure) == 0
+    merged = data.merge(sure)
+    assert merged.dist() == 0
+    assert merged.contains(ROWS, LABELS)
+
+
+def test_merging_takes_classes_in_any_order_and_some_that_one_release_lacks() -> None:
+    schema = Schema([Binary("a")])
+    X = pd.DataFrame({"a": [1, 0]})
+    two, one_class = from_rows(X, schema, ["x", "y"]), from_rows(X.iloc[:1], schema, ["x"])
+    none = from_rows(X, schema)
+    backwards = replace(two, classes=("y", "x"), counts=two.counts[:, [1, 0, 2]])
+    for other in (one_class, none, backwards):
+        for merged in (two.merge(other), other.merge(two)):
+            assert merged.contains(X, ["x", "y"])
+            assert not merged.contains(X, ["y", "x"])
+            assert merged.n_worlds == 1
+    with pytest.raises(BadInput, match="classes"):
+        two.merge(from_rows(X, schema, ["x", "z"]))
+
+
+def test_labels_that_contradict_each_other_leave_the_class_open() -> None:
+    schema = Schema([Binary("a")])
+    X = pd.DataFrame({"a": [1, 1]})
+    merged = from_rows(X, schema, [0, 0]).merge(from_rows(X, schema, [0, 1]))
+    assert merged.counts.sum(axis=0).tolist() == [1, 0, 1]
+    assert merged.contains(X, [0, 0])
+    assert merged.contains(X, [0, 1])
+    assert not merged.contains(X, [1, 1])
+    records = pd.DataFrame({"a": [1, 1, 0]})
+    said = merged.membership(records, [1, 0, 1])
+    assert said["probability"].tolist() == pytest.approx([0.5, 1, 0])
+
+
+def test_rows_of_a_class_that_is_not_known_are_each_as_probable_of_any() -> None:
+    counts = np.array([[0, 0, 0], [0, 0, 3], [0, 0, 0]])
+    data = replace(figure_1(), counts=counts)
+    # Three rows, eight points each, either class.
+    said = data.membership(pd.DataFrame({"a1": [10], "a2": [1], "a3": [2]}), [1])
+    assert said["probability"][0] == pytest.approx(1 - (15 / 16) ** 3)
+    labels = [label for _, y in data.sample(50, 3) for label in y]
+    assert 40 < sum(labels) < 110
+
+
+def test_rows_that_contradict_each_other_only_under_a_rule_say_nothing() -> None:
+    schema = Schema(Schema.from_columns(["a", "b"]).attributes, [AtMost(("a", "b"), 1)])
+    release = stump([[1, 0], [0, 0], [1, 0]], names=("a", "b"))
+    (tree,) = release.trees
+    other = replace(release, trees=(replace(tree, feature=np.array([1, -1, -1])),))
+    first, second = from_tree(release, schema), from_tree(other, schema)
+    assert first.points == second.points == (2, 1)
+    # One says that a is 1, the other that b is.
+    for alignment in ("consistent", "gambs"):
+        merged = first.merge(second, alignment)
+        assert merged.points == (3,)
+        assert merged.dist_g() == merged.dist() == 1
+        assert len(merged.sample(5)) == 5
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_measures_of_trees_with_other_thresholds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "x": rng.random(30),
+            "big": np.round(1.6e9 + 2e5 * rng.random(30)),
+            "many": rng.integers(0, 9000, 30),
+        }
+    )
+    y = rng.integers(0, 2, 30)
+    schema = Schema(
+        [Numeric("x", 0, 1), Numeric("big", 1.6e9, 1.6e9 + 2e5), Ordinal("many", 0, 9000)]
+    )
+    m, k = rng.integers(1, 30, 2)
+    trees = [DecisionTreeClassifier(random_state=seed % 99).fit(X[:n], y[:n]) for n in (m, k)]
+    a, b = (from_tree(t, schema) for t in trees)
+    for data, n in ((a, m), (b, k)):
+        assert data.contains(X[:n], y[:n])
+        assert data.distance(X[:n], y[:n]) == 0
+        for drawn, labels in data.sample(2, seed):
+            # Values are drawn such that the model's rounding keeps them in their leaf.
+            assert data.contains(drawn, labels)
+            assert data.dist(drawn) == pytest.approx(data.dist(), abs=1e-9)
+    same = a.dist(b) if m == k else None
+    assert same is None or 0 <= same <= 1 + 1e-12
+    assert same is None or same == pytest.approx(b.dist(a), abs=1e-7)
+    merged = a.merge(b)
+    assert merged.n_rows == max(m, k)
+    assert merged.dist() <= 1 + 1e-12
+    unknown = from_tree(
+        DecisionTreeClassifier(max_depth=1).fit(X[:m] * 0 + X.iloc[0], y[:m]), schema
+    )
+    assert unknown.dist() == unknown.dist_g() == 1
+    assert a.dist(unknown) == pytest.approx(1)
+    assert a.compatibility(unknown) == pytest.approx(a.dist(), abs=0.01)
+
+
+def test_numeric_columns_are_told_in_steps_of_their_range() -> None:
+    data = from_tree(stump([[2, 2], [2, 0], [0, 2]], 25), Schema([Numeric("a", 0, 100)]))
+    assert data.points == (250, 750)
+    data = from_tree(stump([[2, 2], [2, 0], [0, 2]], 0), Schema([Numeric("a", 0, 100)]))
+    assert data.points[0] == 1
+
+
+@pytest.mark.parametrize(
+    "attribute", [Numeric("a1", 0, 100), Ordinal("a1", 0, 100), Ordinal("a1", 0, 99_999)]
+)
+@pytest.mark.parametrize("missing", [False, True])
+def test_rules_with_bounds_on_one_side_on_both_and_beyond_the_domain(
+    attribute: Any, missing: bool
+) -> None:
+    attribute = replace(attribute, missing=missing)
+    whole = {"numeric": 1000, "ordinal": int(attribute.bounds[1]) + 1}[attribute.kind]
+    upto = {"numeric": 200, "ordinal": 21}[attribute.kind]
+    for condition, met in (
+        (Condition("a1", upto=20), upto),
+        (Condition("a1", above=20), whole - upto),
+        (Condition("a1", above=-5, upto=20), upto),
+        (Condition("a1", above=20, upto=10**7), whole - upto),
+        (Condition("a1", upto=20, negated=True), whole - upto + missing),
+        (Condition("a1", above=20, negated=True), upto + missing),
+    ):
+        data = from_rule_list(
+            rules(rule(condition, counts=(1, 0)), default=(0, 1), n=1), Schema([attribute])
+        )
+        assert data.points == (met, whole + missing - met)
+
+
+# Odd users.
+
+
+def test_models_without_column_names_take_columns_in_order() -> None:
+    X = BINARY.set_axis([0, 1, 2], axis=1)
+    data = from_tree(DecisionTreeClassifier().fit(X.to_numpy(), BINARY_LABELS))
+    for rows in (X, X.to_numpy()):
+        assert data.contains(rows, BINARY_LABELS)
+        assert data.distance(rows, BINARY_LABELS) == 0
+        assert data.dist(rows) == pytest.approx(data.dist())
+    assert data.membership(X)["possible"].all()
+    with pytest.raises(BadInput, match="'p', which is no whole attribute"):
+        data.membership(BINARY.set_axis(["p", "q", "r"], axis=1)[["p"]])
+    with pytest.raises(Mismatch, match="lack 3 columns"):
+        figure_1().membership(BINARY.set_axis(["p", "q", "r"], axis=1))
+
+
+@pytest.mark.parametrize("names", [["", " ", "\n"], ['"', "a;b", "ä"], [0, 1, 2]])
+def test_odd_column_names(names: list[Any]) -> None:
+    X = BINARY.set_axis(names, axis=1)
+    schema = Schema.from_columns(map(str, names))
+    data = from_rows(X, schema, BINARY_LABELS)
+    assert data.contains(X.iloc[[3, 4, 0, 1, 2]])
+    assert len(data.groups) == 5
+    assert data.membership(X.iloc[:1])["probability"][0] == 1
+
+
+@pytest.mark.parametrize(
+    "label",
+    [bool, int, str, float, lambda v: "yes" if v else "no"],
+    ids=["bool", "int", "str", "float", "words"],
+)
+def test_labels_of_any_type(label: Any) -> None:
+    y = [label(v) for v in BINARY_LABELS]
+    data = from_tree(DecisionTreeClassifier().fit(BINARY, y), Schema.from_columns(BINARY))
+    assert data.contains(BINARY, y)
+    (X, drawn), *_ = data.sample()
+    assert data.contains(X, drawn)
+    assert set(drawn) == set(y)
+    assert not data.contains(BINARY, y[::-1])
+    assert data.merge(from_rows(BINARY, Schema.from_columns(BINARY), y)).contains(BINARY, y)
+
+
+def test_no_rows_at_all() -> None:
+    schema = Schema([Binary("a"), Numeric("n", 0, 1)])
+    X = pd.DataFrame({"a": [], "n": []})
+    data = from_rows(X, schema, [])
+    assert data.n_rows == len(data.groups) == 0
+    assert data.n_worlds == 1
+    assert all(map(math.isnan, (data.dist(), data.dist_g(), data.dist(data), data.dist(X))))
+    assert data.contains(X, [])
+    assert data.distance(X) == 0
+    assert data.distance(pd.DataFrame({"a": [1], "n": [0.5]})) == 1
+    assert [len(w) for w, _ in data.sample(2)] == [0, 0]
+    assert not data.membership(pd.DataFrame({"a": [1]}))["possible"].any()
+    full = from_rows(pd.DataFrame({"a": [1], "n": [0.5]}), schema)
+    assert data.merge(full).dist() == full.merge(data).dist() == 0
+
+
+def test_rows_that_cannot_be_rows_are_refused() -> None:
+    schema = Schema([Binary("a")])
+    with pytest.raises(BadInput, match=r"row 1.*'a' lies outside"):
+        from_rows(pd.DataFrame({"a": [1, 2]}), schema)
+    with pytest.raises(BadInput, match="2 rows have 1 labels"):
+        from_rows(pd.DataFrame({"a": [1, 0]}), schema, [1])
+    with pytest.raises(BadSchema, match="'b'"):
+        from_rows(pd.DataFrame({"a": [1], "b": [1]}), schema)
+    with pytest.raises(BadSchema, match="no attributes"):
+        from_rule_list(rules(n=0))
+    open_class = from_rows(pd.DataFrame({"a": [1, 0]}), schema, [1, None])
+    assert open_class.contains(pd.DataFrame({"a": [1, 0]}), [1, 1])
+
+
+def test_one_value_and_one_attribute() -> None:
+    same = Schema([Ordinal("a", 5, 5)])
+    data = from_rule_list(RuleList(("a",), (0, 1), (), DecisionRule((), 0, (2, 1))), same)
+    assert data.dist() == data.dist_g() == 0
+    assert data.n_worlds == 1
+    more = from_rule_list(
+        RuleList(("a", "b"), (0, 1), (), DecisionRule((), 0, (2, 1))),
+        Schema([*same.attributes, Binary("b")]),
+    )
+    assert more.dist() == more.dist_g() == 1
+
+
+def test_codes_keep_their_value_and_labels_their_text() -> None:
+    schema = Schema(
+        [
+            Categorical("half", (0.5, 1.5)),
+            Categorical("job", labels=("clerk", "nurse"), missing=True),
+            OneHot("alone", ("x",), at_most_one=True),
+        ]
+    )
+    X = pd.DataFrame({"half": [0.5, 1.5], "job": ["nurse", None], "x": [0, 1]})
+    data = from_rows(X, schema)
+    ((drawn, _),) = data.sample()
+    assert drawn["half"].tolist() == [0.5, 1.5]
+    assert drawn["job"][0] == "nurse"
+    assert pd.isna(drawn["job"][1])
+    assert drawn["x"].tolist() == [0, 1]
+    assert data.contains(X.assign(job=[1, np.nan]))
+    assert data.contains(X.assign(half=["0.5", "1.5"]))
+
+
+def test_duplicate_rows_stay_rows() -> None:
+    X = pd.DataFrame({"a": [1, 1, 1, 0]})
+    data = from_tree(DecisionTreeClassifier().fit(X, [1, 1, 1, 0]), Schema([Binary("a")]))
+    assert data.contains(X, [1, 1, 1, 0])
+    assert not data.contains(X.iloc[[0, 3, 3, 1]], [1, 0, 0, 1])
+    assert not data.contains(X.iloc[:3], [1, 1, 1])
+    assert data.distance(X.iloc[:3], [1, 1, 1]) == pytest.approx(0.25)
+
+
+def test_a_statistic_that_impossible_rows_have_not() -> None:
+    data = from_tree(stump([[2, 0], [0, 0], [2, 0]]), Schema([Binary("a")]))
+    with np.errstate(divide="ignore"):
+        found = data.expectation(lambda t: 1 / t["a"], ["a"])
+    assert (found.mean, found.std) == (1, 0)
+    assert data.expectation(lambda t: 3, ["a"]).mean == 3
+    drawn = figure_1().expectation(lambda X, y: X["a1"].mean(), n_samples=400, seed=1)
+    exact = figure_1().expectation(lambda t: t["a1"], ["a1"])
+    assert drawn.mean == pytest.approx(exact.mean, abs=4 * exact.std / 20)
+    assert drawn.std == pytest.approx(exact.std, rel=0.15)
+
+
+def test_missing_values_that_a_tree_parts_from_all_others() -> None:
+    X = pd.DataFrame({"a": [1.0, np.nan, 2, 3, np.nan]})
+    y = [0, 1, 0, 0, 1]
+    tree = DecisionTreeClassifier().fit(X, y)
+    for attribute in (Ordinal("a", 0, 9, missing=True), Numeric("a", 0, 9, missing=True)):
+        data = from_tree(tree, Schema([attribute]))
+        assert data.contains(X, y)
+        assert data.points[1] == 1
+        assert data.say(1) == "a: missing"
+    with pytest.raises(BadModel, match="infeasible: leaf 2 holds 2 rows"):
+        from_tree(tree, Schema([Ordinal("a", 0, 9)]))
+
+
+# Noise, size, other origins.
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 50.0])
+def test_behind_noise_the_truth_is_near_a_world(epsilon: float) -> None:
+    rng = np.random.default_rng(0)
+    names = [f"b{i}" for i in range(5)]
+    X = pd.DataFrame(rng.integers(0, 2, (200, 5)), columns=names)
+    y = rng.integers(0, 2, 200)
+    schema = Schema.from_columns(names)
+    model = DPForestClassifier(
+        1, max_depth=2, epsilon=epsilon, schema=schema, classes=(0, 1), random_state=3
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model.fit(X, y)
+    data = from_tree(model, schema)
+    assert any("noise" in note for note in data.notes)
+    exact = bool(epsilon > 10)
+    assert data.contains(X, y) == exact
+    far = data.distance(X, y)
+    assert (far == 0) == exact
+    assert far < 0.1
+    # At least the rows that are too many or too few.
+    assert far >= abs(data.n_rows - 200) / max(data.n_rows, 200)
+
+
+def test_a_million_rows_are_never_listed() -> None:
+    rng = np.random.default_rng(0)
+    n_inner, n = 9_999, 19_999
+    feature = np.full(n, -1)
+    feature[:n_inner] = rng.integers(0, 100, n_inner)
+    threshold = np.where(feature >= 0, rng.random(n), np.nan)
+    left, right = np.full(n, -1), np.full(n, -1)
+    left[:n_inner] = 2 * np.arange(n_inner) + 1
+    right[:n_inner] = left[:n_inner] + 1
+    counts = np.zeros((n, 2))
+    counts[n_inner:] = 50
+    # Where the tests on the way contradict each other, no row is.
+    bounds = np.tile([0.0, 1.0], (n, 100, 1))
+    for v in range(n_inner):
+        f, c = feature[v], threshold[v]
+        for child, side in ((left[v], 1), (right[v], 0)):
+            bounds[child] = bounds[v]
+            bounds[child, f, side] = (min if side else max)(bounds[v, f, side], c)
+    counts[(bounds[:, :, 0] >= bounds[:, :, 1]).any(axis=1)] = 0
+    del bounds
+    for v in range(n_inner - 1, -1, -1):
+        counts[v] = counts[left[v]] + counts[right[v]]
+    tree = Tree(feature, threshold, left, right, np.zeros(n, dtype=bool), counts=counts)
+    names = tuple(f"x{i}" for i in range(100))
+    release = Release((tree,), names, (0, 1), AllRows(), "rows", int(counts[0].sum()))
+    assert release.n_rows is not None
+    assert release.n_rows > 800_000
+    schema = Schema([Numeric(name, 0, 1) for name in names])
+    tracemalloc.start()
+    data = from_tree(release, schema)
+    left_over = data.dist_g()
+    by_value = data.dist()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(data.names) == 10_000
+    assert data.n_rows == release.n_rows
+    assert 0.9 < left_over < 1
+    assert left_over == pytest.approx(by_value, abs=0.01)
+    # A million rows of a hundred values would take 100 million bytes even at a byte for each.
+    assert peak < 60e6
+
+
+def test_trees_of_weka() -> None:
+    text = J48 / "loans.txt"
+    with pytest.raises(BadSchema, match="has no bounds"):
+        from_tree(text)
+    jobs = ("clerk", "nurse", "driver", "none")
+    numbers = [Numeric("age", 17, 67), Numeric("income", 0, 1000)]
+    data = from_tree(text, Schema([Categorical("job", labels=jobs), *numbers]))
+    # Leaves by hand: 500 of 1000 steps of age; 353 of income.
+    assert sorted(data.points) == sorted(
+        [500 * 1000, 500 * 353, 500 * 647, 500 * 1000, 500 * 1000, 4 * 500 * 1000]
+    )
+    assert sorted(data.counts.tolist()) == sorted(
+        [[5, 1, 0], [0, 6, 0], [2, 0, 0], [1, 8, 0], [0, 5, 0], [28, 4, 0]]
+    )
+    for X, y in data.sample(3):
+        assert data.contains(X, y)
+        assert set(X["job"]) <= set(jobs)
+        young = X[(X["age"] <= 42) & (X["job"] == "nurse")]
+        assert sorted(young["income"] <= 352.951008) == [False] * 2 + [True] * 6
+    # One test parts the first label from the others, and so on.
+    for other in (jobs[::-1], ("cook", "smith")):
+        with pytest.raises(BadSchema, match="column 'job'"):
+            from_tree(text, Schema([Categorical("job", labels=other), *numbers]))
