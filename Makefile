@@ -37,6 +37,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.noisy --part scale --seeds 5-9
 	$(BIN)/python -m benchmarks.informed
 	$(BIN)/python -m benchmarks.informed --seeds 10-19
+	$(BIN)/python -m benchmarks.worlds
+	$(BIN)/python -m benchmarks.interpretable
+	$(BIN)/python -m benchmarks.gambs
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

@@ -44,12 +44,10 @@ def captured(rule: Any, X: np.ndarray) -> np.ndarray:
     return met
 
 
-def greedy_score(y: np.ndarray, met: np.ndarray, pure: bool) -> Fraction:
+def greedy_score(y: np.ndarray, met: np.ndarray) -> Fraction:
     def gini(part: np.ndarray) -> Fraction:
         return 1 - sum(Fraction(int(n), len(part)) ** 2 for n in np.bincount(part))
 
-    if pure:
-        return gini(y[met])
     return sum(gini(part) * len(part) for part in (y[met], y[~met]) if len(part))
 
 
@@ -68,29 +66,25 @@ def random_table(n: int, m: int, seed: int = 0, classes: int = 2) -> Rows:
     st.integers(1, 3),
     st.sampled_from([0.0, 0.1, 0.3]),
     st.booleans(),
-    st.sampled_from(["improvement", "purity"]),
 )
 def test_each_rule_is_the_first_of_the_best(
-    rows: Rows, width: int, support: float, negations: bool, criterion: str
+    rows: Rows, width: int, support: float, negations: bool
 ):
     X, y = rows
     n = len(y)
-    model = GreedyRuleList(
-        5, max_width=width, min_support=support, negations=negations, criterion=criterion
-    ).fit(X, y)
-    pure = criterion == "purity"
+    model = GreedyRuleList(5, max_width=width, min_support=support, negations=negations).fit(X, y)
     sides = (1, 0) if negations else (1,)
     left = np.ones(n, dtype=bool)
     steps = iter([*model.rule_list_.rules, None])
     for _ in range(6):
-        best, chosen = (Fraction(2) if pure else greedy_score(y[left], left[left], False)), None
+        best, chosen = greedy_score(y[left], left[left]), None
         for w in range(1, width + 1):
             for columns in itertools.combinations(range(X.shape[1]), w):
                 for values in itertools.product(sides, repeat=w):
                     met = (X[left][:, columns] == values).all(axis=1)
                     if met.sum() < 1 or met.sum() / n < support:
                         continue
-                    score = greedy_score(y[left], met, pure)
+                    score = greedy_score(y[left], met)
                     if score < best:
                         best, chosen = score, tuple(zip(columns, values, strict=True))
         rule = next(steps)
@@ -121,13 +115,6 @@ def test_a_share_that_is_no_whole_number_of_rows_is_rounded_up():
             for support in (0.3, 0.31)
         }
         assert sizes == {0.3: 3, 0.31: 7}
-
-
-def test_a_default_without_rows_says_what_is_most_frequent():
-    X = np.array([[0], [1], [1]])
-    model = GreedyRuleList(criterion="purity").fit(X, ["no", "yes", "yes"])
-    assert model.rule_list_.default.counts == (0, 0)
-    assert model.rule_list_.default.prediction == "yes"
 
 
 # ---------------------------------------------------------------------------------- optimal
@@ -292,7 +279,6 @@ def test_a_table_that_cannot_be_used_is_refused_by_column(learner: Any, X: Any, 
         (GreedyRuleList(max_width=0), "max_width must be at least 1"),
         (GreedyRuleList(min_support=1.5), "min_support must be a share"),
         (OptimalRuleList(min_support=float("nan")), "min_support must be a share"),
-        (GreedyRuleList(criterion="best"), "criterion is 'best'"),
         (GreedyRuleList(negations="no"), "negations must be True or False"),
         (OptimalRuleList(max_states=0), "max_states must be at least 1"),
         (OptimalRuleList(time_limit=-1), "time_limit must be a number of seconds"),

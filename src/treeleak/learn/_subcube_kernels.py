@@ -314,7 +314,6 @@ def best_rule(
     total: Any,
     width: int,
     least: int,
-    pure: bool,
     to_beat: float,
 ) -> Any:
     """Find the first of the best rules of exactly ``width`` literals.
@@ -329,8 +328,6 @@ def best_rule(
     total : int array, shape (n_classes,)
         Of the rows left.
     width, least : int
-    pure : bool
-        The rows that the rule captures count only; otherwise the others as well.
     to_beat : float
 
     Returns
@@ -369,9 +366,9 @@ def best_rule(
             continue
         score = 0.0
         for c in range(len(total)):
-            score += (count[c] / n) ** 2 if pure else count[c] ** 2 / n
+            score += count[c] ** 2 / n
         rest = total.sum() - n
-        if rest and not pure:
+        if rest:
             for c in range(len(total)):
                 score += (total[c] - count[c]) ** 2 / rest
         # Less than rounding may do is a tie.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
 __all__ = ["GreedyRuleList", "OptimalRuleList"]
 
-Criterion = Literal["improvement", "purity"]
 # A literal is twice its column, plus one where it asks for 0.
 Rule = tuple[int, ...]
 
@@ -53,6 +52,9 @@ class _RuleListClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class GreedyRuleList(_RuleListClassifier):
     """Rule list grown from the top, each rule the best one for the rows that reach it.
 
+    Best is the least Gini impurity of the rows captured and of the rest, weighted by their numbers;
+    the list ends where no rule lowers it.
+
     Ties go to the rule with fewer literals, then to the one whose literals come first: in the
     order of the columns, 1 before 0.
 
@@ -68,11 +70,6 @@ class GreedyRuleList(_RuleListClassifier):
         them.
     negations : bool, default True
         Whether a rule may ask for 0.
-    criterion : {"improvement", "purity"}, default "improvement"
-        ``improvement``: the least Gini impurity of the rows captured and of the rest, weighted by
-        their numbers; the list ends where no rule lowers it. ``purity``: the least impurity of
-        the rows captured alone, and the list goes on while any rule captures enough rows. The
-        experiments of Ferry et al. (2024) were run with the latter.
 
     Attributes
     ----------
@@ -89,13 +86,11 @@ class GreedyRuleList(_RuleListClassifier):
         max_width: int = 1,
         min_support: float = 0.01,
         negations: bool = True,
-        criterion: Criterion = "improvement",
     ) -> None:
         self.max_rules = max_rules
         self.max_width = max_width
         self.min_support = min_support
         self.negations = negations
-        self.criterion = criterion
 
     def fit(self, X: Any, y: Any) -> GreedyRuleList:
         """Grow the list.
@@ -113,14 +108,11 @@ class GreedyRuleList(_RuleListClassifier):
         most = whole("max_rules", self.max_rules, 1, MAX_RULES)
         width = whole("max_width", self.max_width, 1)
         support = share("min_support", self.min_support)
-        if self.criterion not in ("improvement", "purity"):
-            raise BadInput(f"criterion is {self.criterion!r}, must be improvement or purity")
         if not isinstance(self.negations, (bool, np.bool_)):
             raise BadInput(f"negations must be True or False, not {self.negations!r}")
         table = read_table(X, y)
         least = rows_of(support, table.n_rows)
-        pure = self.criterion == "purity"
-        self._keep(table, _grow(table, most, width, least, bool(self.negations), pure))
+        self._keep(table, _grow(table, most, width, least, bool(self.negations)))
         return self
 
 
@@ -178,15 +170,13 @@ class OptimalRuleList(_RuleListClassifier, OptimalModel):
     def _keep_best(self, table: BinaryTable, search: Search, found: Subcubes, k: int) -> int:
         rules = _walk(table, search, found, k)
         if _error(table, rules) > found.bounds[k]:
-            greedy = _grow(table, k, 1, search.least, True, False)
+            greedy = _grow(table, k, 1, search.least, True)
             rules = min(rules, greedy, key=lambda r: _error(table, r))
         self._keep(table, rules)
         return _error(table, rules)
 
 
-def _grow(
-    table: BinaryTable, most: int, width: int, least: int, negations: bool, pure: bool
-) -> list[Rule]:
+def _grow(table: BinaryTable, most: int, width: int, least: int, negations: bool) -> list[Rule]:
     rows = table.packed
     literals = np.stack([rows.columns, rows.everyone & ~rows.columns], axis=1)
     if not negations:
@@ -196,13 +186,13 @@ def _grow(
     left = np.ones(table.n_rows, dtype=bool)
     while len(rules) < most and left.any():
         total = table.counts(left)
-        score = 0.0 if pure else float((total**2 / total.sum()).sum())
+        score = float((total**2 / total.sum()).sum())
         rule: Rule | None = None
         # Words without a row that is left say nothing.
         kept = bits != 0
         args = np.ascontiguousarray(literals[:, kept]), bits[kept], rows.word_class[kept], total
         for w in range(1, min(width, len(table.names)) + 1):
-            score, chosen = best_rule(*args, w, least, pure, score)
+            score, chosen = best_rule(*args, w, least, score)
             if chosen[0] >= 0:
                 rule = tuple(int(x) for x in chosen)
         if rule is None:
@@ -250,8 +240,7 @@ def _error(table: BinaryTable, rules: list[Rule]) -> int:
 def _rule_list(table: BinaryTable, rules: list[Rule], origin: str) -> RuleList:
     classes = tuple(table.classes.tolist())
     counts = _counts(table, rules)
-    # Where no row reaches the default, it says what is most frequent among all.
-    said = [int(np.argmax(own if own.any() else counts.sum(axis=0))) for own in counts]
+    said = counts.argmax(axis=1).tolist()
     *parts, default = (
         DecisionRule(
             tuple(Condition(table.names[x // 2], (float(x % 2 == 0),)) for x in rule),
