@@ -40,6 +40,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.interpretable
 	$(BIN)/python -m benchmarks.gambs
+	$(BIN)/python -m benchmarks.rule_counting
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

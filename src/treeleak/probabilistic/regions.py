@@ -247,6 +247,7 @@ def captured(sizes: Sequence[Ints], box: Sequence[Mask], rules: Sequence[Tests])
     whole = _whole(sizes, box)
     if not whole:
         return out
+    box = _inhabited(sizes, box)
     # Rules that meet the box, down to one that takes all that is left: the default at last.
     met: list[tuple[int, Tests]] = []
     for j, rule in enumerate((*rules, {})):
@@ -267,11 +268,17 @@ def _whole(sizes: Sequence[Ints], box: Sequence[Mask]) -> int:
     return math.prod(int(s[m].sum()) for s, m in zip(sizes, box, strict=True))
 
 
+def _inhabited(sizes: Sequence[Ints], box: Sequence[Mask]) -> tuple[Mask, ...]:
+    """Leave the atoms out that hold no value."""
+    return tuple(m & (s > 0) for s, m in zip(sizes, box, strict=True))
+
+
 def _count(
     sizes: Sequence[Ints], box: Sequence[Mask], outside: Sequence[Tests], exists: bool = False
 ) -> int:
     """Count the points of a box that lie in no other; 1 or 0 where only that is asked."""
     whole = _whole(sizes, box)
+    box = _inhabited(sizes, box)
     boxes = _relevant(box, outside) if whole else []
     if not boxes or not all(boxes):
         return 0 if not all(boxes) else (min(whole, 1) if exists else whole)
@@ -286,7 +293,8 @@ class _Search:
     sizes, box
         As of a region.
     boxes : sequence of Tests
-        Those to stay out of; each restricts some axis of the box, and meets it.
+        Those to stay out of; each restricts some axis of the box, and meets it. These and the
+        box are of atoms that hold values.
     exists : bool
         Only say whether there is any point.
     """
@@ -322,7 +330,7 @@ class _Search:
             self.tests[on, a] = True
             masks = np.array([boxes[j][k] for j in on])
             kinds: dict[bytes, list[int]] = {}
-            for atom in np.flatnonzero(box[k] & (sizes[k] > 0)):
+            for atom in np.flatnonzero(box[k]):
                 kinds.setdefault(masks[:, atom].tobytes(), []).append(int(atom))
             for atoms in kinds.values():
                 allowed = np.ones(n, dtype=bool)
