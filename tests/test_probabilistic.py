@@ -346,7 +346,7 @@ def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path)
         from_rule_list(bare, X=BINARY, y=[0, 1])
     with pytest.raises(BadInput, match="label 7 is no class"):
         from_rule_list(bare, X=BINARY, y=[0, 1, 7, 0, 0])
-    with pytest.raises(BadInput, match="lack column 'a1'"):
+    with pytest.raises(BadInput, match="lack 2 columns of the model: 'a1', 'a3'"):
         from_rule_list(bare, X=BINARY[["a2"]], y=BINARY_LABELS)
     counted = from_rule_list(bare, X=BINARY, y=BINARY_LABELS)
     assert counted.counts.tolist() == [[1, 3, 0], [1, 0, 0]]
@@ -357,6 +357,36 @@ def test_rows_without_labels_and_labels_without_rows_are_refused(tmp_path: Path)
     for odd in (None, 3, DecisionTreeClassifier()):
         with pytest.raises(NotCovered, match="is no rule list"):
             from_rule_list(odd)
+
+
+def test_rows_are_counted_by_the_schema() -> None:
+    schema = Schema([Categorical("job", labels=("clerk", "nurse"))])
+    for value in ("nurse", 1):
+        said = RuleList(("job",), (0, 1), (rule(one("job", value)),), DecisionRule((), 0))
+        for jobs in (["nurse", "clerk", "nurse"], [1, 0, 1]):
+            data = from_rule_list(said, schema, pd.DataFrame({"job": jobs}), [1, 0, 1])
+            assert data.counts.tolist() == [[0, 2, 0], [1, 0, 0]]
+    with pytest.raises(BadInput, match=r"row 1: the value of 'job' lies outside"):
+        from_rule_list(said, schema, pd.DataFrame({"job": [1, 7]}), [1, 0])
+
+
+def test_rules_of_a_set_that_overlap_are_counted_together() -> None:
+    said = rules(rule(one("a1")), rule(one("a2")), default=None, ordered=False)
+    data = from_rule_list(said, X=BINARY, y=BINARY_LABELS)
+    assert data.names == ("covered", "default")
+    assert data.points == (6, 2)
+    assert data.counts.tolist() == [[2, 3, 0], [0, 0, 0]]
+    assert data.contains(BINARY, BINARY_LABELS)
+
+
+def test_the_nearest_world_of_many_rules_is_found_by_few_changes() -> None:
+    # Of 40 columns, a row that all rules hold must leave each of 12.
+    n = 40
+    said = [rule(one(f"a{i + 1}"), one(f"a{i + 13}"), counts=(0, 0)) for i in range(12)]
+    data = from_rule_list(rules(*said, default=(1, 0), n=n))
+    ones = pd.DataFrame(np.ones((1, n), dtype=int), columns=[f"a{i + 1}" for i in range(n)])
+    assert data.distance(ones) == pytest.approx(12 / n)
+    assert data.distance(ones.assign(a1=0, a14=0)) == pytest.approx(10 / n)
 
 
 def test_questions_about_other_tables_name_what_is_wrong() -> None:

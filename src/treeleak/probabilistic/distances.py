@@ -199,13 +199,7 @@ def _against_rows(
     data: ProbabilisticDataset, X: pd.DataFrame | NDArray[Any]
 ) -> tuple[Floats, Ints]:
     """Distance of each group to each row of a table, as an alignment wants it."""
-    atoms = data.space.locate(X)
-    if (atoms < 0).any():
-        row, k = np.argwhere(atoms < 0)[0]
-        raise BadInput(
-            f"row {row}: the value of {data.space.axes[k].attribute.name!r} lies outside of "
-            "the domain"
-        )
+    atoms = data.space.locate_all(X)
     sets, boxes = data.narrow
     terms = []
     for k, sizes in enumerate(_narrow_sizes(data)):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from treeleak.errors import NotCovered
 from treeleak.probabilistic._count_kernels import Boxes, Cache, Frames, Tables, count_on
 
-__all__ = ["Region", "Tests", "captured"]
+__all__ = ["Region", "Tests", "captured", "lies_in"]
 
 Bits = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -122,9 +122,9 @@ class Region:
             if not mask.all():
                 held &= mask[atoms[:, k]]
         for tests in self.outside:
-            held &= ~_lies_in(tests, atoms)
+            held &= ~lies_in(tests, atoms)
         if self.inside:
-            held &= np.logical_or.reduce([_lies_in(tests, atoms) for tests in self.inside])
+            held &= np.logical_or.reduce([lies_in(tests, atoms) for tests in self.inside])
         return held & (atoms >= 0).all(axis=1)
 
     def draw(self, n: int, rng: np.random.Generator) -> Ints:
@@ -146,17 +146,35 @@ class Region:
 
         One more than there are, if the region is empty.
         """
+        if self.inside:
+            parts = (replace(self.restricted(tests), inside=()) for tests in self.inside)
+            return min(part.changes_to(atoms) for part in parts)
         if self.empty:
             return len(self.box) + 1
-        must = [k for k, m in enumerate(self.box) if atoms[k] < 0 or not m[atoms[k]]]
-        tied = {k for t in (*self.outside, *self.inside) for k in t} - set(must)
-        for more in range(len(tied) + 1):
-            for also in combinations(sorted(tied), more):
-                kept = set(range(len(self.box))) - {*must, *also}
-                same = {k: np.arange(len(self.box[k])) == atoms[k] for k in kept}
-                if not self.restricted(same).empty:
-                    return len(must) + more
-        return len(self.box) + 1
+        must = frozenset(k for k, m in enumerate(self.box) if atoms[k] < 0 or not m[atoms[k]])
+        more = 0
+        while not self._reached(atoms, must, more):
+            more += 1
+        return len(must) + more
+
+    def _reached(self, atoms: Ints, free: frozenset[int], more: int) -> bool:
+        """Say whether changes of the axes ``free``, and of so many more, lead into the region."""
+        held = []
+        for tests in self.outside:
+            kept = tests.keys() - free
+            if all(tests[k][atoms[k]] for k in kept):
+                held.append((kept, len(kept) == len(tests)))
+        certain = [kept for kept, whole in held if whole]
+        if not certain:
+            same = {k: np.arange(len(m)) == atoms[k]
+                    for k, m in enumerate(self.box) if k not in free}  # fmt: skip
+            if not held or not self.restricted(same).empty:
+                return True
+        if not more:
+            return False
+        # A box that holds the point must be left; other changes than these leave none.
+        ways = min(certain, key=len) if certain else set().union(*(kept for kept, _ in held))
+        return any(self._reached(atoms, free | {k}, more - 1) for k in sorted(ways))
 
     def _split(self, n: int, rng: np.random.Generator) -> Ints:
         """Share ``n`` points among the parts along the axis that most boxes restrict."""
@@ -187,7 +205,8 @@ class Region:
         return out
 
 
-def _lies_in(tests: Tests, atoms: Ints) -> Mask:
+def lies_in(tests: Tests, atoms: Ints) -> Mask:
+    """Say which points (atoms) lie in a box."""
     held = np.ones(len(atoms), dtype=bool)
     for k, mask in tests.items():
         held &= mask[atoms[:, k]]

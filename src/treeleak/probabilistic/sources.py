@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +16,7 @@ from treeleak.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.infer import check_schema, infer_schema, match_levels
 from treeleak.probabilistic.axes import NUMERIC_STEPS
 from treeleak.probabilistic.dataset import ProbabilisticDataset
-from treeleak.probabilistic.regions import Tests
+from treeleak.probabilistic.regions import Tests, lies_in
 from treeleak.probabilistic.space import Space, space_of
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
 from treeleak.release.tree import MAX_ROWS
@@ -140,15 +141,15 @@ def from_rule_list(
         raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
     if (X is None) != (y is None):
         raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
-    if X is not None and y is not None:
-        found = found.counted(X, y)
-    every = (*found.rules, found.default)
-    if found.default.counts is None:
+    if found.default.counts is None and X is None:
         raise NotCovered("the rules do not say how many training rows they capture; give X and y")
     schema = Schema.from_columns(found.columns) if schema is None else schema
     schema.for_model(found.columns)
     space = space_of(schema, found.columns, _cuts_of(found), "float64")
     tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
+    if X is not None and y is not None:
+        found = _counted(found, tests, space, X, y)
+    every = (*found.rules, found.default)
     joint = not found.ordered and found.covered is not None
     if joint:
         names: tuple[str, ...] = ("covered", "default")
@@ -206,12 +207,7 @@ def from_rows(
                 inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
                 cuts[attribute.name] = low + step * inner
     space = space_of(schema, tuple(table.columns), cuts, "float64")
-    atoms = space.locate(table)
-    if (atoms < 0).any():
-        row, k = np.argwhere(atoms < 0)[0]
-        raise BadInput(
-            f"row {row}: the value of {schema.attributes[k].name!r} lies outside of the domain"
-        )
+    atoms = space.locate_all(table)
     if y is not None and len(y) != len(table):
         raise BadInput(f"{len(table)} rows have {len(y)} labels")
     label, classes = pd.factorize(pd.Series([None] * len(table) if y is None else y), sort=True)
@@ -332,6 +328,26 @@ def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask
         if not tests[k].any():
             raise BadModel(f"rule {j + 1} contradicts itself in {condition.column!r}")
     return tests
+
+
+def _counted(
+    rules: RuleList, tests: Sequence[Tests], space: Space, X: pd.DataFrame, y: Sequence[Any]
+) -> RuleList:
+    """The rules with the counts of rows; those of a set together, for they may overlap.
+
+    By the schema, in which codes and the texts that they stand for are one.
+    """
+    atoms = space.locate_all(X)
+    at = np.full(len(atoms), len(tests), dtype=np.int64)
+    for j in reversed(range(len(tests))):
+        at[lies_in(tests[j], atoms)] = j
+    found = rules.counted(X, y, at)
+    if found.ordered:
+        return found
+    own = np.array([rule.counts for rule in found.rules], dtype=np.int64)
+    covered = tuple(own.reshape(-1, len(found.classes)).sum(axis=0).tolist())
+    bare = tuple(replace(rule, counts=None) for rule in found.rules)
+    return replace(found, rules=bare, covered=covered)
 
 
 def _check_apart(tests: Sequence[Tests], space: Space) -> None:

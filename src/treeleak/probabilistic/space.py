@@ -83,6 +83,21 @@ class Space:
         table, _ = columns_by_name(self.columns, rows, what)
         return np.column_stack([axis.locate(axis.read(table, what)) for axis in self.axes])
 
+    def locate_all(self, rows: pd.DataFrame | NDArray[Any]) -> Ints:
+        """Atoms of rows, all of whose values must lie in their domains.
+
+        Raises
+        ------
+        BadInput
+            Naming the column, and the row whose value does not.
+        """
+        atoms = self.locate(rows)
+        if (atoms < 0).any():
+            row, k = np.argwhere(atoms < 0)[0]
+            name = self.axes[k].attribute.name
+            raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
+        return atoms
+
     def write(self, atoms: Ints, rng: np.random.Generator) -> pd.DataFrame:
         """Write rows, drawing values of atoms that hold several."""
         table: dict[str, NDArray[np.generic]] = {}

@@ -173,8 +173,10 @@ class RuleList:
         said = [r.prediction for r in (*self.rules, self.default)]
         return np.array(said)[self.apply(X)]
 
-    def counted(self, X: pd.DataFrame, y: Sequence[Any]) -> RuleList:
-        """The same rules with the counts of these rows."""
+    def counted(
+        self, X: pd.DataFrame, y: Sequence[Any], at: NDArray[np.int64] | None = None
+    ) -> RuleList:
+        """The same rules with the counts of these rows; ``at`` is what :meth:`apply` would say."""
         if len(X) != len(y):
             raise BadInput(f"{len(X)} rows with {len(y)} labels")
         labels = class_numbers(self.classes, y)
@@ -182,7 +184,7 @@ class RuleList:
             strange = list(y)[int((labels < 0).argmax())]
             raise BadInput(f"label {strange!r} is no class of the rules")
         counts = np.zeros((len(self.rules) + 1, len(self.classes)), dtype=np.int64)
-        np.add.at(counts, (self.apply(X), labels), 1)
+        np.add.at(counts, (self.apply(X) if at is None else at, labels), 1)
         *rules, default = (
             replace(rule, counts=tuple(map(int, own)))
             for rule, own in zip((*self.rules, self.default), counts, strict=True)
