@@ -88,9 +88,10 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
 
 
 def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
-    """The guide's example: ten trees, at least ten rows in every leaf."""
+    """The guide's examples: ten trees, at least ten rows in every leaf; and one tree."""
     import skops.io
     from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
 
     monkeypatch.chdir(tmp_path)
     data = treeleak.datasets.load_compas()
@@ -106,6 +107,10 @@ def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
         words(CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).output)
         for arguments in (measured, alone, measured)
     ]
+    tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=5, random_state=0)
+    skops.io.dump(tree.fit(X, y), "tree.skops")
+    single = ["audit", "tree.skops", *measured[2:]]
+    printed.insert(1, words(CliRunner().invoke(app, single, env={"COLUMNS": "80"}).output))
     page = ROOT / "docs/how-to-read-an-audit.md"
     for shown, text in zip(blocks(page, "text"), printed, strict=True):
         for line in filter(None, map(words, shown.replace("…", "").splitlines())):
