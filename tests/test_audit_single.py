@@ -145,6 +145,16 @@ def test_leaves_that_leave_as_little_are_counted():
     assert "and 2 more" in str(left)
 
 
+def test_long_descriptions_are_cut_where_people_read_them():
+    columns = [f"column {i}" for i in range(30)]
+    rule = DecisionRule(tuple(is_(c) for c in columns), 1, (0, 5))
+    rules = RuleList(tuple(columns), (0, 1), (rule,), DecisionRule((), 0, (5, 0)))
+    left = left_by_rules(rules)
+    assert left.exposed[0].where.endswith("column 29: 1")
+    assert left.exposed[0].place.endswith(" …")
+    assert "column 29" not in str(left)
+
+
 def test_forests_are_audited_as_before():
     X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
     forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
@@ -391,6 +401,15 @@ def test_a_mismatch_is_bad_input_on_the_command_line(tmp_path):
 def test_what_the_audit_of_rules_does_not_use_is_refused():
     with pytest.raises(NotCovered, match="makes no use of population"):
         treeleak.audit(LIST, population=LIST_X)
+
+
+def test_files_beside_rules_are_refused_by_name(tmp_path):
+    write_rules(LIST, tmp_path / "rules.json")
+    LIST_X.to_csv(tmp_path / "known.csv", index=False)
+    result = run("audit", tmp_path / "rules.json", "--known-columns", tmp_path / "known.csv")
+    assert result.exit_code == 2
+    assert "makes no use of" in result.output
+    assert "known.csv" in result.output
 
 
 def test_infeasible_rules_are_named_with_their_file(tmp_path):

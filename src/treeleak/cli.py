@@ -490,6 +490,15 @@ def _records(path: Path, model: Path, trust_pickle: bool) -> pd.DataFrame:
     return table
 
 
+def _columns(model: Path, trust_pickle: bool) -> tuple[str, ...]:
+    from treeleak.release import RuleList, read_model, to_release
+
+    content = read_model(model, trust_pickle)
+    if isinstance(content, RuleList):
+        return content.columns
+    return to_release(model, trust_pickle).feature_names
+
+
 def _check_label(path: Path, table: pd.DataFrame, label: str) -> None:
     if label not in table:
         raise BadInput(f"{path}: no column {label!r} for the labels")
@@ -517,10 +526,8 @@ class _Beside:
 
     def read(self, model: Path, label: str | None, trust_pickle: bool) -> dict[str, Any]:
         """Read them, as :func:`treeleak.reconstruct` takes them."""
-        from treeleak.release import to_release
-
         given: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
-        names = to_release(model, trust_pickle).feature_names if self.tables else ()
+        names = _columns(model, trust_pickle) if self.tables else ()
         if self.known_rows is not None:
             table = _table(self.known_rows)
             if "row" in table and "row" not in names:

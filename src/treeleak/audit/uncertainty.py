@@ -24,6 +24,7 @@ __all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_EXPOSED = 8
 MOST_NAMED = 4
+MOST_LETTERS = 160
 
 FILLED = (
     "The model counts no rows. What it leaves to know was computed with the counts of the training "
@@ -55,6 +56,13 @@ class Exposed:
     by_class: Mapping[str, int]
     bits: float
     left: float
+
+    @property
+    def place(self) -> str:
+        """The beginning of :attr:`where`, for those who read and do not compute."""
+        if len(self.where) <= MOST_LETTERS:
+            return self.where
+        return self.where[: MOST_LETTERS - 2] + " …"
 
 
 @dataclass(frozen=True)
@@ -127,7 +135,7 @@ class Uncertainty:
         return (
             f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
             f"on average, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
-            f"{percent(least.left)}: {least.name} ({least.where}){others}."
+            f"{percent(least.left)}: {least.name} ({least.place}){others}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,7 +25,6 @@ _ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"
 _SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
 MOST_ROWS = 8
 MOST_NAMES = 4
-MOST_LETTERS = 160
 LARGE = 30
 """Logarithm of numbers from which on only their size is written."""
 
@@ -352,12 +351,8 @@ def _exposed(groups: Sequence[Exposed]) -> Table:
     table.add_column("where its rows lie")
     for group in groups:
         rows = f"{group.rows:,}"
-        table.add_row(group.name, percent(group.left), rows, escape(_shortened(group.where)))
+        table.add_row(group.name, percent(group.left), rows, escape(group.place))
     return table
-
-
-def _shortened(where: str) -> str:
-    return where if len(where) <= MOST_LETTERS else where[: MOST_LETTERS - 2] + " …"
 
 
 def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
