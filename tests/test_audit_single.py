@@ -384,6 +384,26 @@ def test_other_rows_than_the_rules_counted(change, said):
     valid(json.loads(audit.to_json()))
 
 
+@pytest.mark.parametrize("rules_name", [float, str])
+@pytest.mark.parametrize("rows_hold", [float, str])
+def test_rules_and_rows_may_say_codes_or_texts(rules_name, rows_hold):
+    schema = Schema([Categorical("job", labels=("clerk", "pilot")), Binary("b")])
+    value = "pilot" if rules_name is str else 1.0
+    rule = DecisionRule((is_("job", value),), 1, (1, 2))
+    rules = RuleList(("job", "b"), (0, 1), (rule,), DecisionRule((), 0, (1, 0)))
+    jobs = ["clerk", "pilot", "pilot", "pilot"]
+    X = pd.DataFrame({"job": jobs if rows_hold is str else [0, 1, 1, 1], "b": 0})
+    audit = treeleak.audit(rules, X, [0, 0, 1, 1], schema=schema)
+    assert audit.mismatch is None
+    assert audit.uncertainty.contains is True
+
+
+def test_a_schema_of_other_columns_is_an_error():
+    schema = Schema([*(Binary(c) for c in LIST.columns), Categorical("job", labels=("clerk",))])
+    with pytest.raises(BadSchema, match="job"):
+        treeleak.audit(LIST, LIST_X, LIST_Y, schema=schema)
+
+
 def test_rows_may_come_as_an_array_and_without_labels():
     assert treeleak.audit(LIST, LIST_X.to_numpy()).uncertainty.contains is True
 

@@ -15,6 +15,7 @@ from treeleak.noise import CountNoise, noise_explains
 from treeleak.release.n_rows import RowCount
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import AllRows, Release
+from treeleak.schema import Categorical, Schema
 from treeleak.verify import check_drawable, check_rows
 
 __all__ = [
@@ -215,7 +216,9 @@ def counted(release: Release, X: Any, y: Any = None) -> Release:
     )
 
 
-def match_rules(rules: RuleList, X: Any, y: Any = None) -> TrainingRows:
+def match_rules(
+    rules: RuleList, X: Any, y: Any = None, schema: Schema | None = None
+) -> TrainingRows:
     """Put training rows in the rules' columns, and check that the rules counted them.
 
     Parameters
@@ -224,6 +227,8 @@ def match_rules(rules: RuleList, X: Any, y: Any = None) -> TrainingRows:
     X : DataFrame or array
     y : sequence, optional
         Labels; without them, only the sums over all classes can be compared.
+    schema : Schema, optional
+        Says which texts codes stand for: rules may name one, and rows hold the other.
 
     Raises
     ------
@@ -234,7 +239,8 @@ def match_rules(rules: RuleList, X: Any, y: Any = None) -> TrainingRows:
     table = table.reset_index(drop=True)
     try:
         any_class = [rules.default.prediction] * len(table)
-        found = rules.counted(table, any_class if y is None else list(y))
+        named = _as_rules_name(rules, table, schema)
+        found = rules.counted(named, any_class if y is None else list(y))
     except BadInput as error:
         raise Mismatch(str(error)) from error
     if rules.counts is None:
@@ -250,6 +256,26 @@ def match_rules(rules: RuleList, X: Any, y: Any = None) -> TrainingRows:
             raise Mismatch(f"{name} counts {said[0]} rows and captures {said[1]} of these. {HINT}")
     by_class = "rows" if y is None else "rows of each class"
     return TrainingRows(table, f"{by_class} that each rule captures", notes)
+
+
+def _as_rules_name(rules: RuleList, table: pd.DataFrame, schema: Schema | None) -> pd.DataFrame:
+    """Put texts in place of codes, or codes in place of texts, where rules name the other."""
+    named: dict[str, set[float | str]] = {}
+    for condition in (c for rule in rules.rules for c in rule.conditions):
+        named.setdefault(condition.column, set()).update(condition.values or ())
+    moved = {}
+    for attribute in () if schema is None else schema.attributes:
+        if not isinstance(attribute, Categorical) or attribute.labels is None:
+            continue
+        if attribute.name not in table:
+            continue
+        text_of = dict(zip(attribute.values, attribute.labels, strict=True))
+        if any(isinstance(v, str) for v in named.get(attribute.name, ())):
+            other: dict[Any, Any] = dict(text_of)
+        else:
+            other = {text: code for code, text in text_of.items()}
+        moved[attribute.name] = [other.get(v, v) for v in table[attribute.name]]
+    return table.assign(**moved)
 
 
 def in_model_columns(

@@ -51,7 +51,7 @@ def audit_rules(
         open_parts.append(("counts", str(error)))
     if X is not None:
         try:
-            truth = match_rules(rules, X, y)
+            truth = match_rules(rules, X, y, schema)
         except Mismatch as error:
             mismatch = str(error)
             open_parts.append(("measurement", mismatch))
