@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from treeleak.errors import BadInput
 from treeleak.probabilistic import distances, questions
 from treeleak.probabilistic.distances import Alignment
-from treeleak.probabilistic.regions import Region, Tests
+from treeleak.probabilistic.regions import Region, Tests, captured
 from treeleak.probabilistic.space import Space
 
 __all__ = ["Expected", "ProbabilisticDataset"]
@@ -79,8 +79,8 @@ class ProbabilisticDataset:
     origin : str
     notes : tuple of str
         What to know of how the dataset came about.
-    captures : tuple of int, or None
-        Points of each group, where they were counted already.
+    ordered : bool
+        Whether each group holds what those before it leave of its box, as in a rule list.
     """
 
     space: Space
@@ -93,7 +93,7 @@ class ProbabilisticDataset:
     counts: Ints
     origin: str = ""
     notes: tuple[str, ...] = ()
-    captures: tuple[int, ...] | None = field(default=None, repr=False)
+    ordered: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -133,8 +133,11 @@ class ProbabilisticDataset:
     @cached_property
     def points(self) -> tuple[int, ...]:
         """How many different rows each group allows: num(f_j) of a tree, Capt(f_j) of a list."""
-        if self.captures is not None:
-            return self.captures
+        if self.ordered:
+            # The schema's rules go first, and what they exclude is nobody's.
+            forbidden, box = self.space.forbidden, self.space.everything.box
+            every = captured(self.space.sizes, box, (*forbidden, *self.outside[-1]))
+            return tuple(every[len(forbidden) :])
         return tuple(self.region(g).size for g in range(len(self.names)))
 
     @cached_property
@@ -440,7 +443,7 @@ class ProbabilisticDataset:
             outside=(*self.outside, ()),
             inside=(*self.inside, ()),
             counts=np.vstack([self.counts, more]),
-            captures=None,
+            ordered=False,
         )
 
     def by_class(self) -> ProbabilisticDataset:
@@ -455,5 +458,5 @@ class ProbabilisticDataset:
             outside=tuple(self.outside[g] for g in group),
             inside=tuple(self.inside[g] for g in group),
             counts=counts,
-            captures=None if self.captures is None else tuple(self.captures[g] for g in group),
+            ordered=False,
         )

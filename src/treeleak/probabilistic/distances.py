@@ -117,7 +117,7 @@ def merge(
         outside=tuple(outside),
         inside=tuple(inside),
         counts=counts,
-        captures=None,
+        ordered=False,
         origin=" and ".join(dict.fromkeys(o for o in (data.origin, other.origin) if o)),
         notes=tuple(dict.fromkeys((*data.notes, *other.notes))),
     )

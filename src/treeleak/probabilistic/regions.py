@@ -87,10 +87,6 @@ class Region:
         box = tuple(m & tests[k] if k in tests else m for k, m in enumerate(self.box))
         return replace(self, box=box)
 
-    def without(self, boxes: Sequence[Tests]) -> Region:
-        """The part that lies outside of further boxes."""
-        return replace(self, outside=(*self.outside, *boxes))
-
     def possible(self) -> tuple[Mask, ...]:
         """Atoms of each axis that some point of the region has."""
         seen = [np.zeros(len(m), dtype=bool) for m in self.box]
@@ -103,16 +99,22 @@ class Region:
         some = some[self.holds(some)]
         for k, mask in enumerate(seen):
             mask[some[:, k]] = True
-        tested = {k for t in (*self.outside, *self.inside) for k in t}
+        box = _inhabited(self.sizes, self.box)
+        boxes = _relevant(box, self.outside)
+        search = _Search(self.sizes, box, boxes, True) if boxes and not self.inside else None
+        tested = {k for t in (*boxes, *self.inside) for k in t}
         for k, mask in enumerate(seen):
             if k not in tested:
                 # Nothing ties it to the others.
                 mask[:] = self.box[k]
                 continue
-            for atoms in self._alike(k):
-                if not mask[atoms].any() and not self.restricted({k: atoms}).empty:
+            for atoms in self._alike(k) if search is None else search.alike(k):
+                if mask[atoms].any():
                     mask[atoms] = True
-                mask[atoms] = mask[atoms].any()
+                elif search is None:
+                    mask[atoms] = not self.restricted({k: atoms}).empty
+                else:
+                    mask[atoms] = search.count(len(boxes), {k: atoms}) > 0
         return tuple(seen)
 
     def holds(self, atoms: Ints) -> Mask:
@@ -327,6 +329,7 @@ class _Search:
     ) -> None:
         self.exists = exists
         self.taken = 0
+        self.n_atoms = [len(mask) for mask in box]
         self.n_boxes = n = len(boxes)
         self.axes = {k: a for a, k in enumerate(sorted({k for t in boxes for k in t}))}
         self.tests = np.zeros((n, len(self.axes)), dtype=bool)
@@ -394,6 +397,16 @@ class _Search:
             moduli=np.array(moduli, dtype=np.uint64),
         )
         self._room()
+
+    def alike(self, k: int) -> list[Mask]:
+        """Atoms of an axis that no box tells apart."""
+        a = self.axes[k]
+        out = []
+        for atoms in self.atoms[self.start[a] : self.start[a + 1]]:
+            mask = np.zeros(self.n_atoms[k], dtype=bool)
+            mask[atoms] = True
+            out.append(mask)
+        return out
 
     def count(self, n: int, tests: Tests) -> int:
         """Count the points of a box that lie outside of the first ``n``.

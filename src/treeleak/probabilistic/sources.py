@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -170,7 +171,7 @@ def from_rule_list(
     sets, boxes = _tables(own, space)
     dataset = ProbabilisticDataset(
         space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
-        found.notes,
+        found.notes, found.ordered,
     )  # fmt: skip
     _check_room(dataset, "the rules before it and the schema leave nothing for it")
     return dataset
@@ -363,11 +364,13 @@ def _check_apart(tests: Sequence[Tests], space: Space) -> None:
 
 def _check_room(dataset: ProbabilisticDataset, why: str) -> None:
     """Raise an error for rows that have nowhere to lie."""
-    held = np.flatnonzero(dataset.support).tolist()
-    boxed = dataset.boxed
-    short = dataset.group_bits[held] == -np.inf if boxed.all() else None
-    for i, g in enumerate(held):
-        if short[i] if short is not None else dataset.region(g).empty:
+    bits = None
+    if dataset.ordered or dataset.boxed.all():
+        # What cannot be counted may still be found to be possible.
+        with suppress(NotCovered):
+            bits = dataset.group_bits
+    for g in np.flatnonzero(dataset.support).tolist():
+        if dataset.region(g).empty if bits is None else bits[g] == -np.inf:
             raise BadModel(
                 f"infeasible: {dataset.names[g]} holds {dataset.support[g]} rows, but {why}"
             )
