@@ -316,11 +316,23 @@ def models_that_are_refused() -> list[tuple[Any, str]]:
         (BaggingClassifier(tree, n_estimators=1).fit(X, y), "drawn at random"),
         (RandomForestClassifier(1, bootstrap=False, max_samples=None).fit(X, y), ""),
         (GradientBoostingClassifier(n_estimators=1).fit(X, y), "residuals"),
-        (DecisionTreeRegressor().fit(X, y), "means of the target"),
         (DecisionTreeClassifier().fit(X, y, sample_weight=[1, 2, 0.5, 1, 1]), "weights, not rows"),
         (rules(), "from_rule_list"),
         (None, "NoneType"),
     ]
+
+
+def test_of_a_regression_tree_leaves_are_known_and_no_class() -> None:
+    tree = DecisionTreeRegressor(max_depth=1, random_state=0).fit(BINARY, [0.5, 0.5, 0, 0, 0])
+    data = from_tree(tree, Schema.from_columns(BINARY))
+    assert data.classes == ()
+    assert data.contains(BINARY)
+    assert data.support.tolist() == np.bincount(tree.apply(BINARY))[1:].tolist()
+    assert data.dist_g() == pytest.approx(2 / 3)
+    X, y = data.sample(1)[0]
+    assert data.contains(X)
+    assert y.isna().all()
+    assert data.merge(data).classes == ()
 
 
 @pytest.mark.parametrize(("model", "why"), models_that_are_refused())

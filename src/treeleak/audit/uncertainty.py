@@ -174,7 +174,7 @@ def left_by_tree(
     """
     filled = uncounted(release) and X is not None
     known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
-    data = from_tree(release, known, X, y)
+    data = from_tree(release, known, *((X, y) if filled else ()))
     notes = [n for n in data.notes if n not in release.notes]
     noisy = release.noise is not None
     left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])

@@ -20,7 +20,7 @@ from treeleak.probabilistic.dataset import ProbabilisticDataset
 from treeleak.probabilistic.regions import Tests, lies_in
 from treeleak.probabilistic.space import Space, space_of
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
-from treeleak.release.tree import MAX_ROWS
+from treeleak.release.tree import MAX_ROWS, REGRESSION
 from treeleak.schema import Schema
 from treeleak.training import counted
 
@@ -45,12 +45,12 @@ def from_tree(
     Parameters
     ----------
     model : fitted tree, path, StoredObject or Release
-        Of scikit-learn, STreeD or DL8.5, the text of a J48 tree, a release file, a forest of one
-        tree that was trained on every row once.
+        Of scikit-learn (regression trees as well), STreeD or DL8.5, the text of a J48 tree, a
+        release file, a forest of one tree that was trained on every row once.
     schema : Schema, optional
         What a row can be; what the model says itself, unless given. Numeric columns need bounds.
     X, y : optional
-        The training rows and labels, for trees without counts (STreeD, DL8.5).
+        Rows and labels to count instead of what the tree says: for trees without counts (DL8.5).
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
 
@@ -71,18 +71,17 @@ def from_tree(
             f"{len(release.trees)} trees: what they allow together is no product over rows; "
             "treeleak.reconstruct rebuilds rows from them"
         )
-    if release.counts_are == "none" and X is not None:
+    if X is not None:
         release = counted(release, X, y)
-    if release.not_covered is not None:
+    totals_only = release.counts_are == "none" and release.trees[0].totals is not None
+    if release.not_covered not in (None, REGRESSION):
         raise NotCovered(release.not_covered)
     if release.sampling.kind != "all":
         raise NotCovered(
             getattr(release.sampling, "why", "")
             or "the tree was trained on rows drawn at random: its counts are not those of the rows"
         )
-    if release.counts_are not in ("rows", "none") or (
-        release.counts_are == "none" and release.trees[0].totals is None
-    ):
+    if release.counts_are != "rows" and not totals_only:
         raise NotCovered(
             "the tree does not say how many training rows its leaves hold; give X and y"
             if release.counts_are == "none"
@@ -124,7 +123,7 @@ def from_rule_list(
     schema : Schema, optional
         What a row can be; every column is 0 or 1, unless given.
     X, y : optional
-        The training rows and labels, for rules without counts.
+        Rows and labels to count instead of what the rules say: for rules without counts.
 
     Raises
     ------

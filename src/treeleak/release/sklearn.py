@@ -39,6 +39,7 @@ from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
     LEAF,
     MAX_ROWS,
+    REGRESSION,
     AllRows,
     Bootstrap,
     CountsAre,
@@ -76,7 +77,6 @@ WRAPPERS = {
     "FrozenEstimator": "estimator",
 }
 
-REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
 MISCOUNTED = (
     "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
     "counts do not belong to the splits"

@@ -28,6 +28,8 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 LEAF = -1
+# How many rows lie in a leaf is known of these as well, see :attr:`Tree.totals`.
+REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
 # More rows than any reconstruction could write down.
 MAX_ROWS = 10**8
 
