@@ -796,6 +796,63 @@ def test_behind_noise_the_truth_is_near_a_world(epsilon: float) -> None:
     assert far >= abs(data.n_rows - 200) / max(data.n_rows, 200)
 
 
+def test_rows_that_noise_put_where_no_row_can_be_are_left_out() -> None:
+    names = ["a", "b", "c", "d"]
+    X = pd.DataFrame(np.eye(4, dtype=int)[np.arange(80) % 4], columns=names)
+    # Trees from a schema in which columns may be 1 together, and an audit that knows better.
+    model = DPForestClassifier(
+        1, max_depth=3, epsilon=1, schema=Schema.from_columns(names), classes=(0, 1), random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        model.fit(X, np.arange(80) % 2)
+    data = from_tree(model, Schema([OneHot("letter", tuple(names))]))
+    assert any("left out that the noise" in note for note in data.notes)
+    assert data.support[np.isneginf(data.group_bits)].sum() == 0
+    assert 0 <= data.dist_g() <= 1
+    assert data.distance(X) < 0.7
+
+
+def test_a_numeric_column_counts_as_many_steps_however_often_it_is_cut() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"w": rng.lognormal(0, 3, 3000)})
+    schema = Schema([Numeric("w", 0, float(X.w.max()))])
+    tree = DecisionTreeClassifier(random_state=0).fit(X, rng.integers(0, 2, 3000))
+    data = from_tree(tree, schema)
+    assert data.space.bits == pytest.approx(math.log2(1000), abs=1e-6)
+    # Most leaves are narrower than a step: nothing is left to know of their rows.
+    assert np.median(data.row_entropies()) == 0
+    assert data.contains(X)
+
+
+def one_rule(above: float, upto: float) -> RuleList:
+    rule = DecisionRule((Condition("w", above=above, upto=upto),), 1, (0, 4))
+    return RuleList(("w", "b"), (0, 1), (rule,), DecisionRule((), 0, (4, 0)))
+
+
+def test_merging_never_widens_what_is_known_of_a_group() -> None:
+    schema = Schema([Numeric("w", 0, 1), Binary("b")])
+    coarse = from_rule_list(one_rule(0.5, 0.5001), schema)
+    fine = from_rule_list(one_rule(0.50002, 0.50006), schema)
+    assert coarse.group_bits[0] == 1
+    merged = coarse.merge(fine)
+    assert (merged.group_bits <= coarse.group_bits.max() + 1e-9).all()
+    assert merged.group_bits[merged.counts[:, 1] > 0].max() == 1
+
+
+def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
+    rule = DecisionRule((Condition("a1", (1.0,)),), 1, (0, 0))
+    many = RuleList(("a1",), (0, 1), (rule,) * 2001, DecisionRule((), 0, (1, 0)))
+    with pytest.raises(NotCovered, match="2,001 rules; up to 2,000"):
+        from_rule_list(many)
+    columns = [f"c{i}" for i in range(12)]
+    X = pd.DataFrame((np.arange(4096)[:, None] >> np.arange(12)) & 1, columns=columns)
+    data = from_rows(X, Schema.from_columns(columns))
+    with pytest.raises(NotCovered, match="4,096 x 4,096"):
+        data.distance(X)
+    assert data.contains(X)
+
+
 def test_a_million_rows_are_never_listed() -> None:
     rng = np.random.default_rng(0)
     n_inner, n = 9_999, 19_999
@@ -845,10 +902,9 @@ def test_trees_of_weka() -> None:
     jobs = ("clerk", "nurse", "driver", "none")
     numbers = [Numeric("age", 17, 67), Numeric("income", 0, 1000)]
     data = from_tree(text, Schema([Categorical("job", labels=jobs), *numbers]))
-    # Leaves by hand: 500 of 1000 steps of age; 353 of income.
-    assert sorted(data.points) == sorted(
-        [500 * 1000, 500 * 353, 500 * 647, 500 * 1000, 500 * 1000, 4 * 500 * 1000]
-    )
+    # Leaves by hand: 500 of 1000 steps of age; 352.951008 of income.
+    by_hand = [500 * 1000, 500 * 352.951008, 500 * 647.048992, 500 * 1000, 500 * 1000, 2_000_000]
+    assert sorted(data.points) == [round(n) for n in sorted(by_hand)]
     assert sorted(data.counts.tolist()) == sorted(
         [[5, 1, 0], [0, 6, 0], [2, 0, 0], [1, 8, 0], [0, 5, 0], [28, 4, 0]]
     )

@@ -8,7 +8,7 @@ from ortools.graph.python import max_flow, min_cost_flow
 
 from treeleak.errors import NotCovered
 
-__all__ = ["align", "fits", "in_order"]
+__all__ = ["align", "check_pairs", "fits", "in_order"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,6 +16,15 @@ Ints = NDArray[np.int64]
 # Costs are rounded to whole units of this.
 UNIT = 1e-9
 MOST_PAIRS = 10_000_000
+
+
+def check_pairs(n_mine: int, n_theirs: int, most: int = MOST_PAIRS) -> None:
+    """Refuse to pair so many groups of rows with so many others, before any memory is taken."""
+    if n_mine * n_theirs > most:
+        raise NotCovered(
+            f"{n_mine:,} x {n_theirs:,} groups of rows are too many to align "
+            f"({most:,} pairs are covered)"
+        )
 
 
 def align(cost: Floats, mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
@@ -40,11 +49,7 @@ def align(cost: Floats, mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
     NotCovered
         If there are too many pairs of groups.
     """
-    if cost.size > MOST_PAIRS:
-        raise NotCovered(
-            f"{cost.shape[0]:,} x {cost.shape[1]:,} groups of rows are too many to align "
-            f"({MOST_PAIRS:,} pairs are covered)"
-        )
+    check_pairs(*cost.shape)
     tails, heads = _arcs(cost.shape)
     whole = np.rint((cost - cost.min(initial=0.0)) / UNIT).astype(np.int64).ravel()
     flow = min_cost_flow.SimpleMinCostFlow()

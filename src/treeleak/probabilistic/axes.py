@@ -27,6 +27,9 @@ Mask = NDArray[np.bool_]
 NUMERIC_STEPS = 1000
 """How many values a numeric column counts as: what is told of it is told in steps of its range."""
 
+# Intervals are measured in parts of a step, so that their sizes add up wherever they are cut.
+TICKS = 1 << 20
+
 # Values that a message or a table lists before it says how many more there are.
 MOST_SAID = 6
 
@@ -43,7 +46,8 @@ class Axis:
     cuts : float array
         Otherwise atom i holds what lies above ``cuts[i - 1]`` and not above ``cuts[i]``.
     sizes : int array, shape (n_atoms,)
-        How many values each atom holds. The last atom is the missing value, where there may be one.
+        How many values each atom holds, times :attr:`unit`. The last atom is the missing value,
+        where there may be one.
     float_type : str
         In which values are compared with cuts.
     """
@@ -67,15 +71,21 @@ class Axis:
         """Whether the last atom is the missing value."""
         return bool(getattr(self.attribute, "missing", False))
 
-    @cached_property
-    def total(self) -> int:
-        """How many values there are, |V_k|."""
-        return int(self.sizes.sum())
+    @property
+    def unit(self) -> int:
+        """Size of one value: of one step, in a numeric column."""
+        return TICKS if isinstance(self.attribute, Numeric) else 1
+
+    def entropy(self, sizes: Ints) -> Floats:
+        """Entropy of a value of sets of these sizes; 0 within one step, -inf of nothing."""
+        with np.errstate(divide="ignore"):
+            bits = np.log2(np.asarray(sizes) / self.unit)
+        return np.where(np.asarray(sizes) > 0, np.maximum(bits, 0.0), -math.inf)
 
     @cached_property
     def bits(self) -> float:
         """Entropy of a value of which nothing is known, H(V_k)."""
-        return math.log2(self.total)
+        return float(self.entropy(self.sizes.sum()))
 
     def locate(self, block: Floats) -> Ints:
         """Atom of each row of ``block`` (rows x columns of the attribute); -1 outside."""
@@ -295,9 +305,11 @@ def axis_of(attribute: Attribute, cuts: Sequence[float] | Floats, float_type: st
         ends = [bisect.bisect_right(domain, c, key=lambda v: float(kind(v))) for c in inner]
         sizes = np.diff([0, *ends, len(domain)])
     else:
-        ends = [round(NUMERIC_STEPS * (c - low) / (high - low)) for c in inner]
-        sizes = np.maximum(np.diff([0, *ends, NUMERIC_STEPS if low < high else 1]), 1)
-    sizes = np.append(sizes, np.ones(len(missing)))
+        whole = TICKS * (NUMERIC_STEPS if low < high else 1)
+        ends = [round(whole * (c / 2 - low / 2) / (high / 2 - low / 2)) for c in inner]
+        sizes = np.maximum(np.diff([0, *ends, whole]), 1)
+    one = TICKS if isinstance(attribute, Numeric) else 1
+    sizes = np.append(sizes, np.full(len(missing), one))
     return Axis(attribute, None, inner, sizes.astype(np.int64), float_type)
 
 

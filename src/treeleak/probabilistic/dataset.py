@@ -132,23 +132,24 @@ class ProbabilisticDataset:
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """How many different rows each group allows: num(f_j) of a tree, Capt(f_j) of a list."""
-        if self.ordered:
-            # The schema's rules go first, and what they exclude is nobody's.
-            forbidden, box = self.space.forbidden, self.space.everything.box
-            every = captured(self.space.sizes, box, (*forbidden, *self.outside[-1]))
-            return tuple(every[len(forbidden) :])
-        return tuple(self.region(g).size for g in range(len(self.names)))
+        """How many different rows each group allows: num(f_j) of a tree, Capt(f_j) of a list.
+
+        Numeric columns count in steps; where a group is less than one step wide, it is one.
+        """
+        return tuple(
+            max((size + unit // 2) // unit, 1) if size else 0
+            for size, unit in zip(self.sizes, self.units, strict=True)
+        )
 
     @cached_property
     def group_bits(self) -> Floats:
-        """Entropy of a row of each group, log2 of :attr:`points`."""
+        """Entropy of a row of each group, log2 of :attr:`points` before they are rounded."""
         bits = np.zeros(len(self.names))
-        for k, sizes in enumerate(self.set_sizes):
-            with np.errstate(divide="ignore"):
-                bits += np.log2(sizes)[self.boxes[:, k]]
+        for k, axis in enumerate(self.space.axes):
+            bits += axis.entropy(self.set_sizes[k])[self.boxes[:, k]]
         for g in np.flatnonzero(~self.boxed).tolist():
-            bits[g] = math.log2(self.points[g]) if self.points[g] else -math.inf
+            size, unit = self.sizes[g], self.units[g]
+            bits[g] = max(math.log2(size) - math.log2(unit), 0.0) if size else -math.inf
         return bits
 
     @cached_property
@@ -412,8 +413,28 @@ class ProbabilisticDataset:
     # What the above is made of.
 
     @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Size of the region of each group, in the axes' units."""
+        if self.ordered:
+            # The schema's rules go first, and what they exclude is nobody's.
+            forbidden, box = self.space.forbidden, self.space.everything.box
+            every = captured(self.space.sizes, box, (*forbidden, *self.outside[-1]))
+            return tuple(every[len(forbidden) :])
+        return tuple(self.region(g).size for g in range(len(self.names)))
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """What counts as one point of each group; less than a step, where its box is no wider."""
+        numeric = [k for k, axis in enumerate(self.space.axes) if axis.unit > 1]
+        wide = [
+            np.clip(self.set_sizes[k], 1, self.space.axes[k].unit)[self.boxes[:, k]]
+            for k in numeric
+        ]
+        return tuple(math.prod(int(w[g]) for w in wide) for g in range(len(self.names)))
+
+    @cached_property
     def set_sizes(self) -> tuple[Ints, ...]:
-        """For each attribute, how many values each set holds."""
+        """For each attribute, the sizes of its sets, in the axis's unit."""
         return tuple(s @ axis.sizes for s, axis in zip(self.sets, self.space.axes, strict=True))
 
     @cached_property

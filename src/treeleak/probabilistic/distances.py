@@ -39,7 +39,10 @@ def distance(
     """See :meth:`ProbabilisticDataset.dist`."""
     if other is None:
         boxes = data.narrow[1]
-        terms = [np.log2(s)[boxes[:, k]] for k, s in enumerate(_narrow_sizes(data))]
+        terms = [
+            np.maximum(axis.entropy(s), 0.0)[boxes[:, k]]
+            for k, (axis, s) in enumerate(zip(data.space.axes, _narrow_sizes(data), strict=True))
+        ]
         cost = _mean_over(data.space, terms)
         some = data.support > 0
         return _share(float(cost[some] @ data.support[some]), data.n_rows)
@@ -53,7 +56,7 @@ def distance(
             a, b = mine_sets[k] * axis.sizes, their_sets[k]
             union = a.sum(axis=1)[:, None] + b @ axis.sizes - a @ b.T.astype(np.int64)
             at = np.ix_(mine[:, k], their_boxes[:, k])
-            terms.append(np.log2(np.maximum(union, 1))[at])
+            terms.append(np.maximum(axis.entropy(union), 0.0)[at])
         cost, theirs = _mean_over(space, terms), other.support
     if theirs.sum() != data.n_rows:
         raise BadInput(f"{data.n_rows} rows have no distance to {theirs.sum()} rows")
@@ -153,8 +156,7 @@ def _share(total: float, n_rows: int) -> float:
 
 
 def _narrow_sizes(data: ProbabilisticDataset) -> tuple[Ints, ...]:
-    sizes = (s @ axis.sizes for s, axis in zip(data.narrow[0], data.space.axes, strict=True))
-    return tuple(np.maximum(s, 1) for s in sizes)
+    return tuple(s @ axis.sizes for s, axis in zip(data.narrow[0], data.space.axes, strict=True))
 
 
 def _mean_over(space: Space, terms: Sequence[Floats]) -> Floats:
@@ -184,7 +186,7 @@ def _compatible(data: ProbabilisticDataset, other: ProbabilisticDataset) -> tupl
     for k, axis in enumerate(space.axes):
         common = (mine[k] * axis.sizes) @ theirs[k].T.astype(np.int64)
         at = np.ix_(my_boxes[:, k], their_boxes[:, k])
-        terms.append(np.log2(np.maximum(common, 1))[at])
+        terms.append(np.maximum(axis.entropy(common), 0.0)[at])
         odd += (common == 0)[at]
     return _mean_over(space, terms), odd / max(len(terms), 1)
 
@@ -202,9 +204,10 @@ def _against_rows(
     atoms = data.space.locate_all(X)
     sets, boxes = data.narrow
     terms = []
-    for k, sizes in enumerate(_narrow_sizes(data)):
-        union = sizes[:, None] + ~sets[k][:, atoms[:, k]]
-        terms.append(np.log2(union)[boxes[:, k]])
+    for k, (axis, sizes) in enumerate(zip(data.space.axes, _narrow_sizes(data), strict=True)):
+        # A value outside of a set is one more.
+        union = np.maximum(sizes, axis.unit)[:, None] + axis.unit * ~sets[k][:, atoms[:, k]]
+        terms.append(axis.entropy(union)[boxes[:, k]])
     return _mean_over(data.space, terms), np.ones(len(X), dtype=np.int64)
 
 

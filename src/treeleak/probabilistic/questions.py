@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
-from treeleak.probabilistic.alignment import align, fits
+from treeleak.probabilistic.alignment import align, check_pairs, fits
 from treeleak.release.tree import class_numbers
 from treeleak.training import columns_by_name
 
@@ -25,6 +25,8 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_VALUES = 1 << 16
+# One byte each.
+MOST_HELD = 200_000_000
 
 
 def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
@@ -33,6 +35,7 @@ def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | Non
         return False
     atoms, label, rows = _points_of(data, X, y)
     groups = data.by_class() if y is not None else data
+    check_pairs(len(rows), len(groups.names), MOST_HELD)
     possible = _holding(groups, atoms)
     if y is not None:
         own = groups.counts.argmax(axis=1)
@@ -49,6 +52,7 @@ def distance_to_world(
     atoms, label, rows = _points_of(data, X, y)
     # A group without rows may have no room for any.
     groups = data.by_class()
+    check_pairs(len(rows) + 1, len(groups.names) + 1)
     d = data.n_attributes + (y is not None)
     changes = np.array(
         [_changes(groups, g, atoms) for g in range(len(groups.names))], dtype=float
@@ -179,18 +183,21 @@ def _log_chance(data: ProbabilisticDataset, at: Mapping[int, Ints], n: int) -> F
     with np.errstate(divide="ignore"):
         for k, atoms in at.items():
             held = data.sets[k][:, atoms] & (atoms >= 0)
-            chance = np.log(held / np.maximum(data.set_sizes[k], 1)[:, None])
+            values = np.maximum(data.set_sizes[k] / data.space.axes[k].unit, 1.0)
+            chance = np.log(held / values[:, None])
             out += chance[data.boxes[:, k]].T
     for g in np.flatnonzero(~data.boxed).tolist():
-        region, whole = data.region(g), data.points[g]
+        region, whole = data.region(g), data.sizes[g]
         places, where = np.unique(np.column_stack([*at.values()]), axis=0, return_inverse=True)
         found = np.full(len(places), -np.inf)
         for i, place in enumerate(places):
             tests = {k: np.arange(len(data.space.axes[k])) == a
                      for k, a in zip(at, place, strict=True)}  # fmt: skip
             if whole and (size := region.restricted(tests).size):
-                each = math.prod(int(data.space.sizes[k][a])
-                                 for k, a in zip(at, place, strict=True))  # fmt: skip
-                found[i] = math.log(size) - math.log(whole) - math.log(each)
+                each = (
+                    max(data.space.sizes[k][a] / data.space.axes[k].unit, 1.0)
+                    for k, a in zip(at, place, strict=True)
+                )
+                found[i] = math.log(size) - math.log(whole) - sum(map(math.log, each))
         out[:, g] = found[where.ravel()]
     return out

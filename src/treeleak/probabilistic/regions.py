@@ -66,11 +66,6 @@ class Region:
         return n
 
     @property
-    def bits(self) -> float:
-        """Entropy of a point of which only the region is known; -inf where it is empty."""
-        return math.log2(self.size) if self.size else -math.inf
-
-    @property
     def empty(self) -> bool:
         """Whether there is no point at all."""
         if self.inside:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,9 @@ from treeleak.schema import Schema
 from treeleak.training import counted
 
 __all__ = ["from_rows", "from_rule_list", "from_tree"]
+
+# What a rule leaves depends on all before it.
+MOST_RULES = 2000
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -101,6 +103,8 @@ def from_tree(
         space, release.classes, names, sets, boxes, none, none, counts, release.origin,
         (*notes, *said),
     )  # fmt: skip
+    if release.noise is not None:
+        return _reachable(dataset)
     _check_room(dataset, "the tests on the way to it contradict each other or the schema")
     return dataset
 
@@ -139,6 +143,8 @@ def from_rule_list(
         found = read_model(found)
     if not isinstance(found, RuleList):
         raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+    if len(found.rules) > MOST_RULES:
+        raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
     if (X is None) != (y is None):
         raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
     if found.default.counts is None and X is None:
@@ -351,7 +357,13 @@ def _counted(
 
 
 def _check_apart(tests: Sequence[Tests], space: Space) -> None:
-    for (i, one), (j, two) in combinations(enumerate(tests), 2):
+    meet = np.triu(np.ones((len(tests), len(tests)), dtype=bool), 1)
+    for k, axis in enumerate(space.axes):
+        everything = np.ones(len(axis), dtype=bool)
+        masks = np.array([t.get(k, everything) for t in tests], dtype=np.float32)
+        meet &= masks @ masks.T > 0
+    for i, j in np.argwhere(meet).tolist():
+        one, two = tests[i], tests[j]
         both = space.everything.restricted(one).restricted(two)
         if not both.empty:
             rows = space.write(both.draw(1, np.random.default_rng(0)), np.random.default_rng(0))
@@ -359,6 +371,17 @@ def _check_apart(tests: Sequence[Tests], space: Space) -> None:
                 f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: "
                 f"{rows.iloc[0].to_dict()} would count twice"
             )
+
+
+def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
+    """Leave out the rows that noise has put into leaves that no row reaches."""
+    empty = dataset.group_bits == -np.inf
+    lost = int(dataset.support[empty].sum())
+    if not lost:
+        return dataset
+    note = f"{lost} rows are left out that the noise has put into leaves that no row can reach."
+    counts = np.where(empty[:, None], 0, dataset.counts)
+    return replace(dataset, counts=counts, notes=(*dataset.notes, note))
 
 
 def _check_room(dataset: ProbabilisticDataset, why: str) -> None:

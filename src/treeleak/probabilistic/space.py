@@ -65,7 +65,9 @@ class Space:
         """Entropy of a row of which nothing is known."""
         if not self.forbidden:
             return sum(axis.bits for axis in self.axes)
-        return self.everything.bits
+        size = self.everything.size
+        units = math.prod(axis.unit for axis in self.axes)
+        return max(math.log2(size) - math.log2(units), 0.0) if size else -math.inf
 
     @cached_property
     def owner(self) -> dict[str, int]:
