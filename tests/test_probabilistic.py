@@ -848,7 +848,7 @@ def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
     columns = [f"c{i}" for i in range(12)]
     X = pd.DataFrame((np.arange(4096)[:, None] >> np.arange(12)) & 1, columns=columns)
     data = from_rows(X, Schema.from_columns(columns))
-    with pytest.raises(NotCovered, match="4,096 x 4,096"):
+    with pytest.raises(NotCovered, match="4,097 x 4,097"):
         data.distance(X)
     assert data.contains(X)
 
