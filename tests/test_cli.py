@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,10 @@ from typer.testing import CliRunner
 
 import treeleak
 from treeleak.cli import app
+from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
 
+J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337
 LABEL = "again"
 
@@ -119,6 +122,20 @@ def test_audit_never_says_safe(folder):
         text.replace("│", " ").split()
     )
     assert "safe" not in text.replace("safety", "")
+
+
+def test_a_model_without_columns_is_counted_and_not_rebuilt(tmp_path):
+    rules = RuleList((), (0, 1), (), DecisionRule((), 0, (2, 1)))
+    write_rules(rules, tmp_path / "rules.json")
+    for model in (J48 / "loans_one_leaf.txt", tmp_path / "rules.json"):
+        result = run("audit", model)
+        assert result.exit_code == 0
+        text = unframed(result.stdout)
+        assert "the model tests no column, and its file names none" in text
+        assert "give an ARFF header in Python (read_j48)" in text
+        assert "Not assessed" in text
+    reconstruct = ("reconstruct", J48 / "loans_one_leaf.txt", "--out", tmp_path / "rows.csv")
+    assert "tests no column" in refused(*reconstruct)
 
 
 def test_audit_of_a_release_file_is_that_of_the_model(folder, tmp_path):

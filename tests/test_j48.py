@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.release import AllRows, Release, UnknownSampling, read_model, to_release
-from treeleak.release.j48 import TOTALS, TWO, UNCHECKED, read_arff_header, read_j48
+from treeleak.release.j48 import TESTED_ONLY, TOTALS, TWO, UNCHECKED, read_arff_header, read_j48
 from treeleak.training import counted, match_training
 
 MODELS = Path(__file__).parent / "models" / "j48"
@@ -86,6 +86,8 @@ def test_without_a_header_columns_are_those_tested(name: str) -> None:
     for column, levels in bare.levels.items():
         assert levels == given_header.levels[column]
     match_training(bare, X, y)
+    assert TESTED_ONLY in bare.notes
+    assert TESTED_ONLY not in given_header.notes
 
 
 def test_more_than_two_classes_give_totals_unless_no_leaf_errs() -> None:
@@ -109,7 +111,7 @@ def test_splits_on_values_become_tests_of_codes() -> None:
     rows = np.array([[0, 75], [0, 75.1], [1, 0], [2, 0]])
     assert tree.counts[tree.apply(rows)].tolist() == [[2, 0], [1, 3], [4, 0], [3, 2]]
     assert tree.counts[0].tolist() == [10, 5]
-    assert release.notes == (TWO,)
+    assert release.notes == (TESTED_ONLY, TWO)
 
 
 def test_classes_come_from_the_confusion_matrix() -> None:

@@ -18,6 +18,7 @@ from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, Rand
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
+from treeleak.infer import infer_schema
 from treeleak.learn import DPForestClassifier
 from treeleak.probabilistic import ProbabilisticDataset, from_rows, from_rule_list, from_tree
 from treeleak.release import (
@@ -29,6 +30,7 @@ from treeleak.release import (
     Tree,
     write_rules,
 )
+from treeleak.release.j48 import read_arff_header, read_j48
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 J48 = Path(__file__).parent / "models" / "j48"
@@ -281,11 +283,32 @@ def test_a_rule_that_contradicts_itself_is_named() -> None:
         (one("a1", 7), Ordinal("a1", 0, 3)),
         (one("a1", "cook"), Categorical("a1", labels=("clerk", "nurse"))),
         (one("a1", "1"), Binary("a1")),
+        (one("a1", 4001), Ordinal("a1", 0, 4000)),
+        (one("a1", 7.5), Ordinal("a1", 0, 4000)),
+        (one("a1", "7"), Ordinal("a1", 0, 4000)),
+        (one("a1", 7), Numeric("a1", 0, 10)),
     ],
 )
 def test_rules_outside_of_the_domain_are_refused(condition: Condition, attribute: Any) -> None:
     with pytest.raises(BadSchema, match="'a1'"):
         from_rule_list(rules(rule(condition, counts=(1, 0)), n=1), Schema([attribute]))
+
+
+@pytest.mark.parametrize("values", [(0,), (4000,), (-1, 5, 6, 9), (17.0, 3999)])
+@pytest.mark.parametrize("negated", [False, True])
+def test_rules_name_values_of_long_ordinal_columns(
+    values: tuple[float, ...], negated: bool
+) -> None:
+    low = int(min(0, *values))
+    schema = Schema([Ordinal("a1", low, 4000, missing=True)])
+    said = rule(Condition("a1", values, negated=negated), counts=(2, 0))
+    data = from_rule_list(rules(said, default=(1, 0), n=1), schema)
+    every = pd.DataFrame({"a1": [*range(low, 4001), np.nan]})
+    n = len(values)
+    assert data.points == ((len(every) - n, n) if negated else (n, len(every) - n))
+    inside = data.space.locate(every)[:, 0]
+    found = data.region(0).holds(inside[:, None])
+    assert found.tolist() == [(v in values) != negated for v in every["a1"]]
 
 
 def test_trees_outside_of_the_domain_are_refused() -> None:
@@ -418,12 +441,13 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
         data.dist(ROWS.iloc[:3])
     with pytest.raises(BadInput, match="4 rows have 2 labels"):
         data.contains(ROWS, [0, 1])
-    with pytest.raises(BadInput, match="'nonsense'"):
-        data.membership(ROWS.assign(nonsense=1))
-    with pytest.raises(BadInput, match="no columns"):
-        data.membership(ROWS[[]])
+    for none in (ROWS[[]], ROWS[[]].assign(nonsense=1)):
+        with pytest.raises(BadInput, match="no columns that the model has"):
+            data.membership(none)
     with pytest.raises(BadInput, match="4 records have 2 labels"):
         data.membership(ROWS, [0, 1])
+    with pytest.raises(BadInput, match="columns names none"):
+        data.expectation(lambda t: 1.0, [])
     with pytest.raises(BadInput, match="no column 'b'"):
         data.expectation(lambda t: t.b, ["b"])
     with pytest.raises(BadInput, match="n_samples"):
@@ -439,6 +463,17 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
         data.dist([[1]])  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="alignment must be one of"):
         data.merge(data, "best")  # type: ignore[arg-type]
+
+
+def test_columns_that_the_model_lacks_are_ignored() -> None:
+    data, more = figure_1(), ROWS.assign(nonsense="x")
+    assert data.contains(more, LABELS)
+    assert data.distance(more) == 0
+    assert data.membership(more).equals(data.membership(ROWS))
+    grouped = Schema([OneHot("g", ("a1", "a2", "a3"))])
+    said = from_rule_list(rules(rule(one("a1"), counts=(1, 0))), grouped)
+    with pytest.raises(BadInput, match="'a1', which is no whole attribute"):
+        said.membership(pd.DataFrame({"a1": [1], "other": [1]}))
 
 
 def test_datasets_of_other_attributes_are_not_combined() -> None:
@@ -642,7 +677,7 @@ def test_models_without_column_names_take_columns_in_order() -> None:
         assert data.distance(rows, BINARY_LABELS) == 0
         assert data.dist(rows) == pytest.approx(data.dist())
     assert data.membership(X)["possible"].all()
-    with pytest.raises(BadInput, match="'p', which is no whole attribute"):
+    with pytest.raises(BadInput, match="no columns that the model has"):
         data.membership(BINARY.set_axis(["p", "q", "r"], axis=1)[["p"]])
     with pytest.raises(Mismatch, match="lack 3 columns"):
         figure_1().membership(BINARY.set_axis(["p", "q", "r"], axis=1))
@@ -698,10 +733,30 @@ def test_rows_that_cannot_be_rows_are_refused() -> None:
         from_rows(pd.DataFrame({"a": [1, 0]}), schema, [1])
     with pytest.raises(BadSchema, match="'b'"):
         from_rows(pd.DataFrame({"a": [1], "b": [1]}), schema)
-    with pytest.raises(BadSchema, match="no attributes"):
-        from_rule_list(rules(n=0))
+    with pytest.raises(BadInput, match="'a' stands twice"):
+        from_rows(pd.DataFrame([[1, 0]], columns=["a", "a"]), schema)
+    with pytest.raises(BadInput, match=r"shape \(1, 2\)"):
+        from_rows(np.array([[1, 0]]), schema)
+    assert from_rows(np.array([[1], [0]]), schema).contains(pd.DataFrame({"a": [0, 1]}))
     open_class = from_rows(pd.DataFrame({"a": [1, 0]}), schema, [1, None])
     assert open_class.contains(pd.DataFrame({"a": [1, 0]}), [1, 1])
+
+
+def test_models_without_columns_are_refused() -> None:
+    for ask in (lambda: from_rule_list(rules(n=0)), lambda: from_tree(J48 / "loans_one_leaf.txt")):
+        with pytest.raises(NotCovered, match="tests no column, and its file names none"):
+            ask()
+
+
+@pytest.mark.parametrize("odd", ["schema.toml", {"a": [0, 1]}, [Binary("a")]])
+def test_what_is_no_schema_is_refused(odd: Any) -> None:
+    for ask in (
+        lambda: from_tree(stump([[1, 1], [0, 1], [1, 0]]), odd),
+        lambda: from_rule_list(rules(n=1), odd),
+        lambda: from_rows(pd.DataFrame({"a": [1]}), odd),
+    ):
+        with pytest.raises(BadInput, match=r"must be a treeleak\.Schema, not"):
+            ask()
 
 
 def test_one_value_and_one_attribute() -> None:
@@ -917,3 +972,27 @@ def test_trees_of_weka() -> None:
     for other in (jobs[::-1], ("cook", "smith")):
         with pytest.raises(BadSchema, match="column 'job'"):
             from_tree(text, Schema([Categorical("job", labels=other), *numbers]))
+
+
+def test_trees_of_weka_take_tables_of_texts() -> None:
+    lines = (J48 / "loans.arff").read_text().partition("@data\n")[2].splitlines()
+    release = read_j48(J48 / "loans.txt", J48 / "loans.arff")
+    *names, target = read_arff_header(J48 / "loans.arff").attributes
+    rows = pd.DataFrame([line.split(",") for line in lines], columns=[*names, target])
+    X, y = rows[names], rows[target]
+    schema = Schema(
+        replace(a, low=0, high=1000) if isinstance(a, Numeric) else a
+        for a in infer_schema(release).attributes
+    )
+    data = from_tree(release, schema)
+    told = data.membership(X, y)
+    assert data.contains(X.iloc[::-1], y[::-1])
+    assert told["possible"].all()
+    texts = [c for c in names if c in release.levels]
+    coded = X.assign(**{c: [release.levels[c].index(v) for v in X[c]] for c in texts})
+    assert texts
+    assert data.membership(coded, y).equals(told)
+    other = X.copy()
+    other.loc[0, texts[0]] = "astronaut"
+    with pytest.raises(BadInput, match="astronaut"):
+        data.contains(other)

@@ -34,7 +34,7 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
 from treeleak.release.n_rows import RowCount, count_rows
-from treeleak.release.tree import Bootstrap
+from treeleak.release.tree import NO_COLUMNS, Bootstrap
 from treeleak.schema import Schema
 
 __all__ = ["reconstruct"]
@@ -139,6 +139,8 @@ def reconstruct(
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
+    if not release.n_features:
+        raise NotCovered(NO_COLUMNS)
     before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
     with clock.until_interrupt():
         found, notes = _found(release, before, bootstrap, seed_search, clock)

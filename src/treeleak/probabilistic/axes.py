@@ -259,17 +259,15 @@ class Axis:
         return {}
 
     def _among(self, condition: Condition) -> Mask:
-        if self.values is None:
+        if isinstance(self.attribute, Numeric):
             raise BadSchema(
-                f"column {condition.column!r} is {self.attribute.kind}: a rule can test intervals "
-                f"of it, not single values ({condition})"
+                f"column {condition.column!r} is numeric: a rule can test intervals of it (above, "
+                f"upto), not single values ({condition})"
             )
         known = self._label_codes()
-        x = self.values[:, self.columns.index(condition.column)]
         met = np.zeros(len(self), dtype=bool)
         for value in condition.values or ():
-            code = known.get(value, value)
-            same = x == code if _is_number(code) else np.zeros(len(self), dtype=bool)
+            same = self._holding(condition.column, known.get(value, value))
             if not same.any():
                 raise BadSchema(
                     f"a rule tests whether {condition.column!r} is {value!r}, which the schema "
@@ -277,6 +275,15 @@ class Axis:
                 )
             met |= same
         return met
+
+    def _holding(self, column: str, value: float | str) -> Mask:
+        """Atoms of a single value, where axes are cut on either side of it."""
+        if isinstance(value, str):
+            return np.zeros(len(self), dtype=bool)
+        if self.values is None:
+            (at,) = self.locate(np.array([[value]], dtype=float))
+            return np.asarray(np.arange(len(self)) == at, dtype=bool)
+        return np.asarray(self.values[:, self.columns.index(column)] == value, dtype=bool)
 
 
 def axis_of(attribute: Attribute, cuts: Sequence[float] | Floats, float_type: str) -> Axis:

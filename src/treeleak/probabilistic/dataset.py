@@ -358,6 +358,7 @@ class ProbabilisticDataset:
         ----------
         records : DataFrame
             Values of all attributes, or of some; with a one-hot group all of its columns or none.
+            Other columns are ignored, as by :meth:`contains`.
         labels : sequence, optional
             The records' classes.
 

@@ -82,11 +82,11 @@ def membership(
     if table.columns.has_duplicates:
         raise BadInput(f"column {table.columns[table.columns.duplicated()][0]!r} stands twice")
     known = [k for k, a in enumerate(data.space.axes) if all(c in table for c in a.columns)]
-    stray = set(table.columns.tolist()) - {c for k in known for c in data.space.axes[k].columns}
-    if stray:
-        raise BadInput(f"the records have column {min(stray)!r}, which is no whole attribute")
+    whole = {c for k in known for c in data.space.axes[k].columns}
+    if stray := [c for c in data.space.columns if c in table and c not in whole]:
+        raise BadInput(f"the records have column {stray[0]!r}, which is no whole attribute")
     if not known:
-        raise BadInput("the records have no columns")
+        raise BadInput("the records have no columns that the model has")
     at = {k: data.space.axes[k].locate(data.space.axes[k].read(table, "records")) for k in known}
     log_p = _log_chance(data, at, len(records))
     certain = np.repeat(data.support[None], len(records), axis=0)
@@ -114,6 +114,8 @@ def mean_over_rows(
     data: ProbabilisticDataset, f: Callable[[pd.DataFrame], Any], columns: Sequence[str]
 ) -> tuple[float, float]:
     """Mean and deviation over all worlds of the average of ``f`` over rows; both exact."""
+    if not len(columns):
+        raise BadInput("columns names none; without columns, f receives whole worlds")
     if unknown := [c for c in columns if c not in data.space.owner]:
         raise BadInput(f"there is no column {unknown[0]!r}")
     own = sorted({data.space.owner[c] for c in columns})

@@ -21,7 +21,7 @@ from treeleak.probabilistic.space import Space, space_of
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
 from treeleak.release.tree import MAX_ROWS, REGRESSION
 from treeleak.schema import Schema
-from treeleak.training import counted
+from treeleak.training import columns_by_name, counted
 
 __all__ = ["from_rows", "from_rule_list", "from_tree"]
 
@@ -89,7 +89,7 @@ def from_tree(
             if release.counts_are == "none"
             else f"the tree's counts are {release.counts_are}, not rows"
         )
-    schema = infer_schema(release) if schema is None else schema
+    schema = infer_schema(release) if schema is None else _checked(schema)
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
     tree = release.trees[0]
@@ -149,7 +149,7 @@ def from_rule_list(
         raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
     if found.default.counts is None and X is None:
         raise NotCovered("the rules do not say how many training rows they capture; give X and y")
-    schema = Schema.from_columns(found.columns) if schema is None else schema
+    schema = Schema.from_columns(found.columns) if schema is None else _checked(schema)
     schema.for_model(found.columns)
     space = space_of(schema, found.columns, _cuts_of(found), "float64")
     tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
@@ -183,21 +183,24 @@ def from_rule_list(
 
 
 def from_rows(
-    X: pd.DataFrame, schema: Schema, y: Sequence[Any] | None = None
+    X: pd.DataFrame | NDArray[Any], schema: Schema, y: Sequence[Any] | None = None
 ) -> ProbabilisticDataset:
     """The dataset of which everything is known: these rows, one group each.
 
-    Numeric columns are cut beside each value, so that it is known to one step.
+    Numeric columns are cut beside each value, so that it is known to one step. An array has the
+    schema's columns.
 
     Raises
     ------
     BadInput
-        If a value lies outside of its domain, naming row and attribute.
+        If a value lies outside of its domain, naming row and attribute; if a column stands twice.
     BadSchema
         If a column has no bounds.
     """
-    table = X.set_axis([str(c) for c in X.columns], axis=1)
-    schema.for_model(tuple(table.columns))
+    schema = _checked(schema)
+    columns = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else schema.columns
+    table, _ = columns_by_name(columns, X)
+    schema.for_model(columns)
     cuts = {}
     for attribute in schema.attributes:
         if attribute.kind in ("numeric", "ordinal"):
@@ -212,7 +215,7 @@ def from_rows(
                 ends = np.unique(np.add.outer(near, [-1, 0, 1]))
                 inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
                 cuts[attribute.name] = low + step * inner
-    space = space_of(schema, tuple(table.columns), cuts, "float64")
+    space = space_of(schema, columns, cuts, "float64")
     atoms = space.locate_all(table)
     if y is not None and len(y) != len(table):
         raise BadInput(f"{len(table)} rows have {len(y)} labels")
@@ -228,6 +231,12 @@ def from_rows(
     return ProbabilisticDataset(
         space, tuple(classes.tolist()), names, sets, boxes, none, none, counts
     )
+
+
+def _checked(schema: Any) -> Schema:
+    if not isinstance(schema, Schema):
+        raise BadInput(f"the schema must be a treeleak.Schema, not {type(schema).__name__}")
+    return schema
 
 
 def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
@@ -314,8 +323,11 @@ def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
     ends: dict[str, list[float]] = {}
     for rule in rules.rules:
         for condition in rule.conditions:
-            if condition.values is None:
-                ends.setdefault(condition.column, []).extend([condition.above, condition.upto])
+            own = ends.setdefault(condition.column, [])
+            own += [condition.above, condition.upto]
+            # A whole number by itself lies above the one before it.
+            numbers = [v for v in condition.values or () if not isinstance(v, str)]
+            own += [end for v in numbers for end in (v - 1, v)]
     return {c: np.unique(np.array(e)[np.isfinite(e)]) for c, e in ends.items()}
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.errors import BadInput, BadSchema, NotCovered
+from treeleak.errors import BadInput, NotCovered
 from treeleak.probabilistic.axes import Axis, axis_of
 from treeleak.probabilistic.regions import Region, Tests
+from treeleak.release.tree import NO_COLUMNS
 from treeleak.schema import Rule, Schema
 from treeleak.training import columns_by_name
 
@@ -141,12 +142,12 @@ def space_of(
     Raises
     ------
     BadSchema
-        If there is no attribute, or a column has no bounds.
+        If a column has no bounds.
     NotCovered
-        If a rule of the schema excludes too many combinations to list them.
+        If there is no column, or a rule of the schema excludes too many combinations to list them.
     """
-    if not schema.attributes:
-        raise BadSchema("the schema has no attributes")
+    if not columns:
+        raise NotCovered(NO_COLUMNS)
     axes = tuple(
         axis_of(a, cuts.get(a.columns[0], np.zeros(0)), float_type) for a in schema.attributes
     )

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treeleak.errors import BadModel
+from treeleak.release.text_files import read_text
 
 __all__ = [
     "EXACT_WHOLE",
@@ -57,13 +58,7 @@ def read_json(source: str | Path, make: Callable[[Any], Model]) -> Model:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text, where = source, ""
     else:
-        path, where = Path(source), f"{source}: "
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise BadModel(f"{where}larger than {MAX_BYTES >> 20} MiB")
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadModel(f"{where}{error}") from error
+        text, where = read_text(source, MAX_BYTES), f"{source}: "
     try:
         return make(_parsed(text))
     except (ValueError, RecursionError) as error:

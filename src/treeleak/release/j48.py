@@ -23,6 +23,7 @@ import numpy as np
 
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.release.registry import reader
+from treeleak.release.text_files import read_text
 from treeleak.release.tree import LEAF, MAX_ROWS, AllRows, Release, Tree, UnknownSampling
 
 __all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
@@ -44,6 +45,10 @@ TOTALS = (
 TWO = (
     "The classes are those that leaves name, as the text says no more: if there is another one, "
     "the counts by class are wrong. An ARFF header, or WEKA's whole output, would tell."
+)
+TESTED_ONLY = (
+    "Columns that the tree does not test are not in its text, and are missing from every figure. "
+    "An ARFF header, in Python (read_j48), would name them."
 )
 UNCHECKED = "The text ends with the tree: whether lines are missing cannot be checked."
 
@@ -150,13 +155,7 @@ def _text(source: str | Path) -> tuple[str, str]:
         if len(source) > MAX_BYTES:
             raise BadModel(f"a text of more than {MAX_BYTES >> 20} million letters")
         return source.replace("\r\n", "\n"), ""
-    path = Path(source)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadModel(f"{path}: larger than {MAX_BYTES >> 20} MiB")
-        return path.read_text(encoding="utf-8-sig"), f"{path}: "
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadModel(f"{path}: {error}") from error
+    return read_text(source, MAX_BYTES), f"{source}: "
 
 
 def _release(text: str, header: ARFFHeader | None, target: str | None) -> Release:
@@ -173,7 +172,7 @@ def _release(text: str, header: ARFFHeader | None, target: str | None) -> Releas
     classes = classes or _confusion_classes(rest)
     tree = _Builder(attributes, classes)
     tree.grow(lines)
-    notes = [_checked_size(tree, rest), _rounded(tree.thresholds)]
+    notes = ["" if header else TESTED_ONLY, _checked_size(tree, rest), _rounded(tree.thresholds)]
 
     leaves = tree.leaves.values()
     known = classes or tuple(dict.fromkeys(leaf.label for leaf in leaves))
