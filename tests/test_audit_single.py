@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -17,7 +18,7 @@ import treeleak
 from helpers import valid
 from treeleak.audit.uncertainty import left_by_rules, left_by_tree
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
-from treeleak.cli import app
+from treeleak.cli import _Tables, app
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.infer import infer_rule_schema
 from treeleak.learn import DPForestClassifier, GreedyRuleList
@@ -32,6 +33,7 @@ from treeleak.release import (
     to_release,
     write_rules,
 )
+from treeleak.release.exchange import write_release
 from treeleak.report import render
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.training import match_rules
@@ -217,7 +219,7 @@ def test_behind_noise_the_distance_to_the_nearest_world_is_told():
     left = audit.uncertainty
     assert not left.exact
     assert left.nearest == pytest.approx(from_tree(release, schema).distance(X, y))
-    assert left.contains is (left.nearest == 0)
+    assert left.contains is from_tree(release, schema).contains(X, y)
     assert any("rounded" in n for n in left.notes)
     valid(json.loads(audit.to_json()))
 
@@ -225,13 +227,39 @@ def test_behind_noise_the_distance_to_the_nearest_world_is_told():
 def test_trees_without_counts_take_them_from_the_rows():
     bare = replace(TOY, trees=(replace(TOY.trees[0], counts=None),), counts_are="none")
     alone = treeleak.audit(bare, schema=TOY_SCHEMA)
-    assert "give X and y" in dict(alone.not_assessed)["uncertainty"]
+    assert "--train and --label" in dict(alone.not_assessed)["uncertainty"]
     audit = treeleak.audit(bare, TOY_X, TOY_Y, schema=TOY_SCHEMA)
     assert audit.counts is None
     assert audit.verdict == OPEN
     assert audit.uncertainty.dist == pytest.approx(0.7356, abs=1e-4)
     assert not audit.uncertainty.exact
     assert any("counts no rows" in n for n in audit.uncertainty.notes)
+
+
+def test_labels_that_a_tree_without_counts_does_not_know_are_a_mismatch():
+    bare = replace(TOY, trees=(replace(TOY.trees[0], counts=None),), counts_are="none")
+    audit = treeleak.audit(bare, TOY_X, [0, 0, 1, 7], schema=TOY_SCHEMA)
+    assert audit.uncertainty is None
+    assert "row 3 of the training rows has a label" in audit.mismatch
+    assert dict(audit.not_assessed)["uncertainty"] == audit.mismatch
+
+
+def test_what_rows_show_of_untested_columns_goes_before_what_a_tree_suggests():
+    X = pd.DataFrame({"a": [0, 0, 1, 1], "n": [1, 2, 3, 4]})
+    leaf = TOY.trees[0]
+    stump = replace(
+        leaf, feature=np.array([0, -1, -1]), threshold=np.array([0.5, np.nan, np.nan]),
+        left=np.array([1, -1, -1]), right=np.array([2, -1, -1]), missing_left=np.zeros(3, bool),
+        counts=np.array([[2.0, 2], [2, 0], [0, 2]]),
+    )  # fmt: skip
+    only_a = replace(TOY, trees=(stump,), feature_names=("a", "n"))
+    alone = left_by_tree(only_a)
+    assert alone.row_bits == 2
+    assert any("never tests" in n and "'n'" in n for n in alone.notes)
+    left = left_by_tree(only_a, None, X)
+    assert left.row_bits == 3
+    assert left.contains is True
+    assert not any("never tests" in n for n in left.notes)
 
 
 # ---------------------------------------------------------------------------------------- rules
@@ -338,7 +366,9 @@ def test_rules_without_counts():
     rules, X, y = mixed()
     alone = treeleak.audit(rules)
     assert alone.verdict == OPEN
-    assert "'job'" in dict(alone.not_assessed)["uncertainty"]
+    assert "--label" in dict(alone.not_assessed)["uncertainty"]
+    with pytest.raises(NotCovered, match="'job'"):
+        left_by_rules(rules.counted(X, y))
     audit = treeleak.audit(rules, X, y)
     assert audit.verdict == OPEN
     assert not audit.uncertainty.exact
@@ -349,8 +379,109 @@ def test_rules_without_counts():
     assert told.uncertainty.exposed[0].name == "rule 1"
     binary = RuleList(LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0))
     audit = treeleak.audit(binary)
-    assert "give X and y" in dict(audit.not_assessed)["uncertainty"]
+    assert "--train and --label" in dict(audit.not_assessed)["uncertainty"]
+    assert "How few rows stand behind its rules Not assessed" in printed(audit)
     assert "do not say" in dict(audit.not_assessed)["counts"]
+
+
+def test_rows_without_labels_leave_rules_without_counts_open(tmp_path):
+    bare = RuleList(LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0))
+    write_rules(bare, tmp_path / "rules.json")
+    LIST_X.to_csv(tmp_path / "train.csv", index=False)
+    result = run("audit", tmp_path / "rules.json", "--train", tmp_path / "train.csv")
+    assert result.exit_code == 0, result.output
+    assert "--label" in result.output
+
+
+def test_what_rows_show_of_untested_columns_goes_before_what_rules_suggest():
+    tested = DecisionRule((is_("a"),), 0, (2, 0))
+    rules = RuleList(("a", "n"), (0, 1), (tested,), DecisionRule((), 1, (0, 2)))
+    X = pd.DataFrame({"a": [1, 1, 0, 0], "n": [1, 2, 3, 4]})
+    alone = treeleak.audit(rules).uncertainty
+    assert alone.row_bits == 2
+    assert any("never tests" in n and "'n'" in n for n in alone.notes)
+    left = treeleak.audit(rules, X, [0, 0, 1, 1]).uncertainty
+    assert left.row_bits == 3
+    assert left.contains is True
+    assert left.schema == "inferred from the model and the training rows"
+    assert not any("never tests" in n for n in left.notes)
+
+
+def test_a_column_without_any_value_has_no_bounds():
+    X = LIST_X.assign(a3=np.nan)
+    rules = RuleList(
+        LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0)
+    ).counted(X, [0, 0, 1, 1, 1])
+    audit = treeleak.audit(rules, X, [0, 0, 1, 1, 1])
+    assert "(column 'a3')" in dict(audit.not_assessed)["uncertainty"]
+
+
+@pytest.mark.parametrize("given", ["rules", "schema"])
+def test_texts_that_look_missing_are_texts_where_they_are_named(tmp_path, given):
+    X = pd.DataFrame({"job": ["None", "NA", "null", ""], "n": ["1", "NA", "3", ""]})
+    y = ["None", "None", "x", "x"]
+    X.assign(label=y).to_csv(tmp_path / "train.csv", index=False)
+    jobs = ("None", "null") if given == "rules" else ("None",)
+    rule = DecisionRule((Condition("job", jobs),), "x")
+    rules = RuleList(("job", "n"), ("None", "x"), (rule,), DecisionRule((), "x"))
+    write_rules(rules, tmp_path / "rules.json")
+    schema = None
+    if given == "schema":
+        schema = Schema([Categorical("job", labels=("None", "null"), missing=True), Numeric("n")])
+    table = _Tables(tmp_path / "rules.json", schema, "label", False).read(tmp_path / "train.csv")
+    assert table["job"].fillna("missing").tolist() == ["None", "missing", "null", "missing"]
+    assert table["n"].fillna(-1).tolist() == [1, -1, 3, -1]
+    assert table["n"].dtype == float
+    assert table["label"].tolist() == y
+
+
+def test_texts_of_trees_that_look_missing_are_texts(tmp_path):
+    release = replace(TOY, levels={"a2": ("None", "some")})
+    write_release(release, tmp_path / "release.json")
+    X = TOY_X.assign(a2=["None", "some", "some", "None"])
+    X.assign(y=TOY_Y).to_csv(tmp_path / "train.csv", index=False)
+    result = run(
+        "audit", tmp_path / "release.json", "--train", tmp_path / "train.csv", "--label", "y",
+        "--json", tmp_path / "audit.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "audit.json").read_text())["uncertainty"]["contains"] is True
+
+
+def test_a_schema_is_written_for_rules(tmp_path):
+    write_rules(LIST, tmp_path / "rules.json")
+    result = run("schema", tmp_path / "rules.json", "--out", tmp_path / "schema.toml")
+    assert result.exit_code == 0, result.output
+    assert Schema.read(tmp_path / "schema.toml") == Schema.from_columns(LIST.columns)
+    one = replace(LIST, rules=LIST.rules[1:])
+    write_rules(one, tmp_path / "one.json")
+    assert "'a1', 'a2'" in run("schema", tmp_path / "one.json").output
+    rules, X, _ = mixed()
+    write_rules(rules, tmp_path / "mixed.json")
+    alone = run("schema", tmp_path / "mixed.json")
+    assert alone.exit_code == 2
+    assert "column 'job'" in alone.output
+    X.to_csv(tmp_path / "train.csv", index=False)
+    result = run("schema", tmp_path / "mixed.json", "--train", tmp_path / "train.csv")
+    assert '"pilot"' in result.stdout
+
+
+def test_estimators_with_rules_say_how_to_get_to_a_file(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (40, 3)), columns=list("abc"))
+    model = GreedyRuleList(max_rules=2).fit(X, X["a"])
+    with pytest.raises(NotCovered, match=r"write_rules\(model.rule_list_, path\)"):
+        from_tree(model)
+    skops.io.dump(model, tmp_path / "model.skops")
+    result = run("audit", tmp_path / "model.skops")
+    assert "write_rules(model.rule_list_, path)" in " ".join(result.output.split())
+
+
+def test_the_two_schemas_of_one_audit_are_told_apart():
+    X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=30)})
+    y = (X["a"] > 0).astype(int)
+    text = printed(treeleak.audit(DecisionTreeClassifier().fit(X, y), X, y, time_limit=2))
+    assert "Domains in this part: schema inferred from the model and the training rows." in text
+    assert "no schema given: rebuilt under what the model alone says" in text
 
 
 def test_bounds_beyond_a_domain_part_nothing():

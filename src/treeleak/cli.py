@@ -8,8 +8,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,14 @@ import typer
 from typer.core import TyperGroup
 
 from treeleak._version import __version__
-from treeleak.errors import BadInput, TreeleakError
+from treeleak.errors import BadInput, NotCovered, TreeleakError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from treeleak.clock import Progress
     from treeleak.reconstruction import Reconstruction
+    from treeleak.release import Release, RuleList
     from treeleak.schema import Schema
 
 __all__ = ["app", "main"]
@@ -205,11 +207,15 @@ def audit(
 
     _check_options(time_limit, bootstrap)
     beside = _Beside(known_rows, known_columns, population, earlier)
-    rows, labels = _training(train, label, beside.tables)
+    known = _schema(schema)
+    tables = _Tables(model, known, label, trust_pickle)
+    rows, labels = _training(tables, train, beside.tables)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
-    others = None if control is None else _table(control).drop(columns=[label], errors="ignore")
-    known, given = _schema(schema), beside.read(model, label, trust_pickle)
+    others = None
+    if control is not None:
+        others = tables.read(control).drop(columns=[label], errors="ignore")
+    given = beside.read(tables)
     if json is not None:
         _check_place(json, model, schema, train, control, *beside.files)
     names = {} if control is None else {"the control rows": control}
@@ -294,8 +300,10 @@ def reconstruct(
         _check_free(members_out, force, model, schema, members, *beside.files)
         if members_out.resolve() == out.resolve():
             raise BadInput(f"{out}: is named by both --out and --members-out")
-    known, given = _schema(schema), beside.read(model, label, trust_pickle)
-    records = None if members is None else _records(members, model, trust_pickle)
+    known = _schema(schema)
+    tables = _Tables(model, known, label, trust_pickle)
+    given = beside.read(tables)
+    records = None if members is None else _records(members, tables)
     with _progress(quiet) as progress, beside.named():
         result = treeleak.reconstruct(
             model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
@@ -352,12 +360,13 @@ def informed(
     import treeleak
     from treeleak.report import render_informed
 
-    rows, labels = _training(train, label, ())
+    known = _schema(schema)
+    rows, labels = _training(_Tables(model, known, label, trust_pickle), train, ())
     if json is not None:
         _check_place(json, model, schema, train)
     with _named({"the training rows": train}):
         result = treeleak.informed_audit(
-            model, rows, labels, _schema(schema), targets, seed, trust_pickle=trust_pickle
+            model, rows, labels, known, targets, seed, trust_pickle=trust_pickle
         )
     if json is not None:
         _write(json, result.to_json() + "\n", private=False, force=True)
@@ -366,7 +375,7 @@ def informed(
 
 @app.command()
 def schema(
-    model: Model,
+    model: Audited,
     train: Train = None,
     label: Label = None,
     out: Annotated[
@@ -376,15 +385,18 @@ def schema(
     force: Force = False,
 ) -> None:
     """Write a starting schema, for you to correct: what a row can be."""
-    from treeleak.infer import suggest_schema
-    from treeleak.release import to_release
+    from treeleak.infer import suggest_rule_schema, suggest_schema
+    from treeleak.release import RuleList, read_model, to_release
 
     if out is not None:
         _check_free(out, force, model, train)
-    rows, _ = _training(train, label, ())
-    release = to_release(model, trust_pickle)
+    rows, _ = _training(_Tables(model, None, label, trust_pickle), train, ())
+    content = read_model(model, trust_pickle)
     try:
-        suggested, remarks = suggest_schema(release, rows)
+        if isinstance(content, RuleList):
+            suggested, remarks = suggest_rule_schema(content, rows)
+        else:
+            suggested, remarks = suggest_schema(to_release(model, trust_pickle), rows)
     except BadInput as error:
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
@@ -455,48 +467,105 @@ def _schema(path: Path | None) -> Schema | None:
     return None if path is None else Schema.read(path)
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """Reads CSV files about a model."""
+
+    model: Path
+    schema: Schema | None
+    label: str | None
+    trust_pickle: bool
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read a table; empty, NA, None and their like are missing, unless they are texts.
+
+        In a column of which model or schema name such a text, it is that text.
+        """
+        import pandas as pd
+
+        try:
+            table = pd.read_csv(path)
+            if table.notna().all(axis=None):
+                return table
+            written = pd.read_csv(path, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        for column, texts in self.texts.items():
+            if column in table:
+                lost = table[column].isna() & written[column].isin(texts)
+                if lost.any():
+                    table[column] = table[column].astype(object).mask(lost, written[column])
+        return table
+
+    @cached_property
+    def content(self) -> Release | RuleList:
+        """The model."""
+        from treeleak.release import RuleList, read_model, to_release
+
+        content = read_model(self.model, self.trust_pickle)
+        if isinstance(content, RuleList):
+            return content
+        return to_release(self.model, self.trust_pickle)
+
+    @property
+    def texts(self) -> dict[str, set[str]]:
+        """Texts that the model or the schema name, of each column and of the labels."""
+        from treeleak.release import RuleList
+        from treeleak.schema import Categorical
+
+        content: Release | RuleList | None = None
+        # Of a model that is not covered, the command itself says so.
+        with suppress(NotCovered):
+            content = self.content
+        named: dict[str, set[str]] = {}
+        if isinstance(content, RuleList):
+            for condition in (c for rule in content.rules for c in rule.conditions):
+                texts = [v for v in condition.values or () if isinstance(v, str)]
+                named.setdefault(condition.column, set()).update(texts)
+        elif content is not None:
+            named = {column: set(texts) for column, texts in content.levels.items()}
+        for attribute in () if self.schema is None else self.schema.attributes:
+            if isinstance(attribute, Categorical):
+                named.setdefault(attribute.name, set()).update(attribute.labels or ())
+        if self.label is not None and content is not None:
+            classes = {c for c in content.classes if isinstance(c, str)}
+            named.setdefault(self.label, set()).update(classes)
+        return named
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The model's columns."""
+        from treeleak.release import RuleList
+
+        content = self.content
+        return content.columns if isinstance(content, RuleList) else content.feature_names
+
+
 def _training(
-    path: Path | None, label: str | None, others: Sequence[Path]
+    tables: _Tables, path: Path | None, others: Sequence[Path]
 ) -> tuple[pd.DataFrame | None, pd.Series[Any] | None]:
+    label = tables.label
     if path is None:
         if label is not None and not others:
             raise BadInput("--label names a column of the training rows: give --train, too")
         return None, None
-    table = _table(path)
+    table = tables.read(path)
     if label is None:
         return table, None
     _check_label(path, table, label)
     return table.drop(columns=label), table[label]
 
 
-def _table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        return pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _records(path: Path, model: Path, trust_pickle: bool) -> pd.DataFrame:
+def _records(path: Path, tables: _Tables) -> pd.DataFrame:
     """Read records in the model's columns, and find what is wrong with them before any work."""
     from treeleak.infer import read_columns
     from treeleak.release import to_release
 
-    table = _table(path)
+    table = tables.read(path)
     if "membership" in table:
         raise BadInput(f"{path}: column 'membership' is there already")
-    read_columns(to_release(model, trust_pickle), table, str(path))
+    read_columns(to_release(tables.model, tables.trust_pickle), table, str(path))
     return table
-
-
-def _columns(model: Path, trust_pickle: bool) -> tuple[str, ...]:
-    from treeleak.release import RuleList, read_model, to_release
-
-    content = read_model(model, trust_pickle)
-    if isinstance(content, RuleList):
-        return content.columns
-    return to_release(model, trust_pickle).feature_names
 
 
 def _check_label(path: Path, table: pd.DataFrame, label: str) -> None:
@@ -524,22 +593,23 @@ class _Beside:
         """Those in which --label may name a column."""
         return tuple(path for path in self.files if path != self.earlier)
 
-    def read(self, model: Path, label: str | None, trust_pickle: bool) -> dict[str, Any]:
+    def read(self, tables: _Tables) -> dict[str, Any]:
         """Read them, as :func:`treeleak.reconstruct` takes them."""
         given: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
-        names = _columns(model, trust_pickle) if self.tables else ()
+        names, label = tables.columns if self.tables else (), tables.label
         if self.known_rows is not None:
-            table = _table(self.known_rows)
+            table = tables.read(self.known_rows)
             if "row" in table and "row" not in names:
                 table = table.set_index("row")
             if label is not None:
                 _check_label(self.known_rows, table, label)
             given["known_rows"] = table
         if self.known_columns is not None:
-            given["known_columns"] = _table(self.known_columns)
+            given["known_columns"] = tables.read(self.known_columns)
         if self.population is not None:
             json = self.population.suffix.lower() == ".json"
-            given["population"] = _marginals(self.population) if json else _table(self.population)
+            read = _marginals if json else tables.read
+            given["population"] = read(self.population)
         for path, key in zip(self.tables, (k for k in given if k != "earlier"), strict=True):
             other = [c for c in given[key] if c not in names and c != label]
             if other and (label is not None or path.suffix.lower() == ".json"):

@@ -24,7 +24,9 @@ __all__ = [
     "infer_schema",
     "match_levels",
     "read_columns",
+    "suggest_rule_schema",
     "suggest_schema",
+    "untested_binary",
 ]
 
 Floats = NDArray[np.float64]
@@ -36,6 +38,8 @@ COUNTABLE = 2.0**53
 """From here on floats skip whole numbers."""
 
 SEPARATORS = "_:=."
+
+MOST_NAMED = 4
 
 
 def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
@@ -127,6 +131,16 @@ def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
     return Schema(attributes)
 
 
+def suggest_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
+    """Infer a schema of rules, for a human to correct, and remark on what was guessed.
+
+    As :func:`infer_rule_schema`.
+    """
+    schema = infer_rule_schema(rules, X)
+    tested = [c.column for rule in rules.rules for c in rule.conditions]
+    return schema, [] if X is not None else untested_binary(schema, tested)
+
+
 def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
     """Infer a schema and propose one-hot groups, for a human to correct.
 
@@ -162,6 +176,33 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     return _assemble(columns, groups), remarks
+
+
+def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
+    """Say which columns were taken for binary only because those that the model tests are.
+
+    Parameters
+    ----------
+    schema : Schema
+        Inferred from a model alone.
+    tested : iterable of str
+        Columns that the model tests.
+
+    Returns
+    -------
+    list of str
+        One remark, or none.
+    """
+    known = set(tested)
+    taken = [a.name for a in schema.attributes if isinstance(a, Binary) and a.name not in known]
+    if not taken:
+        return []
+    named = ", ".join(map(repr, taken[:MOST_NAMED]))
+    more = f" and {len(taken) - MOST_NAMED} more" if len(taken) > MOST_NAMED else ""
+    return [
+        f"{len(taken)} columns that the model never tests were taken to hold 0 and 1, as all that "
+        f"it tests do: {named}{more}."
+    ]
 
 
 def check_schema(schema: Schema, release: Release) -> list[str]:

@@ -252,7 +252,7 @@ class _Question:
             counted = count_rows(release, n_rows, use_distinct, reachable)
             _check_told(counted)
         both = self._both(counted, use_distinct)
-        notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
+        notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
         if schema is None:
             schema = infer_schema(both.trees_of_both)
         else:

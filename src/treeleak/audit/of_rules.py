@@ -76,4 +76,5 @@ def audit_rules(
         notes=(*rules.notes, *(() if truth is None else truth.notes)),
         provenance=provenance(rules.origin),
         uncertainty=left,
+        of="rules",
     )

@@ -81,6 +81,8 @@ class Audit:
         What the noise on the counts costs, where there is some.
     uncertainty : Uncertainty or None
         What one tree or one rule list leaves to know of each row; None for other models.
+    of : {"leaves", "rules"}
+        What groups the rows, in a model of this kind.
     """
 
     verdict: Verdict
@@ -97,6 +99,7 @@ class Audit:
     variants: tuple[Variant, ...] = ()
     budget: Budget | None = None
     uncertainty: Uncertainty | None = None
+    of: str = "leaves"
 
     @property
     def headline(self) -> str:

@@ -203,6 +203,8 @@ def audit(
                 left = _left(release, schema, X if uncounted(release) else truth, y)
             except (BadInput, NotCovered) as error:
                 open_parts.append(("uncertainty", str(error)))
+                if isinstance(error, Mismatch):
+                    mismatch = str(error)
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
         if others is not None:
@@ -260,10 +262,7 @@ def _left(
     if truth is None:
         return left_by_tree(release, schema)
     X = truth.X if isinstance(truth, TrainingRows) else in_model_columns(release, truth)[0]
-    labels = None
-    if y is not None and release.classes:
-        labels = [release.classes[c] for c in release.class_numbers(list(y))]
-    return left_by_tree(release, schema, X, labels)
+    return left_by_tree(release, schema, X, y if release.classes else None)
 
 
 def _of_sizes(

@@ -13,7 +13,7 @@ import pandas as pd
 from treeleak.audit.counts import THRESHOLD
 from treeleak.audit.percent import percent
 from treeleak.errors import NotCovered
-from treeleak.infer import infer_rule_schema, infer_schema
+from treeleak.infer import infer_rule_schema, infer_schema, untested_binary
 from treeleak.probabilistic import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.probabilistic.axes import NUMERIC_STEPS
 from treeleak.release import Release, RuleList
@@ -30,6 +30,8 @@ FILLED = (
     "The model counts no rows. What it leaves to know was computed with the counts of the training "
     "rows, as for somebody who has them."
 )
+
+GIVE_ROWS = "give the training rows and their labels (in Python X and y, else --train and --label)"
 
 
 @dataclass(frozen=True)
@@ -172,10 +174,18 @@ def left_by_tree(
     BadInput
         If counts or schema contradict each other.
     """
-    filled = uncounted(release) and X is not None
+    filled = uncounted(release)
+    if filled and X is None:
+        raise NotCovered(
+            release.not_covered
+            or f"the tree does not say how many training rows its leaves hold: {GIVE_ROWS}"
+        )
     known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
     data = from_tree(release, known, *((X, y) if filled else ()))
     notes = [n for n in data.notes if n not in release.notes]
+    if schema is None and X is None:
+        columns = zip(release.feature_names, release.thresholds, strict=True)
+        notes += untested_binary(known, [c for c, cuts in columns if cuts.size])
     noisy = release.noise is not None
     left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])
     if X is None:
@@ -197,10 +207,15 @@ def left_by_rules(
     y: Sequence[Any] | None = None,
 ) -> Uncertainty:
     """Say what one rule list, or one rule set, leaves to know; the rest as in `left_by_tree`."""
-    filled = rules.default.counts is None and X is not None
+    filled = rules.default.counts is None
+    if filled and (X is None or y is None):
+        raise NotCovered(f"the rules do not say how many training rows they capture: {GIVE_ROWS}")
     known, source = _bounded(schema, lambda rows: infer_rule_schema(rules, rows), X)
     data = from_rule_list(rules, known, *((X, y) if filled else ()))
-    left = _left(data, "rules", source, not filled, [FILLED] * filled)
+    notes = [FILLED] * filled
+    if schema is None and X is None:
+        notes += untested_binary(known, [c.column for r in rules.rules for c in r.conditions])
+    left = _left(data, "rules", source, not filled, notes)
     return left if X is None else replace(left, contains=_allowed(data, X))
 
 
@@ -216,19 +231,19 @@ def _bounded(
     schema: Schema | None, infer: Callable[[pd.DataFrame | None], Schema], X: pd.DataFrame | None
 ) -> tuple[Schema, str]:
     """Find a schema in which every column has bounds, and say where it came from."""
-    if schema is not None:
-        known, source = schema, "given"
+    if schema is None:
+        # Rows that a domain taken from the model alone excludes would make every figure wrong.
+        and_rows = "" if X is None else " and the training rows"
+        known, source = infer(X), f"inferred from the model{and_rows}"
     else:
-        try:
-            known, source = infer(None), "inferred from the model"
-        except NotCovered:
-            if X is None:
-                raise
-            return infer(X), "inferred from the model and the training rows"
-    endless = [a for a in known.attributes if isinstance(a, Numeric) and not _ends(a)]
-    if not endless:
-        return known, source
-    if X is None:
+        known, source = schema, "given"
+    endless = _endless(known)
+    if endless and schema is not None and X is not None:
+        bounds = {a.name: a.bounds for a in infer(X).attributes}
+        attributes = [_within(a, *bounds[a.name]) if a in endless else a for a in known.attributes]
+        known = Schema(attributes, known.rules)
+        source = "given; missing bounds are those of the training rows"
+    if endless := _endless(known):
         names = ", ".join(repr(a.name) for a in endless[:MOST_NAMED])
         more = f" and {len(endless) - MOST_NAMED} more" if len(endless) > MOST_NAMED else ""
         s = "s" * (len(endless) > 1)
@@ -236,12 +251,7 @@ def _bounded(
             f"nobody can say how much of a range is left that has no bounds (column{s} {names}"
             f"{more}): give a schema with bounds, or the training rows"
         )
-    seen = infer(X)
-    if schema is None:
-        return seen, "inferred from the model and the training rows"
-    bounds = {a.name: a.bounds for a in seen.attributes}
-    attributes = [_within(a, *bounds[a.name]) if a in endless else a for a in known.attributes]
-    return Schema(attributes, known.rules), "given; missing bounds are those of the training rows"
+    return known, source
 
 
 def _within(attribute: Any, low: float, high: float) -> Numeric:
@@ -250,8 +260,10 @@ def _within(attribute: Any, low: float, high: float) -> Numeric:
     return Numeric(attribute.name, low, high, missing=attribute.missing)
 
 
-def _ends(attribute: Numeric) -> bool:
-    return all(map(math.isfinite, attribute.bounds))
+def _endless(schema: Schema) -> list[Numeric]:
+    """The columns of numbers that lack a bound."""
+    numeric = (a for a in schema.attributes if isinstance(a, Numeric))
+    return [a for a in numeric if not all(map(math.isfinite, a.bounds))]
 
 
 def _left(

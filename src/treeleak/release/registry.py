@@ -143,6 +143,12 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         )
     stored = model if isinstance(model, StoredObject) else snapshot(model)
     function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
+    if function is None and stored.get("rule_list_") is not None:
+        raise NotCovered(
+            f"{origin}{stored.name} holds rules and no trees: give treeleak audit the file that "
+            "treeleak.release.write_rules(model.rule_list_, path) writes; treeleak.audit and "
+            "treeleak.probabilistic.from_rule_list also take the fitted model"
+        )
     if function is None:
         raise NotCovered(f"{origin}{stored.type} is not a tree model that treeleak knows")
     try:

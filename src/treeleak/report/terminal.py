@@ -43,8 +43,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
     console.print(_source(audit), style="dim")
     _part(console, "1. What is in the model", _inventory(audit.inventory))
-    of = "leaves" if audit.counts is None else audit.counts.of
-    _part(console, f"2. How few rows stand behind its {of}", _counts(audit))
+    _part(console, f"2. How few rows stand behind its {audit.of}", _counts(audit))
     _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
     if audit.uncertainty is not None or "uncertainty" in dict(audit.not_assessed):
         _part(console, "4. What it leaves to know of a row", _uncertainty(audit))
@@ -323,7 +322,7 @@ def _uncertainty(audit: Audit) -> Iterator[RenderableType]:
     yield _spread(left)
     yield Text()
     yield _exposed(left.exposed)
-    yield Text(f"Domains: schema {left.schema}.", style="dim")
+    yield Text(f"Domains in this part: schema {left.schema}.", style="dim")
     for note in left.notes:
         yield Text(note, style="dim")
 
