@@ -69,6 +69,10 @@ def one_value(rng: np.random.Generator, n: int) -> Mask:
     return np.arange(n) == rng.integers(n)
 
 
+def the_last(rng: np.random.Generator, n: int) -> Mask:  # noqa: ARG001
+    return np.arange(n) == n - 1
+
+
 def up_to(rng: np.random.Generator, n: int) -> Mask:
     return (np.arange(n) < rng.integers(1, n)) ^ bool(rng.integers(2))
 
@@ -83,6 +87,7 @@ def some_values(rng: np.random.Generator, n: int) -> Mask:
 KINDS: dict[str, tuple[int, Callable[[np.random.Generator, int], list[Tests]], Sequence[int]]] = {
     "learned, 2 values": (2, learned, (N_RULES,)),
     "random, 2 values": (2, drawn(2, one_value), (N_RULES,)),
+    "random, the same value always": (2, drawn(2, the_last), (N_RULES,)),
     "random, one of 5 values": (5, drawn(5, one_value), range(30, N_RULES, 5)),
     "random, one of 10 values": (10, drawn(10, one_value), range(30, N_RULES, 5)),
     "random, intervals of 5 values": (5, drawn(5, up_to), range(30, N_RULES, 5)),
