@@ -908,6 +908,15 @@ def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
     assert data.contains(X)
 
 
+def test_rows_are_held_against_groups_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treeleak.probabilistic.questions.AT_ONCE", 7)
+    tree = DecisionTreeClassifier(random_state=0).fit(BINARY, BINARY_LABELS)
+    data = from_tree(tree, Schema.from_columns(BINARY))
+    assert data.contains(BINARY, BINARY_LABELS)
+    assert not data.contains(BINARY, BINARY_LABELS[::-1])
+    assert not data.contains(1 - BINARY)
+
+
 def test_a_million_rows_are_never_listed() -> None:
     rng = np.random.default_rng(0)
     n_inner, n = 9_999, 19_999

@@ -73,9 +73,8 @@ def in_order(mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
     return i, j, np.diff(ends, prepend=0)
 
 
-def fits(possible: NDArray[np.bool_], mine: Ints, theirs: Ints) -> bool:
-    """Say whether all rows can be paired where that is possible."""
-    i, j = np.nonzero(possible)
+def fits(i: Ints, j: Ints, mine: Ints, theirs: Ints) -> bool:
+    """Say whether all rows can be paired, each in a pair of groups (i, j) that may be one."""
     source, sink = len(mine) + len(theirs), len(mine) + len(theirs) + 1
     flow = max_flow.SimpleMaxFlow()
     tails = np.concatenate([np.full(len(mine), source), i, len(mine) + np.arange(len(theirs))])

@@ -25,8 +25,9 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 MOST_VALUES = 1 << 16
-# One byte each.
-MOST_HELD = 200_000_000
+# Rows and groups that are held against each other, in all and in one go.
+MOST_HELD = 2_000_000_000
+AT_ONCE = 20_000_000
 
 
 def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
@@ -36,11 +37,19 @@ def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | Non
     atoms, label, rows = _points_of(data, X, y)
     groups = data.by_class() if y is not None else data
     check_pairs(len(rows), len(groups.names), MOST_HELD)
-    possible = _holding(groups, atoms)
-    if y is not None:
-        own = groups.counts.argmax(axis=1)
-        possible &= (label[:, None] == own) | (own == len(data.classes))
-    return fits(possible, rows, groups.support)
+    own = groups.counts.argmax(axis=1)
+    none = np.zeros(0, dtype=np.int64)
+    pairs = [(none, none)]
+    step = max(AT_ONCE // max(len(groups.names), 1), 1)
+    for start in range(0, len(rows), step):
+        possible = _holding(groups, atoms[start : start + step])
+        if y is not None:
+            some = label[start : start + step, None]
+            possible &= (some == own) | (own == len(data.classes))
+        i, j = np.nonzero(possible)
+        pairs.append((i + start, j))
+    i, j = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    return fits(i, j, rows, groups.support)
 
 
 def distance_to_world(
