@@ -74,7 +74,7 @@ class Axis:
     @property
     def unit(self) -> int:
         """Size of one value: of one step, in a numeric column."""
-        return TICKS if isinstance(self.attribute, Numeric) else 1
+        return _unit(self.attribute)
 
     def entropy(self, sizes: Ints) -> Floats:
         """Entropy of a value of sets of these sizes; 0 within one step, -inf of nothing."""
@@ -315,9 +315,12 @@ def axis_of(attribute: Attribute, cuts: Sequence[float] | Floats, float_type: st
         whole = TICKS * (NUMERIC_STEPS if low < high else 1)
         ends = [round(whole * (c / 2 - low / 2) / (high / 2 - low / 2)) for c in inner]
         sizes = np.maximum(np.diff([0, *ends, whole]), 1)
-    one = TICKS if isinstance(attribute, Numeric) else 1
-    sizes = np.append(sizes, np.full(len(missing), one))
+    sizes = np.append(sizes, np.full(len(missing), _unit(attribute)))
     return Axis(attribute, None, inner, sizes.astype(np.int64), float_type)
+
+
+def _unit(attribute: Attribute) -> int:
+    return TICKS if isinstance(attribute, Numeric) else 1
 
 
 def _is_readable(value: Any, known: Mapping[Any, float]) -> bool:

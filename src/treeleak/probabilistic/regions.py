@@ -126,7 +126,7 @@ class Region:
 
     def draw(self, n: int, rng: np.random.Generator) -> Ints:
         """Draw points, all alike; shape (n, n_axes)."""
-        whole = math.prod(int(s[m].sum()) for s, m in zip(self.sizes, self.box, strict=True))
+        whole = _whole(self.sizes, self.box)
         if n and whole > REFUSED * self.size:
             return self._split(n, rng)
         out: list[Ints] = [np.zeros((0, len(self.box)), dtype=np.int64)]
@@ -177,9 +177,9 @@ class Region:
         """Share ``n`` points among the parts along the axis that most boxes restrict."""
         boxes = _relevant(self.box, self.outside) or list(self.inside)
         load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
-        open_ = np.array([len(self._alike(k)) > 1 for k in range(len(self.box))])
-        k = int(np.where(open_, load, -1).argmax())
-        parts = [self.restricted({k: atoms}) for atoms in self._alike(k)]
+        alike = [self._alike(k) for k in range(len(self.box))]
+        k = int(np.where([len(kinds) > 1 for kinds in alike], load, -1).argmax())
+        parts = [self.restricted({k: atoms}) for atoms in alike[k]]
         share = np.array([part.size / self.size for part in parts])
         drawn = rng.multinomial(n, share / share.sum())
         points = np.concatenate(
