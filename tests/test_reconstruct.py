@@ -58,7 +58,7 @@ from treeleak.datasets import (
 )
 from treeleak.evidence import KnownDraws
 from treeleak.metrics import exact_row_share
-from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws import known_draws
 from treeleak.release.n_rows import RowCount
@@ -571,11 +571,15 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
         reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
 
 
-def test_a_grid_too_large_is_refused_with_its_size():
-    X, y = small(60, 40)
-    model = RandomForestClassifier(60, bootstrap=False, random_state=0).fit(X, y)
-    with pytest.raises(GridTooLarge, match=r"1\.1e\+12"):
-        reconstruct(model, Schema.from_columns(X.columns))
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap):
+    X, y = small(40, 40)
+    model = RandomForestClassifier(30, bootstrap=bootstrap, random_state=0).fit(X, y)
+    found = reconstruct(model, Schema.from_columns(X.columns))
+    assert (found.status, found.misfit) == ("feasible", 0)
+    assert found.cells.startswith("generated: the grid of thresholds has 1.1e+12 points")
+    assert not found.proved.any()
+    assert (found.confidence.to_numpy() < 1).all()
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])

@@ -460,6 +460,7 @@ def _written(
         interrupted=clock.interrupted,
         trace=tuple(clock.trace),
         numbers=answer.numbers,
+        cells=answer.cells,
         notes=(*release.notes, *notes),
         known=given,
         in_earlier=in_earlier,

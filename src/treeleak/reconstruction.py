@@ -112,6 +112,8 @@ class Reconstruction:
         The same without the population, where one was given.
     without_distinct : Reconstruction or None
         The same from the numbers of draws alone, where draws are hidden and both were asked for.
+    cells : str
+        How the cells were found, see :attr:`Answer.cells`.
     row_count : RowCount or None
         The number of training rows and where it is from, where draws are hidden or counts noisy.
     """
@@ -144,6 +146,7 @@ class Reconstruction:
     expected_distance: float | None = None
     without_population: Reconstruction | None = None
     without_distinct: Reconstruction | None = None
+    cells: str = "enumerated"
     row_count: RowCount | None = None
 
     @property
@@ -260,6 +263,7 @@ class Reconstruction:
             "misfit": self.misfit,
             "contradiction": self.contradiction,
             "evidence": self.evidence,
+            "cells": self.cells,
             "row_count": None if self.row_count is None else asdict(self.row_count),
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
             "known_values": int(self.given.sum()),

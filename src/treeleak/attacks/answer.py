@@ -46,6 +46,8 @@ class Rows:
     misfit: int
 
 
+ENUMERATED = "enumerated"
+
 Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
 
 
@@ -77,6 +79,8 @@ class Answer:
         Atoms of the likeliest dataset, numbered over all attributes.
     expected_distance : float or None
         Mean distance of the rows from the samples, per row and column, each matched with them.
+    cells : str
+        How the cells were found: "enumerated", "generated: ..." with the reason, or "not needed".
     """
 
     status: Status
@@ -88,6 +92,7 @@ class Answer:
     samples: Samples | None = None
     likeliest: IntArray | None = None
     expected_distance: float | None = None
+    cells: str = ENUMERATED
 
 
 def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool) -> Answer:

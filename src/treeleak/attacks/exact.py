@@ -3,7 +3,8 @@
 Propagation of bounds settles deep forests at once. What it leaves open goes to the integer
 solver while small, which also proves how much of the answer stands in every solution, and to
 annealing, whose several worlds say where the answer is free. The answer is the middle of these
-worlds, moved to the nearest dataset that meets every count.
+worlds, moved to the nearest dataset that meets every count. Where the grid is too large to list,
+rows walk over it instead.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution, bounds
+from treeleak.attacks.lazy import by_walking, refuse_unlisted
 from treeleak.attacks.space import Values, values_of
+from treeleak.attacks.statement import Statement
 from treeleak.attacks.worlds import WorldSearch
 from treeleak.clock import Clock, OutOfTime
-from treeleak.evidence import Contradiction, CountSystem, Evidence
+from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.given import NOTHING, Given
-from treeleak.partition import Geometry, enumerate_cells
+from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
 
 if TYPE_CHECKING:
     from treeleak.population import Density
@@ -41,7 +44,7 @@ _FIRST_TRY, _PROOF = 1.0, 1.5
 
 
 def exact(
-    evidence: Evidence,
+    evidence: ExactCounts | ExactTotals,
     geometry: Geometry,
     clock: Clock,
     seed: int,
@@ -51,8 +54,7 @@ def exact(
 
     Parameters
     ----------
-    evidence : Evidence
-        Of the exact kind.
+    evidence : ExactCounts or ExactTotals
     geometry : Geometry
     clock : Clock
     seed : int
@@ -80,6 +82,9 @@ def exact(
         partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     except OutOfTime:
         return Answer("unknown", values)
+    except GridTooLarge as why:
+        refuse_unlisted(geometry, given)
+        return by_walking(Statement.of_exact(evidence, geometry), values, clock, seed, str(why))
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,

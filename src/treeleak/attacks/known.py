@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.dual import Fit, certain_rows, fit, reaction
+from treeleak.attacks.lazy import by_walking, refuse_unlisted
 from treeleak.attacks.placed import placed_rows, typicality
 from treeleak.attacks.row_solver import RowSolver
 from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.attacks.space import Values, values_of
+from treeleak.attacks.statement import Statement
 from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
-from treeleak.given import NOTHING, Given
-from treeleak.partition import Geometry, enumerate_drawable
+from treeleak.given import NOTHING, Given, KnownParts
+from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable
+from treeleak.schema import Schema
 
 if TYPE_CHECKING:
     from treeleak.population import Density
@@ -61,6 +64,8 @@ _BELIEVABLE = (1e-2, 1e-3, 1e-4)
 """Shares of the likelihood of a row's best candidate down to which others are tried together."""
 _TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
 """Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
+_LABELS = 0.2
+"""Share of the time for classes alone, where the grid is too large to list."""
 _TRY, _PROOF = 2.0, 3.0
 """Work for the integer solver, about seconds."""
 
@@ -140,12 +145,37 @@ def known_draws(
             found = _settled(problem, found, expected)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
+    except GridTooLarge as why:
+        refuse_unlisted(geometry, given)
+        label = _labels(evidence, geometry, given.parts, clock, seed)
+        statement = Statement.of_known(evidence, geometry, label, given.parts)
+        return by_walking(statement, values, clock, seed, str(why))
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
     rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
+
+
+def _labels(
+    evidence: KnownDraws, geometry: Geometry, parts: KnownParts | None, clock: Clock, seed: int
+) -> IntArray:
+    """Find the classes of the rows from what the roots count: a model of its own, of one cell."""
+    classes = np.arange(evidence.n.shape[1])
+    if parts is not None:
+        told = parts.allowed[:, -len(classes) :][parts.group]
+        if (told.sum(axis=1) == 1).all():
+            return np.asarray(told.argmax(axis=1))
+    roots = tuple(tree.root for tree in evidence.trees)
+    release = replace(geometry.release, trees=roots, feature_names=())
+    single = Geometry.of(release, Schema(()))
+    # What the roots miss is no misfit of the rows.
+    part = replace(clock.part(_LABELS * clock.left), trace=[])
+    answer = known_draws(replace(evidence, geometry=single), single, part, seed)
+    if not answer.rows:
+        return np.zeros(evidence.n_rows, dtype=np.int64)
+    return np.asarray(answer.rows[0].values[:, -1] - answer.values.start[-2])
 
 
 def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:

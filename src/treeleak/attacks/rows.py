@@ -19,7 +19,7 @@ from treeleak.attacks import _row_kernels as kernels
 from treeleak.clock import Clock
 from treeleak.errors import NotCovered
 from treeleak.evidence import KnownDraws, Pairs
-from treeleak.partition import Partition
+from treeleak.partition import GridTooLarge, Partition
 
 __all__ = ["MAX_CANDIDATES", "RowProblem", "Unmet"]
 
@@ -300,5 +300,6 @@ def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDAr
     return np.ascontiguousarray((leaf * n_classes + label[:, None].astype(np.int32)).T)
 
 
-def _too_many(what: str) -> NotCovered:
-    return NotCovered(f"{what} stay possible given the draws; at most {MAX_CANDIDATES:,} are held")
+def _too_many(what: str) -> GridTooLarge:
+    most = f"at most {MAX_CANDIDATES:,} are held"
+    return GridTooLarge(f"{what} stay possible given the draws; {most}")

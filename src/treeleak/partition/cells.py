@@ -248,8 +248,7 @@ def _enumerate(
     total = geometry.n_points
     if total > MAX_GRID:
         raise GridTooLarge(
-            f"the grid of thresholds has {total:.3g} points, at most {MAX_GRID:,} are enumerated. "
-            "Generating cells lazily is to come"
+            f"the grid of thresholds has {total:.3g} points, at most {MAX_GRID:,} are enumerated"
         )
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
@@ -282,8 +281,7 @@ def _enumerate(
 def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
     return GridTooLarge(
         f"{live:,} or more of the {total:,} points of the grid stay possible in {n_trees} trees; "
-        f"at most {MAX_INCIDENCES:,} (point, tree) pairs are held. Generating cells lazily is to "
-        "come"
+        f"at most {MAX_INCIDENCES:,} (point, tree) pairs are held"
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
+
+from treeleak._bits import count_bits, lowest_bit
 
 __all__ = ["Boxes", "Cache", "Frames", "Tables", "count_on"]
 
@@ -145,26 +146,6 @@ class Tables(NamedTuple):
     offset: NDArray[np.int32]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _lowest(_typing: Any, x: Any) -> Any:
-    """Number of the lowest bit that is set."""
-
-    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], context.get_constant(types.boolean, 1))
-
-    return types.int64(x), code
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _n_bits(_typing: Any, x: Any) -> Any:
-    """How many bits are set."""
-
-    def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(x), code
-
-
 @njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
 def _times(a: Any, b: Any, modulus: Any) -> Any:
     return a * b if modulus == ZERO else a * b % modulus
@@ -194,7 +175,7 @@ def _absorb(b: Boxes, f: Frames, d: int, some: Bits) -> None:
         x = rest[w] & some[w]
         while x != ZERO:
             bit = x & (~x + ONE)
-            box = w * 64 + _lowest(x)
+            box = w * 64 + lowest_bit(x)
             x &= x - ONE
             if rest[w] & bit == ZERO:
                 continue
@@ -233,7 +214,7 @@ def _branch(b: Boxes, f: Frames, d: int) -> bool:
             rest[w] = f.alive[d, w] & b.allow[here, w]
             x = rest[w] & b.occurs[a, w]
             while x != ZERO and not full:
-                box = w * 64 + _lowest(x)
+                box = w * 64 + lowest_bit(x)
                 x &= x - ONE
                 full = True
                 for v in range(n_parts):
@@ -260,7 +241,7 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
     alive, axes, todo = f.alive[d + 1], f.still[d + 1], f.open[d + 1]
     for w in range(n_words):
         alive[w] = ZERO
-    box = at * 64 + _lowest(rest[at])
+    box = at * 64 + lowest_bit(rest[at])
     alive[at] = rest[at] & (~rest[at] + ONE)
     for v in range(n_parts):
         axes[v] = b.tests[box, v] & still[v]
@@ -273,13 +254,13 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
         if todo[v] == ZERO:
             v += 1
             continue
-        a = v * 64 + _lowest(todo[v])
+        a = v * 64 + lowest_bit(todo[v])
         todo[v] &= todo[v] - ONE
         for w in range(n_words):
             x = b.occurs[a, w] & rest[w] & ~alive[w]
             alive[w] |= x
             while x != ZERO:
-                box = w * 64 + _lowest(x)
+                box = w * 64 + lowest_bit(x)
                 x &= x - ONE
                 n_boxes += 1
                 for u in range(n_parts):
@@ -300,7 +281,7 @@ def _single(b: Boxes, f: Frames, d: int) -> None:
     w = 0
     while f.alive[d, w] == ZERO:
         w += 1
-    box = w * 64 + _lowest(f.alive[d, w])
+    box = w * 64 + lowest_bit(f.alive[d, w])
     for m in range(len(b.moduli)):
         p = b.moduli[m]
         every, held = ONE, ONE
@@ -327,7 +308,7 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
         t.many[v] = ZERO
         y = left[v]
         while y != ZERO:
-            a = v * 64 + _lowest(y)
+            a = v * 64 + lowest_bit(y)
             y &= y - ONE
             n_left += 1
             for u in range(n_parts):
@@ -346,19 +327,19 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
     for w in range(n_words):
         x = f.alive[d, w]
         while x != ZERO:
-            box = w * 64 + _lowest(x)
+            box = w * 64 + lowest_bit(x)
             x &= x - ONE
             for v in range(n_parts):
                 y = b.tests[box, v] & left[v]
                 while y != ZERO:
-                    a = v * 64 + _lowest(y)
+                    a = v * 64 + lowest_bit(y)
                     y &= y - ONE
                     for u in range(n_parts):
                         t.near[a, u] |= b.tests[box, u] & left[u]
     for v in range(n_parts):
         y = left[v]
         while y != ZERO:
-            a = v * 64 + _lowest(y)
+            a = v * 64 + lowest_bit(y)
             y &= y - ONE
             t.size[a] = _entries(t, a, n_parts)
     turn = 0
@@ -368,7 +349,7 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
         for v in range(n_parts):
             y = left[v]
             while y != ZERO:
-                a = v * 64 + _lowest(y)
+                a = v * 64 + lowest_bit(y)
                 y &= y - ONE
                 if best < 0 or t.size[a] < t.size[best]:
                     best = a
@@ -383,7 +364,7 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
         for v in range(n_parts):
             y = t.bag[turn, v]
             while y != ZERO:
-                a = v * 64 + _lowest(y)
+                a = v * 64 + lowest_bit(y)
                 y &= y - ONE
                 for u in range(n_parts):
                     t.near[a, u] = (t.near[a, u] | t.bag[turn, u]) & left[u]
@@ -397,10 +378,10 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
 def _entries(t: Tables, a: int, n_parts: int) -> float:
     size = 1.0
     for v in range(n_parts):
-        size *= 1 << _n_bits(t.near[a, v] & ~t.many[v])
+        size *= 1 << count_bits(t.near[a, v] & ~t.many[v])
         y = t.near[a, v] & t.many[v]
         while y != ZERO:
-            size *= t.n_kinds[v * 64 + _lowest(y)]
+            size *= t.n_kinds[v * 64 + lowest_bit(y)]
             y &= y - ONE
     return size
 
@@ -412,20 +393,20 @@ def _sum_out(b: Boxes, f: Frames, d: int, t: Tables, m: int, exists: bool) -> An
     p = b.moduli[m]
     n_turns = 0
     for v in range(n_parts):
-        n_turns += _n_bits(f.still[d, v])
+        n_turns += count_bits(f.still[d, v])
     for turn in range(n_turns):
         t.table[turn] = -1
         t.box[turn] = -1
     for w in range(n_words):
         x = f.alive[d, w]
         while x != ZERO:
-            box = w * 64 + _lowest(x)
+            box = w * 64 + lowest_bit(x)
             x &= x - ONE
             turn = n_turns
             for v in range(n_parts):
                 y = b.tests[box, v] & f.still[d, v]
                 while y != ZERO:
-                    turn = min(turn, t.turn[v * 64 + _lowest(y)])
+                    turn = min(turn, t.turn[v * 64 + lowest_bit(y)])
                     y &= y - ONE
             t.next_box[box] = t.box[turn]
             t.box[turn] = box
@@ -440,7 +421,7 @@ def _sum_out(b: Boxes, f: Frames, d: int, t: Tables, m: int, exists: bool) -> An
         for v in range(n_parts):
             y = t.bag[turn, v]
             while y != ZERO:
-                c = v * 64 + _lowest(y)
+                c = v * 64 + lowest_bit(y)
                 y &= y - ONE
                 i = n
                 while i > 0 and t.turn[digits[i - 1]] > t.turn[c]:
@@ -558,28 +539,28 @@ def _best(b: Boxes, f: Frames, d: int, load: Ints) -> int:
     for v in range(n_parts):
         y = f.still[d, v]
         while y != ZERO:
-            load[v * 64 + _lowest(y)] = 0
+            load[v * 64 + lowest_bit(y)] = 0
             y &= y - ONE
     for w in range(n_words):
         x = f.alive[d, w]
         while x != ZERO:
-            box = w * 64 + _lowest(x)
+            box = w * 64 + lowest_bit(x)
             x &= x - ONE
             left = 0
             for v in range(n_parts):
-                left += _n_bits(b.tests[box, v] & f.still[d, v])
+                left += count_bits(b.tests[box, v] & f.still[d, v])
             # A box with few tests left decides most.
             more = 18 if left == 1 else (3 if left == 2 else 1)
             for v in range(n_parts):
                 y = b.tests[box, v] & f.still[d, v]
                 while y != ZERO:
-                    load[v * 64 + _lowest(y)] += more
+                    load[v * 64 + lowest_bit(y)] += more
                     y &= y - ONE
     best = -1
     for v in range(n_parts):
         y = f.still[d, v]
         while y != ZERO:
-            a = v * 64 + _lowest(y)
+            a = v * 64 + lowest_bit(y)
             y &= y - ONE
             if best < 0 or load[a] > load[best]:
                 best = a
@@ -671,7 +652,7 @@ def count_on(
                 for v in range(n_parts):
                     y = f.open[d, v]
                     while y != ZERO:
-                        x = _times(x, b.total[v * 64 + _lowest(y), m], p)
+                        x = _times(x, b.total[v * 64 + lowest_bit(y), m], p)
                         y &= y - ONE
                 z = f.sum[d, m] + x
                 f.sum[d, m] = z if p == ZERO else z % p

@@ -1,0 +1,463 @@
+"""Compiled walk of rows over a grid too large to list.
+
+A move takes one attribute of one row and looks at all of its atoms at once: from one to the next,
+few trees change their leaf, so that one pass gives the cost of all. The new atom is drawn by its
+cost (a heat bath). Counts that stay missed weigh more and more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from treeleak._bits import lowest_bit
+from treeleak.attacks._kernels import uniform
+
+__all__ = ["Bath", "Counts", "Likes", "Rows", "Trees", "walk"]
+
+_TRIES = 20
+"""Rows that are looked at for one in a leaf that holds too many."""
+_FAR = 30.0
+"""An atom this much less likely than the best, on the log scale, is not drawn."""
+
+
+class Trees(NamedTuple):
+    """Trees as bits: see :class:`~treeleak.partition.masks.Masks`.
+
+    ``open`` has its trees and words in one axis; ``lively`` are the attributes of several atoms.
+    """
+
+    start: Any
+    open: Any
+    first: Any
+    change_start: Any
+    change_tree: Any
+    path_start: Any
+    path: Any
+    lively: Any
+    n_words: Any
+
+
+class Counts(NamedTuple):
+    """What is counted, leaves numbered from the left.
+
+    Attributes
+    ----------
+    equation : int32 array, shape (n_leaves, n_classes)
+        In which draws of a class are counted.
+    distinct : int32 array, shape (n_leaves,)
+        In which rows are counted that the tree drew at all; -1 for none.
+    draws : int32 array, shape (n_rows, n_trees)
+        How often each tree counts each row.
+    residual : int32 array, shape (n_equations,)
+        A m - n.
+    weight : float64 array, shape (n_equations,)
+        Of |A m - n|.
+    toll : float64 array, shape (n_leaves, n_classes)
+        What a row of a class pays in a leaf, in each tree that counts it.
+    """
+
+    equation: Any
+    distinct: Any
+    draws: Any
+    residual: Any
+    weight: Any
+    toll: Any
+
+
+class Likes(NamedTuple):
+    """Log prior of a row: a sum over its atoms, and over pairs of bins of neighbouring attributes.
+
+    Attributes
+    ----------
+    log_share : float32 array, shape (n_lines, n_atoms)
+    line : int32 array, shape (n_rows,)
+        Each row's line.
+    bin : int32 array, shape (n_atoms,)
+    neighbour : int32 array, shape (n_attributes, most)
+        -1 behind the last.
+    coupling : float32 array, shape (n_attributes, most, n_bins, n_bins)
+        By own bin and the neighbour's.
+    """
+
+    log_share: Any
+    line: Any
+    bin: Any
+    neighbour: Any
+    coupling: Any
+
+
+class Rows(NamedTuple):
+    """Rows on their walk.
+
+    Attributes
+    ----------
+    atoms : int32 array, shape (n_rows, n_attributes)
+        Each attribute counted from 0.
+    label : int32 array, shape (n_rows,)
+    leaves : int32 array, shape (n_rows, n_trees)
+        Numbered from the left.
+    best : int32 array, shape (n_rows, n_attributes + 1)
+        The rows with the least misfit so far; the class last.
+    misfit : int64 array, shape (2,)
+        Of the rows, and of the best: sum of |A m - n|, without weights.
+    rng : uint64 array, shape (1,)
+    """
+
+    atoms: Any
+    label: Any
+    leaves: Any
+    best: Any
+    misfit: Any
+    rng: Any
+
+
+class Bath(NamedTuple):
+    """How rows walk.
+
+    Attributes
+    ----------
+    heat : float
+    focus : float
+        Share of moves of a row in a leaf that holds too many, in an attribute tested on its way.
+    swaps : float
+        Share of moves that exchange attributes of two rows ...
+    whole : float
+        ... and of these, that exchange several at once.
+    classes : float
+        Share of moves that draw the class of a row.
+    raised, kept : float
+        What is added to the weight of each missed equation after each sweep, and the share of all
+        added weight that is kept.
+    until_met : bool
+        Stop as soon as every count is met.
+    """
+
+    heat: Any
+    focus: Any
+    swaps: Any
+    whole: Any
+    classes: Any
+    raised: Any
+    kept: Any
+    until_met: Any
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gain(residual: Any, draws: Any) -> Any:
+    """What |residual| grows by with more draws."""
+    return abs(residual + draws) - abs(residual)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _others(open_: Any, start: Any, atoms: Any, skipped: int, words: Any) -> None:
+    """Leaves that all attributes but one leave open."""
+    words[:] = ~np.uint64(0)
+    for a in range(len(atoms)):
+        if a != skipped:
+            own = start[a] + atoms[a]
+            for w in range(len(words)):
+                words[w] &= open_[own, w]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _overfull(trees: Any, counts: Any, rows: Any) -> Any:
+    """A row in a leaf that holds too many, and an attribute tested on the way there; or -1."""
+    leaves, label, rng = rows.leaves, rows.label, rows.rng
+    n_rows, n_trees = leaves.shape
+    for _ in range(_TRIES):
+        k = int(uniform(rng) * n_rows)
+        t = int(uniform(rng) * n_trees)
+        if counts.draws[k, t] == 0:
+            continue
+        leaf = leaves[k, t]
+        over = counts.residual[counts.equation[leaf, label[k]]] > 0
+        if counts.distinct[leaf] >= 0 and counts.residual[counts.distinct[leaf]] > 0:
+            over = True
+        begin = trees.path_start[leaf]
+        n_on_path = trees.path_start[leaf + 1] - begin
+        if over and n_on_path > 0:
+            return k, trees.path[begin + int(uniform(rng) * n_on_path)]
+    return -1, -1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _count(counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
+    """Count a row in all of its leaves, or no more; say by how much the misfit grows."""
+    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
+    residual, grown = counts.residual, 0
+    for t in range(len(leaves)):
+        b = sign * draws[k, t]
+        if b:
+            leaf = leaves[t]
+            e, d = equation[leaf, label], distinct[leaf]
+            grown += _gain(residual[e], b)
+            residual[e] += b
+            if d >= 0:
+                grown += _gain(residual[d], sign)
+                residual[d] += sign
+    return grown
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _price(counts: Any, leaves: Any, label: int, k: int) -> float:
+    """Weighted misfit that a row adds in given leaves."""
+    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
+    residual, weight, toll = counts.residual, counts.weight, counts.toll
+    price = 0.0
+    for t in range(len(leaves)):
+        b = draws[k, t]
+        if b:
+            leaf = leaves[t]
+            e, d = equation[leaf, label], distinct[leaf]
+            price += weight[e] * _gain(residual[e], b) + toll[leaf, label]
+            if d >= 0:
+                price += weight[d] * _gain(residual[d], 1)
+    return price
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _enter(trees: Any, words: Any, at: int, out: Any) -> None:
+    """Leaf of every tree, given an atom and what all other attributes leave open."""
+    open_, first, n_words = trees.open, trees.first, trees.n_words
+    for t in range(len(first)):
+        for w in range(t * n_words, (t + 1) * n_words):
+            word = words[w] & open_[at, w]
+            if word != np.uint64(0):
+                out[t] = first[t] + 64 * (w - t * n_words) + lowest_bit(word)
+                break
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _prices(
+    trees: Any, counts: Any, words: Any, leaf: Any, label: int, k: int, a: int, price: Any
+) -> None:
+    """Weighted misfit with each atom of an attribute; ``leaf`` are those of the first one."""
+    # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
+    # every array handed over, counts a reference.
+    open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
+    change_start, change_tree = trees.change_start, trees.change_tree
+    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
+    residual, weight, toll = counts.residual, counts.weight, counts.toll
+    cost = _price(counts, leaf, label, k)
+    price[0] = cost
+    for at in range(start[a] + 1, start[a + 1]):
+        for i in range(change_start[at], change_start[at + 1]):
+            t = change_tree[i]
+            b = draws[k, t]
+            if not b:
+                continue
+            new = leaf[t]
+            for w in range(t * n_words, (t + 1) * n_words):
+                word = words[w] & open_[at, w]
+                if word != np.uint64(0):
+                    new = first[t] + 64 * (w - t * n_words) + lowest_bit(word)
+                    break
+            old = leaf[t]
+            if new != old:
+                leaf[t] = new
+                e, d = equation[new, label], distinct[new]
+                cost += weight[e] * _gain(residual[e], b) + toll[new, label]
+                if d >= 0:
+                    cost += weight[d] * _gain(residual[d], 1)
+                e, d = equation[old, label], distinct[old]
+                cost -= weight[e] * _gain(residual[e], b) + toll[old, label]
+                if d >= 0:
+                    cost -= weight[d] * _gain(residual[d], 1)
+        price[at - start[a]] = cost
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _draw(score: Any, n: int, rng: Any) -> int:
+    """Draw a number by the exponential of its score; what is in ``score`` is lost."""
+    best = -np.inf
+    for v in range(n):
+        best = max(best, score[v])
+    total = 0.0
+    for v in range(n):
+        if score[v] > best - _FAR:
+            total += np.exp(score[v] - best)
+        score[v] = total
+    u, v = uniform(rng) * total, 0
+    while v < n - 1 and score[v] <= u:
+        v += 1
+    return v
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _bathe(
+    trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, a: int, room: Any
+) -> None:
+    """Draw one attribute of one row afresh, given all else."""
+    words, leaf, price, score = room
+    start, label, atoms = trees.start, rows.label[k], rows.atoms[k]
+    begin, n = start[a], start[a + 1] - start[a]
+    _others(trees.open, start, atoms, a, words)
+    grown = _count(counts, rows.leaves[k], label, k, -1)
+    _enter(trees, words, begin, leaf)
+    _prices(trees, counts, words, leaf, label, k, a, price)
+    _like(likes, start, atoms, k, a, score)
+    for v in range(n):
+        score[v] -= price[v] / bath.heat
+    v = _draw(score, n, rows.rng)
+    atoms[a] = v
+    _enter(trees, words, begin + v, rows.leaves[k])
+    rows.misfit[0] += grown + _count(counts, rows.leaves[k], label, k, 1)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _like(likes: Any, start: Any, atoms: Any, k: int, a: int, out: Any) -> None:
+    """Log prior of each atom of one attribute, given the row's other attributes."""
+    log_share, bin_, coupling = likes.log_share, likes.bin, likes.coupling
+    line, neighbour = likes.line[k], likes.neighbour
+    begin, n = start[a], start[a + 1] - start[a]
+    for v in range(n):
+        out[v] = log_share[line, begin + v]
+    for q in range(neighbour.shape[1]):
+        other = neighbour[a, q]
+        if other < 0:
+            break
+        theirs = bin_[start[other] + atoms[other]]
+        for v in range(n):
+            out[v] += coupling[a, q, bin_[begin + v], theirs]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _liking(likes: Any, start: Any, atoms: Any, k: int) -> float:
+    """Log prior of a row."""
+    log_share, bin_, coupling = likes.log_share, likes.bin, likes.coupling
+    line, neighbour = likes.line[k], likes.neighbour
+    total = 0.0
+    for a in range(len(atoms)):
+        at = start[a] + atoms[a]
+        total += log_share[line, at]
+        for q in range(neighbour.shape[1]):
+            other = neighbour[a, q]
+            if other < 0:
+                break
+            if other < a:
+                total += coupling[a, q, bin_[at], bin_[start[other] + atoms[other]]]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _relabel(counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
+    """Draw the class of a row afresh, given all else."""
+    leaves, n_classes = rows.leaves[k], counts.equation.shape[1]
+    grown = _count(counts, leaves, rows.label[k], k, -1)
+    for c in range(n_classes):
+        score[c] = -_price(counts, leaves, c, k) / bath.heat
+    rows.label[k] = _draw(score, n_classes, rows.rng)
+    rows.misfit[0] += grown + _count(counts, leaves, rows.label[k], k, 1)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _exchange(
+    trees: Any, counts: Any, likes: Any, rows: Any, bath: Any,
+    k: int, j: int, swapped: Any, room: Any,
+) -> None:  # fmt: skip
+    """Try to exchange some attributes of two rows."""
+    words, new_leaf, new = room
+    open_, start, atoms, leaves, label = (
+        trees.open,
+        trees.start,
+        rows.atoms,
+        rows.leaves,
+        rows.label,
+    )
+    same = True
+    for a in range(atoms.shape[1]):
+        new[0, a], new[1, a] = atoms[k, a], atoms[j, a]
+        if swapped[a] and atoms[k, a] != atoms[j, a]:
+            new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
+            same = False
+    if same:
+        return
+    liked = _liking(likes, start, new[0], k) + _liking(likes, start, new[1], j)
+    liked -= _liking(likes, start, atoms[k], k) + _liking(likes, start, atoms[j], j)
+    for turn in range(2):
+        _others(open_, start, new[turn], 0, words)
+        _enter(trees, words, start[0] + new[turn, 0], new_leaf[turn])
+    # Taken out one after the other, and put back in the other order: no row sees itself.
+    grown = _count(counts, leaves[k], label[k], k, -1)
+    before = _price(counts, leaves[k], label[k], k)
+    grown += _count(counts, leaves[j], label[j], j, -1)
+    before += _price(counts, leaves[j], label[j], j)
+    after = _price(counts, new_leaf[1], label[j], j)
+    grown += _count(counts, new_leaf[1], label[j], j, 1)
+    after += _price(counts, new_leaf[0], label[k], k)
+    if uniform(rows.rng) < np.exp(min(0.0, liked - (after - before) / bath.heat)):
+        grown += _count(counts, new_leaf[0], label[k], k, 1)
+        atoms[k], atoms[j] = new[0], new[1]
+        leaves[k], leaves[j] = new_leaf[0], new_leaf[1]
+        rows.misfit[0] += grown
+        return
+    _count(counts, new_leaf[1], label[j], j, -1)
+    _count(counts, leaves[j], label[j], j, 1)
+    _count(counts, leaves[k], label[k], k, 1)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any) -> int:
+    """Move rows, in place; a sweep has as many moves as rows have attributes of several atoms.
+
+    Returns
+    -------
+    int
+        Sweeps done.
+    """
+    n_rows, n_trees = rows.leaves.shape
+    n_attributes, n_lively = rows.atoms.shape[1], len(trees.lively)
+    most = counts.equation.shape[1]
+    for a in range(n_attributes):
+        most = max(most, trees.start[a + 1] - trees.start[a])
+    words = np.empty(trees.open.shape[1], dtype=np.uint64)
+    room = (words, np.empty(n_trees, dtype=np.int32), np.empty(most), np.empty(most))
+    both = (
+        words,
+        np.empty((2, n_trees), dtype=np.int32),
+        np.empty((2, n_attributes), dtype=np.int32),
+    )
+    swapped = np.zeros(n_attributes, dtype=np.bool_)
+    for sweep in range(sweeps):
+        for _ in range(n_rows * n_lively):
+            k, a = -1, -1
+            if bath.focus > 0 and uniform(rows.rng) < bath.focus:
+                k, a = _overfull(trees, counts, rows)
+            if k < 0:
+                k = int(uniform(rows.rng) * n_rows)
+                a = trees.lively[int(uniform(rows.rng) * n_lively)]
+            if bath.classes > 0 and uniform(rows.rng) < bath.classes:
+                _relabel(counts, rows, bath, k, room[3])
+            elif uniform(rows.rng) < bath.swaps:
+                j = int(uniform(rows.rng) * n_rows)
+                if j == k:
+                    continue
+                several = uniform(rows.rng) < bath.whole
+                share = uniform(rows.rng) if several else 0.0
+                for other in range(n_attributes):
+                    swapped[other] = several and uniform(rows.rng) < share
+                swapped[a] = True
+                _exchange(trees, counts, likes, rows, bath, k, j, swapped, both)
+            else:
+                _bathe(trees, counts, likes, rows, bath, k, a, room)
+            if rows.misfit[0] < rows.misfit[1]:
+                rows.misfit[1] = rows.misfit[0]
+                rows.best[:, :-1] = rows.atoms
+                rows.best[:, -1] = rows.label
+                if bath.until_met and rows.misfit[1] == 0:
+                    return sweep + 1
+        if bath.raised > 0:
+            _reweigh(counts.residual, counts.weight, bath)
+    return sweeps
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _reweigh(residual: Any, weight: Any, bath: Any) -> None:
+    """Let missed equations weigh more, and what was added before fade."""
+    for e in range(len(residual)):
+        if residual[e] != 0:
+            weight[e] += bath.raised
+        weight[e] = 1.0 + (weight[e] - 1.0) * bath.kept

@@ -1,0 +1,208 @@
+"""What rows have to meet, tree by tree, where they are followed one by one.
+
+The same statement serves exact counts, where every tree counts every row once, and known draws,
+where it counts row k as often as it drew it. Nothing in it needs a list of cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks._heat_kernels import Counts, Likes, Trees
+from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
+from treeleak.given import KnownParts
+from treeleak.partition import Geometry
+from treeleak.partition.masks import Masks
+
+__all__ = ["Statement"]
+
+IntArray = NDArray[np.int64]
+
+_TOLL = 2.0
+"""Price of a row where its class may not lie: as much as two missed counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What rows have to meet: the sum over rows of draws x [row in leaf, class] = target.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    masks : Masks
+    equation : int array, shape (n_leaves,)
+        First equation of each leaf (rows of A).
+    by_class : bool array, shape (n_trees,)
+        Whether a tree has one equation per class.
+    target : int array, shape (n_equations,)
+    distinct : int array, shape (n_leaves,), or None
+        Distinct rows in each leaf, where they are counted; 0 in trees that do not.
+    draws : int32 array, shape (n_rows, n_trees)
+    label : int array, shape (n_rows,)
+        Class of each row, or a first guess.
+    closed : bool array, shape (n_leaves, n_classes), or None
+        Where no row of a class may lie, for trees whose equations do not say so.
+    held : int array, shape (n_rows, n_attributes)
+        Atom of each row where that is known; -1 elsewhere.
+    exchangeable : bool
+        Whether rows of one class may change places.
+    """
+
+    geometry: Geometry
+    masks: Masks
+    equation: IntArray
+    by_class: NDArray[np.bool_]
+    target: IntArray
+    distinct: IntArray | None
+    draws: NDArray[np.int32]
+    label: IntArray
+    closed: NDArray[np.bool_] | None
+    held: IntArray
+    exchangeable: bool
+
+    @classmethod
+    def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> Statement:
+        """State exact counts: of each class, as many rows walk as the first tree counts."""
+        start, trees = geometry.leaf_start, geometry.release.trees
+        first = evidence.n[: start[1]]
+        closed = None
+        if isinstance(evidence, ExactCounts):
+            by_class = np.array([t.counts is not None for t in trees])
+            label = np.repeat(np.arange(first.shape[1]), first.sum(axis=0))
+            behind = [
+                t.totals[t.leaves] for t in trees if t.counts is None and t.totals is not None
+            ]
+            target = np.concatenate([evidence.n.ravel(), *behind])
+            width = np.repeat(np.where(by_class, first.shape[1], 1), np.diff(start))
+        else:
+            by_class = np.zeros(len(trees), dtype=bool)
+            label = np.zeros(int(first.sum()), dtype=np.int64)
+            target, width = evidence.n, np.ones(start[-1], dtype=np.int64)
+            open_ = evidence.open_leaves()
+            if not (open_ == (evidence.n > 0)[:, None]).all():
+                closed = ~open_
+        return cls(
+            geometry=geometry,
+            masks=Masks.of(geometry),
+            equation=np.append(0, np.cumsum(width)[:-1]),
+            by_class=by_class,
+            target=np.rint(target).astype(np.int64),
+            distinct=None,
+            draws=np.ones((len(label), len(trees)), dtype=np.int32),
+            label=label,
+            closed=closed,
+            held=np.full((len(label), len(geometry.parts)), -1),
+            exchangeable=True,
+        )
+
+    @classmethod
+    def of_known(
+        cls, evidence: KnownDraws, geometry: Geometry, label: IntArray, parts: KnownParts | None
+    ) -> Statement:
+        """State counts of known draws; what is known of rows is held fast.
+
+        Parameters
+        ----------
+        label : int array, shape (n_rows,)
+        """
+        n_rows, n_classes = len(label), evidence.n.shape[1]
+        n_behind = len(geometry.release.trees) - len(evidence.draws)
+        n_leaves, n_more = len(evidence.n), int(geometry.leaf_start[-1]) - len(evidence.n)
+        held = np.full((n_rows, len(geometry.parts)), -1)
+        if parts is not None:
+            edges = np.append(0, np.cumsum(geometry.radix))
+            for a in range(len(geometry.parts)):
+                own = parts.allowed[:, edges[a] : edges[a + 1]]
+                atom = np.where(own.sum(axis=1) == 1, own.argmax(axis=1), -1)
+                held[:, a] = atom[parts.group]
+        draws = np.pad(evidence.draws.T.astype(np.int32), ((0, 0), (0, n_behind)))
+        # Trees behind those that drew count nothing here: what they say is held fast.
+        equation = np.append(np.arange(n_leaves) * n_classes, np.zeros(n_more, dtype=np.int64))
+        distinct = None if evidence.d is None else np.append(evidence.d, np.zeros(n_more, np.int64))
+        return cls(
+            geometry=geometry,
+            masks=Masks.of(geometry),
+            equation=equation,
+            by_class=np.arange(len(geometry.release.trees)) < len(evidence.draws),
+            target=evidence.n.ravel(),
+            distinct=distinct,
+            draws=np.ascontiguousarray(draws),
+            label=label,
+            closed=None,
+            held=held,
+            exchangeable=False,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that walk."""
+        return len(self.label)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes; 1 where there are none."""
+        return max(self.geometry.release.n_classes, 1)
+
+    @cached_property
+    def trees(self) -> Trees:
+        """The trees, laid out for the kernel."""
+        m = self.masks
+        several = (np.diff(m.start) > 1) & (self.held < 0).any(axis=0)
+        return Trees(
+            m.start,
+            np.ascontiguousarray(m.open.reshape(len(m.open), -1)),
+            m.first,
+            m.change_start,
+            m.change_tree,
+            m.path_start,
+            m.path,
+            np.flatnonzero(several).astype(np.int32),
+            m.open.shape[2],
+        )
+
+    @cached_property
+    def flat(self) -> Likes:
+        """No preference for any atom, but for those that are known."""
+        n_atoms = int(self.masks.start[-1])
+        log_share = np.zeros((1, n_atoms), dtype=np.float32)
+        return Likes(
+            log_share,
+            np.zeros(self.n_rows, dtype=np.int32),
+            np.zeros(n_atoms, dtype=np.int32),
+            np.full((len(self.masks.start) - 1, 1), -1, dtype=np.int32),
+            np.zeros((1, 1, 1, 1), dtype=np.float32),
+        )
+
+    def misfit(self, atoms: NDArray[np.int32], label: IntArray) -> int:
+        """Sum over all equations of |A m - n|, distinct rows included."""
+        return int(np.abs(self.counted(self.masks.trace(atoms), label).residual).sum())
+
+    def counted(self, leaves: NDArray[np.int32], label: IntArray) -> Counts:
+        """Count rows, given their leaves, numbered from the left."""
+        row = self.masks.row
+        classes, n_equations = np.arange(self.n_classes), len(self.target)
+        tree_of = np.repeat(np.arange(len(self.by_class)), np.diff(self.geometry.leaf_start))
+        equation = self.equation[row][:, None] + self.by_class[tree_of][:, None] * classes
+        found = np.bincount(
+            equation[leaves, label[:, None]].ravel(), self.draws.ravel(), minlength=n_equations
+        )
+        residual, distinct = found - self.target, np.full(len(row), -1)
+        if self.distinct is not None:
+            rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, minlength=len(row))
+            residual = np.append(residual, rows - self.distinct[row])
+            distinct = n_equations + np.arange(len(row))
+        toll = np.zeros(equation.shape)
+        if self.closed is not None:
+            toll[self.closed[row]] = _TOLL
+        return Counts(
+            equation.astype(np.int32),
+            distinct.astype(np.int32),
+            self.draws,
+            residual.astype(np.int32),
+            np.ones(len(residual)),
+            toll,
+        )

@@ -1,0 +1,79 @@
+"""Rows that walk over a grid too large to list, until they meet the counts.
+
+Each row is a vector of atoms; cells come into being as rows step into them. The same walk serves
+exact counts, where every tree counts every row once and rows are exchangeable, and known draws,
+where row k counts as often as each tree drew it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks._heat_kernels import Bath, Counts, Likes, Rows, walk
+from treeleak.attacks.statement import Statement
+
+__all__ = ["Walker"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Walker:
+    """One dataset on its walk; moved on in place.
+
+    Attributes
+    ----------
+    statement : Statement
+    rows : Rows
+    counts : Counts
+    likes : Likes
+    """
+
+    statement: Statement
+    rows: Rows
+    counts: Counts
+    likes: Likes
+
+    @classmethod
+    def started(
+        cls, statement: Statement, seed: int, atoms: NDArray[np.int32] | None = None
+    ) -> Walker:
+        """Start from given atoms, or anywhere."""
+        rng = np.random.default_rng(seed)
+        if atoms is None:
+            radix = np.diff(statement.masks.start)
+            atoms = rng.integers(radix, size=(statement.n_rows, len(radix))).astype(np.int32)
+            atoms = np.where(statement.held < 0, atoms, statement.held).astype(np.int32)
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        label = statement.label.astype(np.int32)
+        leaves = statement.masks.trace(atoms)
+        counts = statement.counted(leaves, statement.label)
+        misfit = int(np.abs(counts.residual).sum())
+        best = np.column_stack([atoms, label]).astype(np.int32)
+        rows = Rows(atoms.copy(), label, leaves, best, np.array([misfit, misfit]), state)
+        return cls(statement, rows, counts, statement.flat)
+
+    @property
+    def misfit(self) -> int:
+        """Least misfit so far."""
+        return int(self.rows.misfit[1])
+
+    @property
+    def atoms(self) -> NDArray[np.int32]:
+        """The rows as they are."""
+        return self.rows.atoms  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Begin anew to look for the least misfit, all equations weighing alike."""
+        self.counts.weight[:] = 1.0
+        self.rows.misfit[1] = self.rows.misfit[0]
+        self.rows.best[:, :-1], self.rows.best[:, -1] = self.rows.atoms, self.rows.label
+
+    def walked(self, sweeps: int, bath: Bath) -> int:
+        """Move on; say how many sweeps it took."""
+        s = self.statement
+        return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, bath))

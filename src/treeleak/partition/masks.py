@@ -1,0 +1,113 @@
+"""Leaves as bits: which leaves of each tree every atom leaves open.
+
+A row's leaf in a tree is the lowest bit that all of its atoms leave open, leaves being numbered
+from left to right: each test that a row fails closes the leaves to the left of it (QuickScorer,
+Lucchese et al. 2015). With another atom, the new leaf costs one bitwise and.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.errors import NotCovered
+from treeleak.partition._mask_kernels import close_leaves, leaves_of, list_paths, number_leaves
+from treeleak.partition.cells import Geometry
+
+__all__ = ["MAX_MASKS", "Masks"]
+
+MAX_MASKS = 2**28
+"""Most words of leaves as bits, over all atoms and trees: 2 GiB."""
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """The trees of a geometry as bits.
+
+    Attributes
+    ----------
+    start : int array, shape (n_attributes + 1,)
+        Atoms of attribute a are ``start[a]`` to ``start[a + 1] - 1``.
+    open : uint64 array, shape (n_atoms, n_trees, n_words)
+        Leaves of each tree that an atom leaves open; bit i is the tree's i-th leaf from the left.
+    first : int array, shape (n_trees,)
+        Number of each tree's first leaf, leaves of all trees numbered through from the left.
+    row : int array, shape (n_leaves,)
+        Row of A of each leaf so numbered.
+    change_start : int array, shape (n_atoms + 1,)
+    change_tree : int32 array
+        The trees in which an atom leaves other leaves open than the atom before it (none for the
+        first of an attribute).
+    path_start : int array, shape (n_leaves + 1,)
+    path : int32 array
+        Attributes that are tested on the way to each leaf.
+    """
+
+    start: IntArray
+    open: NDArray[np.uint64]
+    first: IntArray
+    row: IntArray
+    change_start: IntArray
+    change_tree: NDArray[np.int32]
+    path_start: IntArray
+    path: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> Masks:
+        """Lay out the trees of a geometry.
+
+        Raises
+        ------
+        NotCovered
+            If that takes more than 2 GiB.
+        """
+        start = np.append(0, np.cumsum(geometry.radix)).astype(np.int64)
+        n_leaves = np.diff(geometry.leaf_start)
+        words = max(int(-(-n_leaves.max(initial=1) // 64)), 1)
+        if int(start[-1]) * len(n_leaves) * words > MAX_MASKS:
+            raise NotCovered(
+                f"{start[-1]:,} intervals and values times {geometry.leaf_start[-1]:,} leaves take "
+                f"more than {8 * MAX_MASKS / 2**30:.0f} GiB"
+            )
+        root, attribute, table, left, right, goes_left = geometry.compiled
+        begin, end = number_leaves(attribute, left, right)
+        open_ = np.zeros((start[-1], len(n_leaves), words), dtype=np.uint64)
+        bit = np.arange(64 * words).reshape(words, 64)
+        for t, n in enumerate(n_leaves.tolist()):
+            own = (np.uint64(1) << np.arange(64, dtype=np.uint64))[None, :] * (bit < n)
+            open_[:, t] = own.sum(axis=1, dtype=np.uint64)
+        close_leaves(
+            root, attribute, table, left, goes_left, begin, end, start, geometry.radix, open_
+        )
+        changed = np.zeros((start[-1], len(n_leaves)), dtype=bool)
+        changed[1:] = (open_[1:] != open_[:-1]).any(axis=2)
+        changed[start[:-1][start[:-1] < start[-1]]] = False
+        first = geometry.leaf_start[:-1].astype(np.int64)
+        row = np.empty(geometry.leaf_start[-1], dtype=np.int64)
+        leaf = np.flatnonzero(attribute < 0)
+        tree = np.searchsorted(root, leaf, side="right") - 1
+        row[first[tree] + begin[leaf]] = left[leaf]
+        path_start, path = list_paths(root, attribute, left, right, begin, first, len(row))
+        return cls(
+            start=start,
+            open=open_,
+            first=first,
+            row=row,
+            change_start=np.append(0, np.cumsum(changed.sum(axis=1))).astype(np.int64),
+            change_tree=np.nonzero(changed)[1].astype(np.int32),
+            path_start=path_start,
+            path=path,
+        )
+
+    def trace(self, atoms: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Leaves of rows, numbered from the left, shape (n_rows, n_trees).
+
+        Parameters
+        ----------
+        atoms : int32 array, shape (n_rows, n_attributes)
+        """
+        return leaves_of(atoms, self.start, self.open, self.first)  # type: ignore[no-any-return]
