@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -270,6 +270,13 @@ def reconstruct(
     known_columns: KnownColumns = None,
     population: Population = None,
     earlier: Earlier = None,
+    space: Annotated[
+        str,
+        typer.Option(
+            metavar="model|input",
+            help="Write the columns that enter the trees, or those that enter the pipeline.",
+        ),
+    ] = "model",
     members: Annotated[
         Path | None,
         typer.Option(
@@ -288,10 +295,13 @@ def reconstruct(
 ) -> None:
     """Rebuild the training rows and write them to a file that only you can read."""
     import treeleak
+    from treeleak.reconstruction import Space
 
     _check_options(time_limit, bootstrap)
     if method not in METHODS:
         raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
+    if space not in get_args(Space):
+        raise BadInput(f"--space must be one of {', '.join(get_args(Space))}, not {space!r}")
     if (members is None) != (members_out is None):
         raise BadInput("--members and --members-out go together: give both or none")
     beside = _Beside(known_rows, known_columns, population, earlier)
@@ -308,7 +318,7 @@ def reconstruct(
         result = treeleak.reconstruct(
             model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
-            use_distinct=not drawn_counts_only, **given,
+            use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
         )  # fmt: skip
     label = label or "label"
     stopped = "interrupted, " if result.interrupted else ""

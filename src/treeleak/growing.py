@@ -54,6 +54,9 @@ def aligned(earlier: Release, later: Release) -> Release:
         raise NotCovered("one of the releases comes from a bootstrap and the other does not")
     if earlier.not_covered:
         raise NotCovered(f"the earlier release: {earlier.not_covered}")
+    before, after = ({} if r.inputs is None else r.inputs.readings for r in (earlier, later))
+    if changed := [c for c in before if c in after and before[c] != after[c]]:
+        raise NotCovered(f"the earlier release encodes or scales {changed[0]!r} in another way")
     column = np.array([later.feature_names.index(c) for c in earlier.feature_names])
     label = [earlier.classes.index(c) for c in later.classes]
     trees = tuple(

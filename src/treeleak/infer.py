@@ -26,6 +26,7 @@ __all__ = [
     "read_columns",
     "suggest_rule_schema",
     "suggest_schema",
+    "told_by_transformers",
     "untested_binary",
 ]
 
@@ -50,6 +51,10 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     against it, or if its columns may be missing.
 
     A column whose codes have texts (``Release.levels``) is categorical, with these for labels.
+
+    Where transformers are part of the model (``Release.inputs``), groups that may be without a 1
+    (a category was dropped), codes and the ends of numbers are theirs, as far as no threshold and
+    no row speaks against them.
 
     Without rows, another column is binary if all its thresholds are exactly 0.5; ordinal if it has
     several thresholds, all halfway between whole numbers, and then goes from the number below
@@ -176,6 +181,26 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     return _assemble(columns, groups), remarks
+
+
+def told_by_transformers(schema: Schema, release: Release) -> list[str]:
+    """Say which parts of an inferred schema come from transformers before the model.
+
+    Returns
+    -------
+    list of str
+        One remark, or none.
+    """
+    told = [] if release.inputs is None else release.inputs.attributes()
+    columns = {a.columns for a in told}
+    taken = [a for a in schema.attributes if a.columns in columns]
+    kinds = {
+        "one-hot groups": sum(isinstance(a, OneHot) for a in taken),
+        "columns of codes": sum(isinstance(a, Categorical) for a in taken),
+        "ranges of numbers": sum(np.isfinite(a.bounds).all() for a in taken if a.kind == "numeric"),
+    }
+    found = ", ".join(f"{kind} ({n})" for kind, n in kinds.items() if n)
+    return [f"the fitted transformers before the model tell: {found}"] if found else []
 
 
 def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
@@ -366,6 +391,8 @@ def _judge(
         for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
     }
     tested = [t for t in cuts.values() if t.size]
+    inputs = [] if release.inputs is None else release.inputs.attributes()
+    said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
     unused_binary = bool(tested) and all((t == 0.5).all() for t in tested)
     columns: dict[str, Attribute] = {}
     for column, own in cuts.items():
@@ -380,16 +407,30 @@ def _judge(
             columns[column] = _from_thresholds(column, own, missing)
         else:
             columns[column] = Binary(column, missing=missing)
+        if (told := said.get(column)) and _agrees(told, own, known):
+            columns[column] = replace(told, missing=missing)
     groups: list[OneHot] = []
     free = {c for c in cuts if c not in release.maybe_missing and c not in release.levels}
-    for name, members in release.one_hot.items():
-        fits = members and len(set(members) & free) == len(members)
-        if fits and all(((cuts[c] >= 0) & (cuts[c] < 1)).all() for c in members):
-            group = OneHot(name, members)
-            if values is None or group.holds(np.column_stack([values[c] for c in members])).all():
+    declared = [
+        OneHot(name, members)
+        for name, members in release.one_hot.items()
+        if members and len(set(members)) == len(members)
+    ]
+    for group in (*declared, *(a for a in inputs if isinstance(a, OneHot))):
+        fits = len(set(group.members) & free) == len(group.members)
+        if fits and all(((cuts[c] >= 0) & (cuts[c] < 1)).all() for c in group.members):
+            rows = None if values is None else np.column_stack([values[c] for c in group.members])
+            if rows is None or group.holds(rows).all():
                 groups.append(group)
-                free -= set(members)
+                free -= set(group.members)
     return columns, groups
+
+
+def _agrees(told: Categorical | Numeric, cuts: Floats, known: Floats) -> bool:
+    """Whether no threshold and no value of a row speaks against what transformers say."""
+    low, high = told.bounds
+    inside = bool(((cuts >= low) & (cuts < high)).all())
+    return inside and bool(told.holds(known[:, None]).all())
 
 
 def _from_thresholds(column: str, cuts: Floats, missing: bool) -> Attribute:

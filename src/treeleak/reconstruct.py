@@ -25,14 +25,15 @@ from treeleak.evidence import (
 )
 from treeleak.given import Given
 from treeleak.growing import Releases, aligned
-from treeleak.infer import check_schema, infer_schema
+from treeleak.infer import check_schema, infer_schema, told_by_transformers
 from treeleak.partial import Filled, KnownTables
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.population import Population
 from treeleak.posterior import Posterior
-from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction import Reconstruction, Space
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
+from treeleak.release.inputs import Inputs
 from treeleak.release.n_rows import RowCount, count_rows
 from treeleak.release.tree import NO_COLUMNS, Bootstrap
 from treeleak.schema import Schema
@@ -67,6 +68,7 @@ def reconstruct(
     population: pd.DataFrame | Mapping[str, Any] | None = None,
     earlier: Any = None,
     n_rows: int | None = None,
+    space: Space = "model",
 ) -> Reconstruction:
     """Rebuild the training set of a tree model from the model alone.
 
@@ -75,7 +77,7 @@ def reconstruct(
     model : fitted estimator, path, StoredObject or Release
     schema : Schema, optional
         What a row can be. Without one, what the release itself says: columns whose only
-        threshold is 0.5 are binary, and no groups are assumed.
+        threshold is 0.5 are binary, and there are no groups but those of fitted encoders.
     bootstrap : {"auto", "none", "known", "hidden"}
         What to assume of the draws. "auto" believes the release: where its trees drew rows, the
         draws are recomputed from the seeds in the file, or from a forest seed found by search;
@@ -119,6 +121,10 @@ def reconstruct(
     n_rows : int, optional
         Rows of the training set, where draws are hidden or counts carry noise. Without it, what the
         model says, or what its numbers of distinct rows, or noisy counts, make likely.
+    space : {"model", "input"}
+        In which columns the answer is written: those that enter the trees, or those that enter the
+        pipeline that the model is the last step of, with its transformers undone. What is given
+        (the schema, known rows and columns, the population) is in the model's columns either way.
 
     Returns
     -------
@@ -129,7 +135,8 @@ def reconstruct(
     BadInput
         If the model, the file or the schema cannot be used.
     NotCovered
-        If this kind of model cannot be reconstructed (yet); the message says why.
+        If this kind of model cannot be reconstructed (yet), or a transformer not be undone; the
+        message says why.
     """
     if not time_limit > 0:
         raise BadInput(f"time_limit must be positive, not {time_limit}")
@@ -137,10 +144,18 @@ def reconstruct(
         raise BadInput(f"seed must be 0 or more, not {seed}")
     if use_distinct not in (True, False, "both"):
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
+    if space not in ("model", "input"):
+        raise BadInput(f'space must be "model" or "input", not {space!r}')
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
     if not release.n_features:
         raise NotCovered(NO_COLUMNS)
+    inputs = None
+    if space == "input":
+        if release.inputs is None:
+            raise NotCovered("the file holds no transformers: no columns are known but the model's")
+        release.inputs.check()
+        inputs = release.inputs
     before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
     with clock.until_interrupt():
         found, notes = _found(release, before, bootstrap, seed_search, clock)
@@ -148,13 +163,30 @@ def reconstruct(
             release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
             int(seed), n_rows, known_rows, known_columns, population, notes,
         )  # fmt: skip
-        task = question.task(bool(use_distinct))
-        if use_distinct != "both" or not task.tells_distinct:
-            return task.answer(clock)
-        # What is compared is what the leaves tell, not what is known of N.
-        same = replace(question, n_rows=None if task.counted is None else task.counted.n)
-        without = same.task(False).answer(clock.part(clock.left / 2))
-        return replace(task.answer(clock.part(clock.left)), without_distinct=without)
+        answer = question.answer(use_distinct, clock)
+    return answer if inputs is None else _in_input(answer, inputs)
+
+
+def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:
+    """Write what an answer says of rows in the columns of the input."""
+    likeliest = answer.most_likely
+    return replace(
+        answer,
+        space="input",
+        X=None if answer.X is None else inputs.table(answer.X),
+        confidence=None if answer.confidence is None else inputs.least(answer.confidence),
+        known=None if answer.known is None else inputs.least(answer.known),
+        most_likely=None if likeliest is None else (inputs.table(likeliest[0]), likeliest[1]),
+        free_columns=inputs.holding(answer.free_columns),
+        interval_columns=inputs.holding(answer.interval_columns),
+        notes=(*answer.notes, *inputs.notes()),
+        without_population=_other_in_input(answer.without_population, inputs),
+        without_distinct=_other_in_input(answer.without_distinct, inputs),
+    )
+
+
+def _other_in_input(other: Reconstruction | None, inputs: Inputs) -> Reconstruction | None:
+    return None if other is None else _in_input(other, inputs)
 
 
 @dataclass(frozen=True)
@@ -238,6 +270,16 @@ class _Question:
     population: pd.DataFrame | Mapping[str, Any] | None
     notes: tuple[str, ...]
 
+    def answer(self, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
+        """Attack, and where both ways are asked for, first without distinct rows."""
+        task = self.task(bool(use_distinct))
+        if use_distinct != "both" or not task.tells_distinct:
+            return task.answer(clock)
+        # What is compared is what the leaves tell, not what is known of N.
+        same = replace(self, n_rows=None if task.counted is None else task.counted.n)
+        without = same.task(False).answer(clock.part(clock.left / 2))
+        return replace(task.answer(clock.part(clock.left)), without_distinct=without)
+
     def task(self, use_distinct: bool) -> _Task:
         """Hold everything against the model and the schema."""
         release, schema = self.release, self.schema
@@ -255,6 +297,7 @@ class _Question:
         notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
         if schema is None:
             schema = infer_schema(both.trees_of_both)
+            notes = (*notes, *told_by_transformers(schema, both.trees_of_both))
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
         make = evidence_for(

@@ -21,11 +21,12 @@ from treeleak.release.draws import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.schema import Schema
 
-__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Status", "as_json", "versions"]
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "Status", "as_json", "versions"]
 
 RECONSTRUCTION_VERSION = 1
 
 Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+Space = Literal["model", "input"]
 
 MEANING: Mapping[str, str] = {
     "unique": "the only dataset that meets the counts, under this schema",
@@ -58,8 +59,8 @@ class Reconstruction:
     status : {"unique", "feasible", "likely", "infeasible", "unknown"}
         What is proved of the rows; :data:`MEANING` has it in words.
     X : DataFrame, shape (n_rows, n_features), or None
-        The rows in the model's columns; None if infeasible, or if time ran out before there were
-        any.
+        The rows, in the columns of :attr:`space`; None if infeasible, or if time ran out before
+        there were any.
     y : Series or None
         Class labels.
     confidence : DataFrame or None
@@ -116,6 +117,12 @@ class Reconstruction:
         How the cells were found, see :attr:`Answer.cells`.
     row_count : RowCount or None
         The number of training rows and where it is from, where draws are hidden or counts noisy.
+    space : {"model", "input"}
+        Whose columns ``X`` has, and with it all that is said of single values or columns: the
+        model's, or those of the input of the pipeline that it ends. A value read from several of
+        the model's columns is as sure as the least sure of them. Proofs, misfit, schema, posterior
+        (with ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns
+        either way.
     """
 
     status: Status
@@ -148,6 +155,7 @@ class Reconstruction:
     without_distinct: Reconstruction | None = None
     cells: str = "enumerated"
     row_count: RowCount | None = None
+    space: Space = "model"
 
     @property
     def n_rows(self) -> int:
@@ -257,6 +265,7 @@ class Reconstruction:
             "version": RECONSTRUCTION_VERSION,
             "status": self.status,
             "meaning": self.meaning,
+            "space": self.space,
             "n_rows": self.n_rows,
             "ordered": self.ordered,
             "draws": None if self.draws is None else str(self.draws),

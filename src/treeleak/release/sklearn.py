@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel, NotCovered
-from treeleak.release.names import UnknownStep, output_columns
+from treeleak.release.inputs import Inputs
+from treeleak.release.names import UnknownStep, input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
@@ -297,23 +298,29 @@ def _only_model(stored: StoredObject) -> StoredObject:
 
 def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
     """Name the columns after what goes into the steps; ``named``: the model knows its own."""
-    why = ""
     try:
-        columns = output_columns(steps)
+        came_in = input_columns(steps)
+        columns = output_columns(steps, came_in)
     except UnknownStep as error:
-        columns, why = None, f": {error}"
-    names = () if columns is None else tuple(columns.names)
+        return _not_named(release, named, str(error))
+    names = tuple(columns.names)
     usable = len(names) == release.n_features and len(set(names)) == len(names)
-    if columns is None or not usable or (named and names != release.feature_names):
-        note = () if named else (f"Columns are not named after the input{why}.",)
-        return replace(release, notes=(*release.notes, *note))
+    if not usable or (named and names != release.feature_names):
+        return _not_named(release, named, "")
     new = dict(zip(release.feature_names, names, strict=True))
     return replace(
         release,
         feature_names=names,
         maybe_missing=frozenset(new[c] for c in release.maybe_missing),
         one_hot=dict(columns.one_hot),
+        inputs=Inputs.of(came_in.names, names, columns.readings),
     )
+
+
+def _not_named(release: Release, named: bool, why: str) -> Release:
+    note = () if named else (f"Columns are not named after the input{why and ': '}{why}.",)
+    inputs = Inputs((), {}, why or "the model's columns are not those that its steps put out")
+    return replace(release, notes=(*release.notes, *note), inputs=inputs)
 
 
 # --------------------------------------------------------------------------- the whole ensemble

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
+from treeleak.release.inputs import Inputs
 
 __all__ = [
     "AllRows",
@@ -268,6 +269,8 @@ class Release:
         Groups of 0/1 columns that the file itself declares (a fitted encoder): name to columns.
     levels : mapping of str to tuple of str
         Texts that the codes 0, 1, 2 and so on of a column stand for.
+    inputs : Inputs or None
+        The columns that went into the transformers before the model, where the file holds some.
     float_type : str
         numpy type in which the model compares a value with a threshold.
     origin : str
@@ -294,6 +297,7 @@ class Release:
     maybe_missing: frozenset[str] = frozenset()
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: Inputs | None = None
     float_type: str = "float64"
     origin: str = ""
     notes: tuple[str, ...] = ()
