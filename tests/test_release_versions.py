@@ -105,4 +105,10 @@ def test_a_pipeline_declares_its_one_hot_group(version):
     release = to_release(MODELS / version / "pipeline.skops")
     group = tuple(f"job__job_{job}" for job in ("cook", "judge", "smith"))
     assert release.one_hot == {"job__job": group}
+    release.inputs.check()
+    assert release.inputs.read_from == {
+        "age": ("rest__age",),
+        "size": ("rest__size",),
+        "job": group,
+    }
     assert "last step of a Pipeline" in release.notes[0]

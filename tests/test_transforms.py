@@ -37,7 +37,7 @@ from typer.testing import CliRunner
 import treeleak
 from treeleak.cli import app
 from treeleak.errors import BadInput, NotCovered
-from treeleak.infer import infer_schema, told_by_transformers
+from treeleak.infer import infer_schema, suggest_schema, told_by_transformers
 from treeleak.release import StoredObject, to_release
 from treeleak.release.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.release.live import snapshot
@@ -208,6 +208,7 @@ def test_missing_values_come_back_where_an_indicator_tells_them():
     step = SimpleImputer(add_indicator=True)
     assert_same(back(step, gaps()), gaps())
     assert to_release(fitted(step, gaps())).inputs.notes() == ()
+    assert_same(back(make_pipeline(step, StandardScaler()), gaps()), gaps())
     union = FeatureUnion([("v", SimpleImputer()), ("m", MissingIndicator())])
     assert_same(back(union, gaps()), gaps())
     coded = gaps().fillna(-1)
@@ -273,11 +274,23 @@ def test_what_a_group_lost_is_told_as_far_as_one_value_is_left():
 
 
 def test_codes_that_stand_for_nothing_are_missing():
-    inputs = to_release(fitted(OrdinalEncoder(), table()[["job"]])).inputs
-    found = inputs.table(pd.DataFrame({"job": [-1.0, 0.2, 2.0, 3.0, np.nan]}))["job"]
-    assert found.isna().tolist() == [True, False, False, True, True]
-    assert found[1] == "cook"
-    assert found[2] == "smith"
+    words = table()[["job"]]
+    codes = pd.DataFrame({"job": [-1.0, 0.2, 2.0, 3.0, np.nan]})
+    lists = [["cook", "judge", "smith"]]
+    some = OrdinalEncoder(categories=lists, handle_unknown="use_encoded_value", unknown_value=-1)
+    expected = ["cook", "cook", "smith", "smith", None]
+    # Where every row has one of the codes, a number beyond them stands for the nearest.
+    for step, none in ((OrdinalEncoder(), {4}), (some, {0, 3, 4})):
+        found = to_release(fitted(step, words)).inputs.table(codes)["job"]
+        told = [None if i in none else v for i, v in enumerate(expected)]
+        assert [None if pd.isna(v) else v for v in found] == told
+
+
+def test_scaled_indicators_are_read_by_the_side_that_they_lie_on():
+    model = make_pipeline(OneHotEncoder(sparse_output=False), StandardScaler())
+    inputs = to_release(fitted(model, table()[["sex"]])).inputs
+    rows = pd.DataFrame({"sex_f": [9.0, -7.0], "sex_m": [-7.0, 9.0]})
+    assert inputs.table(rows)["sex"].tolist() == ["f", "m"]
 
 
 @pytest.mark.filterwarnings("ignore:Features .* are constant")
@@ -344,6 +357,10 @@ def changed(model, step, **state):
         (OrdinalEncoder(), {"categories_": [[StoredObject("evil.Thing")], [1]]}),
         (OrdinalEncoder(), {"categories_": [[math.inf], [1]]}),
         (OrdinalEncoder(), {"categories_": [[1]]}),
+        (
+            OrdinalEncoder(),
+            {"categories_": [[1, np.nan], [1]], "encoded_missing_value": math.inf},
+        ),
         (OneHotEncoder(), {"categories_": [[StoredObject("evil.Thing")] * 24, range(24)]}),
         (OneHotEncoder(), {"categories_": 5}),
         (OneHotEncoder(), {"drop_idx_": [math.inf, 0], "_drop_idx_after_grouping": [math.inf, 0]}),
@@ -361,6 +378,14 @@ def test_a_hostile_file_is_refused_in_words_and_costs_no_names(step, state):
         release.inputs.check()
     if "categories_" not in state and "drop_idx_" not in state:
         assert release.feature_names == to_release(fitted(step, X)).feature_names
+
+
+def test_ends_beyond_all_bounds_are_not_believed():
+    X = table()[["age", "pay"]]
+    for ends in ([-1e308, 1e308], [1e308, 1e308], [np.nan, 1.0], [3.0, -3.0]):
+        state = {"data_min_": np.full(2, ends[0]), "data_max_": np.full(2, ends[1])}
+        stored = changed(fitted(MinMaxScaler(), X), 0, **state, min_=np.full(2, 1e100))
+        assert set(infer_schema(to_release(stored)).attributes) == {Numeric("age"), Numeric("pay")}
 
 
 def test_two_columns_of_one_name_are_refused():
@@ -471,6 +496,14 @@ def test_what_may_be_something_else_is_not_told():
         assert notes == []
     (codes,), _ = attributes(mean, ["job"])
     assert isinstance(codes, Categorical)
+
+
+def test_a_schema_to_correct_says_what_transformers_told():
+    release = to_release(fitted(OneHotEncoder(drop="first"), table()[["job"]]))
+    schema, remarks = suggest_schema(release)
+    assert schema == infer_schema(release)
+    assert remarks == told_by_transformers(schema, release)
+    assert "one-hot groups (1)" in remarks[0]
 
 
 def test_scalers_tell_the_ends_of_numbers():

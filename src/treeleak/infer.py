@@ -162,7 +162,8 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
     -------
     schema : Schema
     remarks : list of str
-        One for each group that was proposed: what it rests on.
+        What transformers before the model tell; and for each group that was proposed, what it
+        rests on.
     """
     values = None if X is None else read_columns(release, X)
     columns, groups = _judge(release, values)
@@ -180,7 +181,8 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
             remark = f"a guess: each of the {len(ones)} rows given has {how_many}"
         groups.append(group)
         remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
-    return _assemble(columns, groups), remarks
+    schema = _assemble(columns, groups)
+    return schema, [*told_by_transformers(schema, release), *remarks]
 
 
 def told_by_transformers(schema: Schema, release: Release) -> list[str]:

@@ -91,11 +91,12 @@ class Code(Reading):
     codes : tuple of float
         Ascending.
     values : tuple
-        What each code stands for; any other code, and none, for a missing value.
+        What each code stands for.
     ends : tuple of pairs of float, or None
         Where codes stand for bins: from where to where each goes.
     closed : bool
-        Whether every training row has one of the codes, or a missing value.
+        Whether every training row has one of the codes, or a missing value. Else a number that
+        is near none of them stands for nothing.
     """
 
     codes: tuple[float, ...] = field(kw_only=True)
@@ -267,10 +268,11 @@ class Inputs:
                 told = labels if len(set(labels)) == len(labels) else None
                 found.append(Categorical(column, reading.codes, told))
             elif isinstance(reading, Number) and math.isfinite(reading.low - reading.high):
-                ends = np.array([reading.low, reading.high])
-                low, high = sorted(((ends - reading.offset) / reading.factor).tolist())
+                ends = reading.low, reading.high
+                low, high = sorted((end - reading.offset) / reading.factor for end in ends)
                 slack = _ROUNDING * max(high - low, abs(low), abs(high))
-                found.append(Numeric(column, low - slack, high + slack))
+                if math.isfinite(slack):
+                    found.append(Numeric(column, low - slack, high + slack))
         for members in encoded.values():
             columns, first = _group(*members[0], members), members[0][1]
             whole = len(columns) == len(first.values) and all(r.closed for _, r in members)
@@ -285,41 +287,20 @@ class Inputs:
         return pd.DataFrame(written, index=X.index)
 
     def _column(self, X: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series[Any]:
-        own = [c for c in columns if not isinstance(self.readings[c], Missing)]
-        first = self.readings[own[0]]
+        readings = {c: self.readings[c] for c in columns}
+        first = readings[columns[0]]
         if isinstance(first, Indicator):
-            at, values = self._marked(X, own, first), first.values
+            group = {c: r for c, r in readings.items() if isinstance(r, Indicator)}
+            written = _listed(first.values, _marked(group, X))
         elif isinstance(first, Code):
-            at, values = _position(first, X[own[0]]), first.values
+            written = _listed(first.values, _position(first, X[columns[0]]))
         else:
-            at, values = None, ()
-            written = X[own[0]] if first.unscaled else first.plain(X[own[0]])
-        if at is not None:
-            # Position -1 is that of the missing value, which comes last.
-            listed = pd.Series([*values, MISSING], dtype=object)
-            written = listed.iloc[at].set_axis(X.index).infer_objects()
-        for gap in (c for c in columns if c not in own):
-            reading = self.readings[gap]
-            absent = np.round(reading.plain(X[gap])) == 1
-            if isinstance(reading, Missing) and absent.any():
-                kept = written.astype(object).where(~absent, reading.value)
-                written = kept.infer_objects()
+            written = X[columns[0]] if first.unscaled else first.plain(X[columns[0]])
+        written = written.set_axis(X.index)
+        for column, reading in readings.items():
+            if isinstance(reading, Missing) and (absent := reading.plain(X[column]) > 0.5).any():
+                written = written.astype(object).where(~absent, reading.value).infer_objects()
         return written
-
-    def _marked(
-        self, X: pd.DataFrame, columns: Sequence[str], first: Indicator
-    ) -> NDArray[np.int64]:
-        """Which of the values each row has; -1 where that is not said."""
-        readings = [r for c in columns if isinstance(r := self.readings[c], Indicator)]
-        ones = np.column_stack(
-            [np.round(r.plain(X[c])) == 1 for c, r in zip(columns, readings, strict=True)]
-        )
-        held = np.array([r.at for r in readings])
-        others = set(range(len(first.values))) - set(held.tolist())
-        # A dropped category is what is left where there is no 1.
-        none = others.pop() if len(others) == 1 else -1
-        at = np.where(ones.any(axis=1), held[ones.argmax(axis=1)], none)
-        return np.where(ones.sum(axis=1) > 1, -1, at)
 
     def _ends(
         self, column: str, lower: pd.Series[float], upper: pd.Series[float]
@@ -352,15 +333,33 @@ def _group(column: str, first: Reading, others: Iterable[tuple[str, Reading]]) -
     return tuple(found.values())
 
 
+def _marked(group: Mapping[str, Indicator], X: pd.DataFrame) -> NDArray[np.int64]:
+    """Number of the value that each row has; -1 where that is not said."""
+    ones = np.column_stack([r.plain(X[c]) > 0.5 for c, r in group.items()])
+    held = np.array([r.at for r in group.values()])
+    n_values = len(next(iter(group.values())).values)
+    others = np.setdiff1d(np.arange(n_values), held)
+    # A category without a column is what is left where there is no 1.
+    none = others[0] if len(others) == 1 else -1
+    at = np.where(ones.any(axis=1), held[ones.argmax(axis=1)], none)
+    return np.where(ones.sum(axis=1) > 1, -1, at)
+
+
 def _position(reading: Code, x: pd.Series[Any]) -> NDArray[np.int64]:
-    """Position of each value among the codes; -1 for one that is none of them."""
+    """Number of the code that each value stands for; -1 for one that is none of them."""
     codes = np.array(reading.codes)
     plain = reading.plain(x.to_numpy(dtype=float))
     above = np.searchsorted(codes, plain).clip(max=len(codes) - 1)
     below = (above - 1).clip(min=0)
-    nearest = np.where(plain - codes[below] < codes[above] - plain, below, above)
     # What was scaled or filled in may lie beside its code.
-    return np.where(np.abs(codes[nearest] - plain) <= 0.5, nearest, -1)
+    at = np.where(plain - codes[below] < codes[above] - plain, below, above)
+    known = ~np.isnan(plain) & (reading.closed | (np.abs(codes[at] - plain) <= 0.5))
+    return np.where(known, at, -1)
+
+
+def _listed(values: Sequence[Any], at: NDArray[np.int64]) -> pd.Series[Any]:
+    # Number -1 is that of the missing value, which comes last.
+    return pd.Series([*values, MISSING], dtype=object).iloc[at].infer_objects()
 
 
 def _text(value: Any) -> str:

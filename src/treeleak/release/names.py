@@ -237,6 +237,8 @@ def _ordinal(step: StoredObject, columns: Columns) -> Columns:
         codes = {float(code): value for code, value in code_of.items() if value is not MISSING}
         if len(codes) < len(values):
             absent = float(step.get("encoded_missing_value", MISSING))
+            if np.isinf(absent):
+                raise ValueError("an infinite code")
             if absent == absent:
                 codes[absent] = MISSING
         ordered = sorted(codes)
