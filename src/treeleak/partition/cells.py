@@ -121,7 +121,11 @@ class Geometry:
 
     def trace(self, points: IntArray) -> NDArray[np.int32]:
         """Leaf of each point in every tree, as rows of A; shape (n_points, n_trees)."""
-        atoms = np.ascontiguousarray(self.atoms(points), dtype=np.int32)
+        return self.trace_atoms(self.atoms(points))
+
+    def trace_atoms(self, atoms: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+        """Do the same for points given as atoms, shape (n_points, n_attributes)."""
+        atoms = np.ascontiguousarray(atoms, dtype=np.int32)
         return signatures(atoms, *self._node, self._goes_left)  # type: ignore[no-any-return]
 
 
