@@ -22,7 +22,7 @@ from treeleak.schema import Rule
 __all__ = ["MAX_ENTRIES", "Boxes", "Layout"]
 
 MAX_ENTRIES = 2**26
-"""Largest number of (leaf, attribute, atom) entries held: 256 MiB."""
+"""Largest number of (leaf, attribute, atom) triples held while leaves are laid out: 64 MiB."""
 _MAX_RULE = 2**20
 """Largest number of points of the columns of one rule."""
 
