@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import Contradiction
-from treeleak.release.tree import LEAF, Release, Tree
+from treeleak.release.tree import LEAF, Release, ThresholdsAre, Tree
 from treeleak.schema import Binary, Schema
 from treeleak.verify import check_drawable, check_noisy, check_rows
 
@@ -115,6 +115,7 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
     return replace(
         later,
         trees=(*later.trees, *trees),
+        thresholds_are=_of_both(later, earlier),
         feature_names=(*later.feature_names, _free(EPOCH, later)),
         maybe_missing=later.maybe_missing | earlier.maybe_missing,
     )
@@ -130,6 +131,11 @@ def _beside(own: Any, whole: Any, drawn: bool, weights: bool = False) -> Any:
     else:
         more = np.zeros_like(own[:1]) if drawn or whole is None else whole[:1] - own[:1]
     return np.concatenate([own[:1] + more, more, own])
+
+
+def _of_both(later: Release, earlier: Release) -> ThresholdsAre:
+    same = later.thresholds_are == earlier.thresholds_are
+    return later.thresholds_are if same else "unknown"
 
 
 def _free(name: str, release: Release) -> str:
@@ -177,6 +183,7 @@ class Releases:
         return replace(
             self.later,
             trees=self.later.trees + self.earlier.trees,
+            thresholds_are=_of_both(self.later, self.earlier),
             maybe_missing=self.later.maybe_missing | self.earlier.maybe_missing,
         )
 

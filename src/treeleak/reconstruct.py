@@ -28,6 +28,7 @@ from treeleak.growing import Releases, aligned
 from treeleak.infer import check_schema, infer_schema, told_by_transformers
 from treeleak.partial import Filled, KnownTables
 from treeleak.partition import Geometry, reachable_leaves
+from treeleak.point_values import PointValues, point_values
 from treeleak.population import Population
 from treeleak.posterior import Posterior
 from treeleak.reconstruction import Reconstruction, Space
@@ -36,7 +37,7 @@ from treeleak.release.draws import Draws, known_draws
 from treeleak.release.inputs import Inputs
 from treeleak.release.n_rows import RowCount, count_rows
 from treeleak.release.tree import NO_COLUMNS, Bootstrap
-from treeleak.schema import Schema
+from treeleak.schema import Numeric, Ordinal, Schema
 
 __all__ = ["reconstruct"]
 
@@ -49,6 +50,9 @@ _MANY, _VAGUE = 20_000, 20
 """More rows than this are not rebuilt if their number is uncertain by more than this factor."""
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
+_RIGHT, _WRONG = 0.8, 0.5
+"""Shares of midpoints met. With all rows right, 0.83 to 1 was seen; with 5 % of the values wrong,
+0.7 to 0.87, with 20 %, 0.5 to 0.6; of other rows that meet the same counts, 0.2 to 0.4."""
 
 
 def reconstruct(
@@ -169,11 +173,15 @@ def reconstruct(
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:
     """Write what an answer says of rows in the columns of the input."""
-    likeliest = answer.most_likely
+    likeliest, lower, upper = answer.most_likely, answer.lower, answer.upper
+    if lower is not None and upper is not None:
+        lower, upper = inputs.bounds(lower, upper)
     return replace(
         answer,
         space="input",
         X=None if answer.X is None else inputs.table(answer.X),
+        lower=lower,
+        upper=upper,
         confidence=None if answer.confidence is None else inputs.least(answer.confidence),
         known=None if answer.known is None else inputs.least(answer.known),
         most_likely=None if likeliest is None else (inputs.table(likeliest[0]), likeliest[1]),
@@ -437,19 +445,30 @@ def _written(
     free = tuple(name for name, cuts in zip(names, tested, strict=True) if not len(cuts))
     parts = [p for p in answer.values.parts if any(atom.interval for atom in p.atoms)]
     intervals = sorted(int(c) for part in parts for c in part.columns)
-    X = y = confidence = label_confidence = proved = given = in_earlier = None
+    X = y = lower = upper = confidence = label_confidence = proved = given = in_earlier = None
+    midpoints_met = None
     misfit, posterior, likeliest = 0.0, None, None
     hidden = both.hidden is not None
     if answer.rows:
+        distinct = getattr(evidence, "d", None) is not None
         whole = known.filled(_in_columns(answer), ordered=answer.ordered, rows=hidden)
-        misfit = both.misfit(whole.table, whole.label, getattr(evidence, "d", None) is not None)
+        misfit = both.misfit(whole.table, whole.label, distinct)
         if answer.status in ("unique", "feasible") and misfit:
             raise RuntimeError(
                 f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
                 "bug in treeleak, please report it"
             )
+        chosen, low, high = _chosen(whole.table, geometry, both, known)
+        if both.misfit(chosen.table, whole.label, distinct) != misfit:
+            raise RuntimeError(
+                "a value chosen between thresholds changes a count: this is a bug in treeleak, "
+                "please report it"
+            )
+        whole, midpoints_met = replace(whole, table=chosen.table), chosen.midpoints_met
         own = slice(len(names))
-        X = pd.DataFrame(_tidy(whole.table[:, own]), columns=names)
+        X, lower, upper = (
+            pd.DataFrame(_tidy(table[:, own]), columns=names) for table in (chosen.table, low, high)
+        )
         classes = release.classes
         y = pd.Series([classes[c] for c in whole.label] if classes else whole.label, name="label")
         confidence = pd.DataFrame(whole.sure[:, own], columns=names)
@@ -459,7 +478,7 @@ def _written(
             given = pd.DataFrame(known.known[:, own], columns=names)
         if (old := both.in_earlier(whole.table)) is not None:
             in_earlier = pd.Series(old, name="in_earlier")
-        notes = (*notes, *known.remarks(whole))
+        notes = (*notes, *known.remarks(whole), *_of_midpoints(midpoints_met))
     if answer.samples is not None and answer.likeliest is not None:
         samples = answer.samples
 
@@ -487,6 +506,9 @@ def _written(
         status=answer.status,
         X=X,
         y=y,
+        lower=lower,
+        upper=upper,
+        midpoints_met=midpoints_met,
         confidence=confidence,
         label_confidence=label_confidence,
         proved=proved,
@@ -510,6 +532,41 @@ def _written(
         posterior=posterior,
         most_likely=likeliest,
         expected_distance=answer.expected_distance,
+    )
+
+
+def _chosen(
+    table: FloatArray, geometry: Geometry, both: Releases, known: KnownTables
+) -> tuple[PointValues, FloatArray, FloatArray]:
+    """Choose values inside the intervals of rows; and the ends of these."""
+    low, high = table.copy(), table.copy()
+    numbers, whole = np.zeros((2, table.shape[1]), dtype=bool)
+    for part in geometry.parts:
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            column = part.columns[0]
+            low[:, column], high[:, column] = part.ends(table[:, column], geometry.release)
+            numbers[column], whole[column] = True, isinstance(part.attribute, Ordinal)
+    low[known.known], high[known.known] = table[known.known], table[known.known]
+    chosen = point_values(
+        both.whole, table, low, high, numbers, whole=whole, draws=both.all_draws,
+        told_apart=both.hidden is None,
+    )  # fmt: skip
+    return chosen, low, high
+
+
+def _of_midpoints(met: float | None) -> tuple[str, ...]:
+    """Say how right the rows are, as far as thresholds tell."""
+    if met is None:
+        return ()
+    if met >= _RIGHT:
+        sign = "so nearly all rows are like those of the training set"
+    elif met >= _WRONG:
+        sign = "so many of the rows are like those of the training set, but not all"
+    else:
+        sign = "so few of the rows are like those of the training set, whatever counts they meet"
+    return (
+        f"every test of a number splits midway between two values of the training set; of these "
+        f"rows, {met:.0%} do: {sign}",
     )
 
 
@@ -548,5 +605,6 @@ def _in_columns(answer: Answer) -> Filled:
 
 def _tidy(table: NDArray[np.float64]) -> NDArray[Any]:
     """Whole numbers as integers, so that a binary column reads 0 and 1."""
-    whole = np.isfinite(table).all() and bool((table == np.round(table)).all())
+    # From 2^53 on, floats skip whole numbers.
+    whole = bool(((np.abs(table) < 2.0**53) & (table == np.round(table))).all())
     return table.astype(np.int64) if whole else table

@@ -60,7 +60,17 @@ class Reconstruction:
         What is proved of the rows; :data:`MEANING` has it in words.
     X : DataFrame, shape (n_rows, n_features), or None
         The rows, in the columns of :attr:`space`; None if infeasible, or if time ran out before
-        there were any.
+        there were any. Of a number that is known as an interval only, the most likely value.
+    lower, upper : DataFrame or None
+        Like ``X``: the ends of the interval in which each value lies, equal to it where it is the
+        only one. An interval begins above the threshold that it begins with, and holds the one that
+        it ends with; an end that is no threshold is that of the domain, and inside. NaN for a
+        missing value, and in columns of a pipeline's input that hold no numbers.
+    midpoints_met : float or None
+        Of the tests of numbers with rows on both sides, the share whose threshold is the middle
+        between the nearest values of these rows, as it was between those of the training set. It
+        tells without the truth how right rows are: near 1 if they are, far less if they only meet
+        the counts. None where thresholds are no midpoints or it is not known what each tree saw.
     y : Series or None
         Class labels.
     confidence : DataFrame or None
@@ -156,6 +166,9 @@ class Reconstruction:
     cells: str = "enumerated"
     row_count: RowCount | None = None
     space: Space = "model"
+    lower: pd.DataFrame | None = None
+    upper: pd.DataFrame | None = None
+    midpoints_met: float | None = None
 
     @property
     def n_rows(self) -> int:
@@ -279,6 +292,7 @@ class Reconstruction:
             "share_proved_rows": self.share_proved_rows,
             "share_proved_values": self.share_proved_values,
             "expected_error": self.expected_error,
+            "midpoints_met": self.midpoints_met,
             "free_columns": list(self.free_columns),
             "interval_columns": list(self.interval_columns),
             "seed": self.seed,
@@ -294,6 +308,8 @@ class Reconstruction:
         if include_rows and self.X is not None and self.confidence is not None:
             out["rows"] = {
                 **_table(self.X, self.y),
+                "lower": self._ends(self.lower),
+                "upper": self._ends(self.upper),
                 "confidence": self.confidence.to_numpy().round(6).tolist(),
                 "proved": [] if self.proved is None else self.proved.tolist(),
                 "known": None if self.known is None else self.known.to_numpy().tolist(),
@@ -301,6 +317,12 @@ class Reconstruction:
                 "most_likely": None if self.most_likely is None else _table(*self.most_likely),
             }
         return out
+
+    def _ends(self, ends: pd.DataFrame | None) -> list[list[float | None]] | None:
+        """Ends of the intervals; None if every value is known as one."""
+        if ends is None or self.X is None or ends.equals(self.X):
+            return None
+        return _listed(ends.where(np.isfinite(ends)))
 
     def to_json(self, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON."""
@@ -314,9 +336,14 @@ def _summary(other: Reconstruction | None) -> dict[str, Any] | None:
 def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
     return {
         "columns": list(X.columns),
-        "values": X.astype(object).where(X.notna(), None).to_numpy().tolist(),
+        "values": _listed(X),
         "labels": [] if y is None else y.tolist(),
     }
+
+
+def _listed(X: pd.DataFrame) -> list[list[Any]]:
+    found: list[list[Any]] = X.astype(object).where(X.notna(), None).to_numpy().tolist()
+    return found
 
 
 def as_json(document: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ choice between them, and distances between rows are measured on them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,8 +181,10 @@ def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
         return d
     if isinstance(attribute, (Ordinal, Numeric)):
         x = table[:, 0]
-        span = np.nanmax(x) - np.nanmin(x) if np.isfinite(x).any() else 0.0
-        d = np.abs(x[:, None] - x[None, :]) / (span or 1.0)
+        low, high = attribute.bounds
+        if not math.isfinite(high - low):
+            low, high = (np.nanmin(x), np.nanmax(x)) if np.isfinite(x).any() else (0.0, 0.0)
+        d = np.abs(x[:, None] - x[None, :]) / ((high - low) or 1.0)
         missing = np.isnan(x)
         return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
     if isinstance(attribute, OneHot):

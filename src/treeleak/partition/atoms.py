@@ -32,6 +32,9 @@ __all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of", "listable", "list
 MAX_LISTED = 2048
 """Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
 
+_NEAR = 5
+"""Gaps between thresholds that tell how far values go beyond the outermost one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Atom:
@@ -118,6 +121,24 @@ class AttributeAtoms:
             for value in atom.values if own is None else atom.values[:, own]:
                 out[:, k] |= ((block == value) | (np.isnan(block) & np.isnan(value))).all(axis=1)
         return out
+
+    def ends(
+        self, x: NDArray[np.float64], release: Release
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lowest and highest value of the atom of each value of a single column.
+
+        An interval begins right above a threshold, and ends with the next; where it begins with
+        the domain, it holds that value, too. NaN for a missing value.
+        """
+        held = [atom.interval or _range(atom.values) for atom in self.atoms]
+        own = np.array(held)[self.holding(x[:, None], release).argmax(axis=1)]
+        own[np.isnan(x)] = np.nan
+        return own[:, 0], own[:, 1]
+
+
+def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
+    return (float(known.min()), float(known.max())) if known.size else (math.nan, math.nan)
 
 
 def atoms_of(
@@ -211,10 +232,15 @@ def _whole_intervals(attribute: Ordinal, cuts: NDArray[np.float64], float_type: 
     domain = range(attribute.low, attribute.high + 1)
     kind = np.dtype(float_type).type
     ends = [bisect.bisect_right(domain, cut, key=lambda v: float(kind(v))) for cut in cuts]
+    edges = sorted({0, *ends, len(domain)})
+    first, last = (math.ceil(min(gap, len(domain))) for gap in _outer_gaps(edges[1:-1]))
     atoms = []
-    for i, j in pairwise(sorted({0, *ends, len(domain)})):
+    for i, j in pairwise(edges):
         interval = (float(domain[i]), float(domain[j - 1])) if j - i > 1 else None
-        atoms.append(Atom(np.array([[float(domain[(i + j) // 2])]]), float(j - i), interval))
+        low = max(i, j - 2 * first) if i == 0 else i
+        high = min(j, i + 2 * last) if j == len(domain) else j
+        at = (low + high) // 2
+        atoms.append(Atom(np.array([[float(domain[at])]]), float(j - i), interval))
     return atoms
 
 
@@ -223,9 +249,15 @@ def _intervals(attribute: Numeric, cuts: NDArray[np.float64], float_type: str) -
     edges = [attribute.low, *inside, attribute.high]
     span = attribute.high - attribute.low
     kind = np.dtype(float_type).type
+    likely = edges
+    if inside:
+        first, last = _outer_gaps(inside)
+        ends = max(attribute.low, inside[0] - 2 * first), min(attribute.high, inside[-1] + 2 * last)
+        likely = [ends[0], *inside, ends[1]]
     atoms = []
     for k, (low, high) in enumerate(pairwise(edges)):
-        for point in _candidates(low, high, kind):
+        nearer = _candidates(likely[k], likely[k + 1], kind)
+        for point in (*nearer, *_candidates(low, high, kind)):
             with np.errstate(over="ignore"):
                 seen = float(kind(point))
             above, upto = k == 0 or low < seen, k == len(inside) or seen <= high
@@ -238,6 +270,18 @@ def _intervals(attribute: Numeric, cuts: NDArray[np.float64], float_type: str) -
         interval = (low, high) if low < high else None
         atoms.append(Atom(np.array([[point]]), max(size, 1e-12), interval))
     return atoms
+
+
+def _outer_gaps(cuts: Sequence[float]) -> tuple[float, float]:
+    """How far beyond the first and the last threshold values may be expected.
+
+    A domain may go on for much longer than values do, so as far as thresholds near there are from
+    each other. Infinite where there is but one.
+    """
+    gaps = np.diff(cuts)
+    if not len(gaps):
+        return math.inf, math.inf
+    return float(np.median(gaps[:_NEAR])), float(np.median(gaps[-_NEAR:]))
 
 
 def _candidates(low: float, high: float, kind: type[np.floating[Any]]) -> list[float]:

@@ -45,6 +45,7 @@ from treeleak.release.tree import (
     Disjoint,
     Release,
     Sampling,
+    ThresholdsAre,
     Tree,
     UnknownSampling,
 )
@@ -114,6 +115,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "counts_are": release.counts_are,
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
+        **({} if release.thresholds_are == "unknown" else {"thresholds_are": "midpoints"}),
         "float_type": release.float_type,
         "maybe_missing": sorted(release.maybe_missing),
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
@@ -172,6 +174,7 @@ def release_from_dict(data: Any) -> Release:
         one_hot=one_hot,
         levels=levels,
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
+        thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
     )
@@ -179,8 +182,8 @@ def release_from_dict(data: Any) -> Release:
 
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
-    "noise", "float_type", "maybe_missing", "one_hot", "levels", "not_covered", "notes",
-    "trees",
+    "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
+    "notes", "trees",
 }  # fmt: skip
 _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",

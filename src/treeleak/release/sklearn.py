@@ -46,6 +46,7 @@ from treeleak.release.tree import (
     CountsAre,
     Release,
     Sampling,
+    ThresholdsAre,
     Tree,
     UnknownSampling,
 )
@@ -373,10 +374,16 @@ def _release(
         not_covered=not_covered,
         maybe_missing=missing,
         float_type="float32",
+        thresholds_are=_thresholds_are(trees),
         origin=_origin(stored),
         notes=notes,
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
+
+
+def _thresholds_are(trees: Sequence[StoredObject]) -> ThresholdsAre:
+    """Only the splitter ``best`` looks at every value; the other one draws a threshold."""
+    return "midpoints" if all(tree.get("splitter") == "best" for tree in trees) else "unknown"
 
 
 def _rows(

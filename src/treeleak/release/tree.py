@@ -20,6 +20,7 @@ __all__ = [
     "Disjoint",
     "Release",
     "Sampling",
+    "ThresholdsAre",
     "Tree",
     "UnknownSampling",
     "class_numbers",
@@ -237,6 +238,7 @@ class UnknownSampling(Sampling):
 
 
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
+ThresholdsAre = Literal["midpoints", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +275,9 @@ class Release:
         The columns that went into the transformers before the model, where the file holds some.
     float_type : str
         numpy type in which the model compares a value with a threshold.
+    thresholds_are : {"midpoints", "unknown"}
+        Whether every threshold lies in the middle of the two values that it parts: the nearest ones
+        of the rows that the node saw.
     origin : str
         The library, its version and the class that made the model.
     notes : tuple of str
@@ -299,6 +304,7 @@ class Release:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: Inputs | None = None
     float_type: str = "float64"
+    thresholds_are: ThresholdsAre = "unknown"
     origin: str = ""
     notes: tuple[str, ...] = ()
 

@@ -240,6 +240,8 @@ def _numbers(rebuilt: Reconstruction, noisy: bool) -> Table:
         table.add_row(
             "Columns of numbers, at best narrowed down", f"{len(rebuilt.interval_columns)}"
         )
+    if rebuilt.midpoints_met is not None:
+        table.add_row("Thresholds midway between these rows", percent(rebuilt.midpoints_met))
     return table
 
 

@@ -1,0 +1,403 @@
+"""Values inside intervals: never out of them, and near the truth where midpoints tell it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from helpers import all_points, bootstrap_draws, counted, leaves_of, random_tree
+from treeleak.datasets import load_adult
+from treeleak.granularity import Grid, grid_behind
+from treeleak.partition import Geometry
+from treeleak.point_values import PointValues, point_values
+from treeleak.release import Release, to_release
+from treeleak.release.draws import known_draws
+from treeleak.release.exchange import release_from_dict, release_to_dict
+from treeleak.release.tree import AllRows, Tree
+from treeleak.schema import Categorical, Numeric, Ordinal, Schema
+from treeleak.verify import check_rows
+
+
+def intervals(release: Release, schema: Schema, X: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of the true rows, all that the trees tell: a value of each atom, and its ends."""
+    table, low, high = X.copy(), X.copy(), X.copy()
+    numbers, whole = np.zeros((2, X.shape[1]), dtype=bool)
+    for part in Geometry.of(release, schema).parts:
+        (j,) = part.columns
+        atom = part.holding(X[:, [j]], release).argmax(axis=1)
+        table[:, j] = np.where(np.isnan(X[:, j]), np.nan, part.representatives[atom, 0])
+        if isinstance(part.attribute, (Numeric, Ordinal)):
+            numbers[j], whole[j] = True, isinstance(part.attribute, Ordinal)
+            low[:, j], high[:, j] = part.ends(table[:, j], release)
+    return table, low, high, numbers, whole
+
+
+def chosen(release: Release, schema: Schema, X: np.ndarray, draws=None) -> PointValues:
+    """Point values of the atoms of true rows."""
+    table, low, high, numbers, whole = intervals(release, schema, X)
+    return point_values(release, table, low, high, numbers, whole=whole, draws=draws)
+
+
+def midpoints(release: Release, X: np.ndarray, draws=None) -> list[bool]:
+    """Of each test with rows on both sides, whether it is midway, looking at one row at a time."""
+    out, leaves = [], leaves_of(release, X)
+    for t, tree in enumerate(release.trees):
+        below = [{v} for v in range(tree.n_nodes)]
+        for v in range(tree.n_nodes - 1, -1, -1):
+            if tree.left[v] >= 0:
+                below[v] |= below[tree.left[v]] | below[tree.right[v]]
+        for v in np.flatnonzero(~tree.is_leaf):
+            sides = [
+                [
+                    X[k, tree.feature[v]]
+                    for k in range(len(X))
+                    if leaves[k, t] in below[child] and (draws is None or draws[t, k])
+                    and not np.isnan(X[k, tree.feature[v]])
+                ]
+                for child in (tree.left[v], tree.right[v])
+            ]  # fmt: skip
+            if all(sides) and len(release.thresholds[tree.feature[v]]) > 2:
+                gap = max(sides[0]) + min(sides[1]) - 2 * tree.threshold[v]
+                out.append(abs(gap) < 1e-6)
+    return out
+
+
+def whole_numbers(seed: int, n_rows: int, n_columns: int, bootstrap: bool):
+    """A fitted forest on small whole numbers, its rows and its draws."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 12, size=(n_rows, n_columns)).astype(float)
+    y = (X.sum(axis=1) + rng.normal(0, 5, n_rows) > X.sum(axis=1).mean()).astype(int)
+    y[:2] = 0, 1
+    forest = RandomForestClassifier(6, bootstrap=bootstrap, random_state=seed).fit(X, y)
+    release = to_release(forest)
+    return release, X, y, known_draws(release).counts if bootstrap else None
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
+    release, X, _, draws = whole_numbers(seed, 12, 2, bootstrap)
+    schema = Schema([Numeric(c) for c in release.feature_names])
+    found = chosen(release, schema, X, draws)
+    met = midpoints(release, found.table, draws)
+    if met:
+        assert found.midpoints_met == pytest.approx(np.mean(met))
+    else:
+        assert found.midpoints_met is None
+    truth = midpoints(release, X, draws)
+    assert all(truth)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_what_midpoints_leave_no_choice_of_is_found(seed, bootstrap):
+    release, X, _, draws = whole_numbers(seed, 5, 1, bootstrap)
+    schema = Schema([Ordinal(release.feature_names[0], 0, 11)])
+    table, low, high, numbers, whole = intervals(release, schema, X)
+    found = point_values(release, table, low, high, numbers, whole=whole, draws=draws)
+    spans = [range(int(a), int(b) + 1) for a, b in zip(low[:, 0], high[:, 0], strict=True)]
+    if np.prod([len(s) for s in spans]) > 2000:
+        return
+    possible = [
+        v
+        for v in itertools.product(*spans)
+        if all(midpoints(release, np.array(v, dtype=float)[:, None], draws))
+    ]
+    sole = [k for k in range(len(X)) if len({v[k] for v in possible}) == 1]
+    np.testing.assert_array_equal(found.table[sole, 0], X[sole, 0])
+
+
+@st.composite
+def forests(draw):
+    """Random trees, whose thresholds are no midpoints at all, and rows that meet their counts."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind = draw(st.sampled_from(["float32", "float64"]))
+    values = [0.1, 0.2, 0.3, 1.0, 2.0, 16777216.0, 16777217.0, -3.5, 1e30, -1e30]
+    size = rng.integers(0, 5, size=3)
+    cuts = [np.sort(rng.choice([*values, float(np.float32(0.1)), np.inf], k)) for k in size]
+    trees = [random_tree(rng, cuts, 4) for _ in range(3)]
+    n_rows = draw(st.integers(1, 12))
+    X = rng.choice(np.array([*values, 0.15, 1.5, 40.0]), size=(n_rows, 3))
+    X[:, 0] = np.round(np.clip(X[:, 0], -5, 40))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    y = rng.integers(0, 2, n_rows)
+    bounds = draw(st.sampled_from([(-np.inf, np.inf), (-2e30, np.inf), (-2e30, 2e30)]))
+    schema = Schema(
+        [Ordinal("a", -5, 40, missing=True)] + [Numeric(c, *bounds, missing=True) for c in "bc"]
+    )
+    draws = bootstrap_draws(3, n_rows, rng) if draw(st.booleans()) else None
+    release = counted(trees, "abc", X, y, 2, float_type=kind)
+    return replace(release, thresholds_are="midpoints"), schema, X, y, draws
+
+
+@settings(max_examples=200, deadline=None)
+@given(forests())
+def test_no_value_leaves_its_interval_and_no_count_changes(case):
+    release, schema, X, y, draws = case
+    table, low, high, numbers, whole = intervals(release, schema, X)
+    before = table.copy()
+    found = point_values(release, table, low, high, numbers, whole=whole, draws=draws)
+    np.testing.assert_array_equal(table, before)
+    gone = np.isnan(before)
+    np.testing.assert_array_equal(np.isnan(found.table), gone)
+    np.testing.assert_array_equal(np.isnan(low), gone)
+    assert ((low <= found.table) & (found.table <= high))[~gone].all()
+    assert np.isfinite(found.table[~gone]).all()
+    known = found.table[:, 0][~gone[:, 0]]
+    assert (known == np.round(known)).all()
+    assert check_rows(release, found.table, y).ok
+    np.testing.assert_array_equal(leaves_of(release, found.table), leaves_of(release, X))
+    assert schema.valid(found.table, release.feature_names).all()
+    assert found.midpoints_met is None or 0 <= found.midpoints_met <= 1
+
+
+def stumps(*cuts: float) -> Release:
+    """Trees of one test of one column each."""
+    trees = [
+        Tree(
+            np.array([0, -1, -1]), np.array([cut, np.nan, np.nan]), np.array([1, -1, -1]),
+            np.array([2, -1, -1]), np.zeros(3, dtype=bool),
+        )
+        for cut in cuts
+    ]  # fmt: skip
+    return Release(
+        tuple(trees), ("a",), (), AllRows(), "none", None,
+        float_type="float32", thresholds_are="midpoints",
+    )  # fmt: skip
+
+
+def test_rows_of_one_interval_share_a_value_unless_midpoints_tell_them_apart():
+    X = np.array([0.0, 0, 0, 10, 10, 24.3])[:, None]
+    release = stumps(5.0, 17.15)
+    found = chosen(release, Schema([Numeric("a")]), X)
+    # 0 and 10 lie as far from 5 as x and y, if x + y = 10: equal values are the simplest answer.
+    assert found.table[0, 0] == found.table[1, 0] == found.table[2, 0]
+    assert found.table[3, 0] == found.table[4, 0]
+    assert found.table[0, 0] + found.table[3, 0] == pytest.approx(10, abs=1e-5)
+    assert found.table[3, 0] + found.table[5, 0] == pytest.approx(34.3, abs=1e-5)
+
+
+def test_the_row_beyond_the_last_threshold_follows_from_its_neighbour():
+    # The neighbour is known; the domain goes on for ever, or for a million.
+    release = stumps(1.5, 2.5, 3.5, 60.0)
+    X = np.array([[1.0], [2.0], [3.0], [4.0], [116.0]])
+    for high in (np.inf, 1e6):
+        table, low, upto, numbers, whole = intervals(release, Schema([Numeric("a", high=high)]), X)
+        low[3], upto[3], table[3] = 4.0, 4.0, 4.0
+        found = point_values(release, table, low, upto, numbers, whole=whole)
+        assert found.table[4, 0] == pytest.approx(116.0, abs=1e-4)
+        assert found.midpoints_met == 1.0
+
+
+def test_draws_say_whose_midpoint_it_is():
+    X = np.array([[0.1416], [4.2718], [6.3345], [20.5]])
+    pairs = [(1, 2), (0, 2), (0, 3)]
+    seen = X.astype(np.float32).astype(float)[:, 0]
+    release = stumps(*(seen[i] / 2 + seen[j] / 2 for i, j in pairs))
+    draws = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1]], dtype=np.uint8)
+    found = chosen(release, Schema([Numeric("a")]), X, draws)
+    assert found.midpoints_met == 1.0
+    for i, j in pairs:
+        assert found.table[i, 0] + found.table[j, 0] == pytest.approx(seen[i] + seen[j], abs=1e-2)
+    # Without the draws, other rows are next to the thresholds.
+    other = chosen(release, Schema([Numeric("a")]), X)
+    assert other.table[0, 0] + other.table[1, 0] == pytest.approx(seen[0] + seen[2], abs=1e-2)
+
+
+def test_thresholds_that_are_no_midpoints_say_nothing():
+    release = replace(stumps(0.5, 1.5, 2.5, 3.5), thresholds_are="unknown")
+    X = np.array([[0.2], [1.3], [2.8], [3.1]])
+    schema = Schema([Numeric("a", 0, 4)])
+    table = intervals(release, schema, X)[0]
+    found = chosen(release, schema, X)
+    assert found.midpoints_met is None
+    assert not found.grids
+    np.testing.assert_array_equal(found.table, table)
+
+
+def test_whole_numbers_stay_whole_without_midpoints():
+    release = replace(stumps(2.5, 40.5), thresholds_are="unknown")
+    X = np.array([[0.0], [30.0], [5000.0]])
+    found = chosen(release, Schema([Ordinal("a", 0, 10**6)]), X)
+    assert (found.table == np.round(found.table)).all()
+
+
+def between(values: np.ndarray) -> np.ndarray:
+    """Midpoints of neighbouring values in the type of the model."""
+    seen = np.unique(values.astype(np.float32)).astype(float)
+    return seen[:-1] / 2 + seen[1:] / 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("draw", "step"),
+    [
+        (lambda rng: rng.integers(17, 91, 60), 1.0),
+        (lambda rng: rng.integers(-10_000, 1_000_000, 60), 1.0),
+        (lambda rng: rng.integers(0, 50_000, 60) / 100, 0.01),
+        (lambda rng: rng.integers(0, 900, 60) * 10, 10.0),
+        (lambda rng: rng.integers(0, 300, 60) * 12, 12.0),
+        (lambda rng: rng.integers(0, 300, 60) / 4, 0.25),
+    ],
+)
+def test_steps_are_found(draw, step, seed):
+    values = draw(np.random.default_rng(seed)).astype(float)
+    grid = grid_behind(between(values), "float32")
+    assert grid is not None
+    assert (grid.step, grid.offset) == (step, 0.0)
+    np.testing.assert_array_equal(grid.around(values + 0.2 * step)[1], values)
+
+
+def test_odd_numbers_lie_between_multiples():
+    odd = np.random.default_rng(0).choice(np.arange(1.0, 199, 2), 80, replace=False)
+    grid = grid_behind(between(odd), "float32")
+    assert grid == Grid(2.0, 1.0, 1)
+    assert grid.around(np.array([6.2]))[1] == 7.0
+    assert grid.around(np.array([6.2]))[0] == 5.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 100), st.sampled_from([1e-3, 1.0, 1e4]), st.booleans())
+def test_continuous_values_have_no_steps(seed, n, scale, normal):
+    rng = np.random.default_rng(seed)
+    values = scale * (rng.normal(size=n) if normal else rng.random(n))
+    assert grid_behind(between(values), "float32") is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_few_thresholds_tell_no_steps(n):
+    cuts = np.array([0.5, 10.5, 22.0])[:n]
+    assert (grid_behind(cuts, "float32") is None) == (n < 3)
+    # All sums are even: with few of them by chance, with many not.
+    assert grid_behind(np.arange(1.0, 1 + n), "float32") in (None, Grid(1.0))
+
+
+def adult(seed: int) -> tuple[pd.DataFrame, np.ndarray, Schema]:
+    data = load_adult()
+    rows = data.raw.sample(200, random_state=seed)
+    numeric = [c for c in rows if pd.api.types.is_numeric_dtype(rows[c])]
+    codes = rows.apply(lambda s: s if s.name in numeric else pd.factorize(s)[0])
+    schema = Schema(
+        [Numeric(c) if c in numeric else Categorical(c, values=range(99)) for c in rows]
+    )
+    return codes.astype(float), np.asarray(data.y[rows.index]), schema
+
+
+def cancer(seed: int) -> tuple[pd.DataFrame, np.ndarray, Schema]:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    rows = X.sample(100, random_state=seed)
+    schema = Schema([Numeric(c, X[c].min(), X[c].max()) for c in X])
+    return rows, y[rows.index].to_numpy(), schema
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize(("load", "share", "met"), [(adult, 0.4, 0.95), (cancer, 0.85, 0.75)])
+def test_right_rows_get_nearer_values_than_middles(load, share, met, bootstrap):
+    for seed in range(3):
+        X, y, schema = load(seed)
+        forest = RandomForestClassifier(60, bootstrap=bootstrap, random_state=seed).fit(X, y)
+        release = to_release(forest)
+        draws = known_draws(release).counts if bootstrap else None
+        rows = X.to_numpy()
+        table, low, high, numbers, whole = intervals(release, schema, rows)
+        found = point_values(release, table, low, high, numbers, whole=whole, draws=draws)
+        span = np.ptp(rows, axis=0)
+        used = numbers & (span > 0)
+        with np.errstate(invalid="ignore"):
+            inside = np.where(np.isfinite(high - low), (low + high) / 2, table)
+        middle, solved = (np.abs(t - rows)[:, used] / span[used] for t in (inside, found.table))
+        assert solved.mean() < share * middle.mean()
+        assert found.midpoints_met > met
+        # A few rows of each column moved to another place: fewer midpoints agree.
+        rng = np.random.default_rng(seed)
+        wrong = rows.copy()
+        for j in range(rows.shape[1]):
+            own = rng.choice(len(rows), len(rows) // 5, replace=False)
+            wrong[own, j] = rows[rng.permutation(own), j]
+        assert chosen(release, schema, wrong, draws).midpoints_met < found.midpoints_met - 0.1
+
+
+def test_the_release_says_whether_thresholds_are_midpoints():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    for model, told in [
+        (DecisionTreeClassifier(), "midpoints"),
+        (RandomForestClassifier(3), "midpoints"),
+        (DecisionTreeClassifier(splitter="random"), "unknown"),
+        (ExtraTreesClassifier(3), "unknown"),
+    ]:
+        release = to_release(model.fit(X, y))
+        assert release.thresholds_are == told
+        assert release_from_dict(release_to_dict(release)).thresholds_are == told
+
+
+def test_a_reconstruction_carries_intervals_and_values_inside():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"x": rng.normal(size=25).round(2), "n": rng.integers(0, 2, 25), "free": 1.0})
+    y = ((X.x > 0) ^ (rng.random(25) < 0.2)).astype(int)
+    for bootstrap in (False, True):
+        model = RandomForestClassifier(10, bootstrap=bootstrap, random_state=0).fit(X, y)
+        found = treeleak.reconstruct(model, time_limit=30)
+        assert found.free_columns == ("free",)
+        assert list(found.lower) == list(found.upper) == list(found.X) == list(X)
+        assert ((found.lower <= found.X) & (found.upper >= found.X)).all(axis=None)
+        assert (found.lower.x < found.upper.x).any()
+        for ends in (found.lower, found.upper):
+            np.testing.assert_array_equal(ends.n, found.X.n)
+        assert 0 <= found.midpoints_met <= 1
+        assert any("midway" in note for note in found.notes)
+        told = found.to_dict(include_rows=True)
+        assert told["midpoints_met"] == found.midpoints_met
+        assert told["rows"]["lower"][0][2] is None
+    hidden = treeleak.reconstruct(model, bootstrap="hidden", time_limit=5)
+    assert hidden.midpoints_met is None
+    assert ((hidden.lower <= hidden.X) & (hidden.upper >= hidden.X)).all(axis=None)
+
+
+def test_known_values_are_not_moved():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"x": rng.normal(size=20), "z": rng.normal(size=20)})
+    y = (X.x > 0).astype(int)
+    model = RandomForestClassifier(8, bootstrap=False, random_state=0).fit(X, y)
+    rows = X[:3].assign(label=y[:3])
+    found = treeleak.reconstruct(model, known_rows=rows, time_limit=30)
+    np.testing.assert_array_equal(found.X[:3], X[:3])
+    np.testing.assert_array_equal(found.lower[:3], X[:3])
+    np.testing.assert_array_equal(found.upper[:3], X[:3])
+    found = treeleak.reconstruct(model, known_columns=X[["z"]], time_limit=30)
+    np.testing.assert_array_equal(found.X.z, X.z)
+    np.testing.assert_array_equal(found.lower.z, X.z)
+
+
+def test_rows_of_exact_values_have_no_intervals():
+    points = all_points(Schema([Ordinal("a", 0, 3)]), ["a"])
+    X = pd.DataFrame(points, columns=["a"])
+    y = [0, 1, 0, 1]
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    found = treeleak.reconstruct(model, Schema([Ordinal("a", 0, 3)]), time_limit=30)
+    pd.testing.assert_frame_equal(found.lower, found.X)
+    pd.testing.assert_frame_equal(found.upper, found.X)
+    assert found.to_dict(include_rows=True)["rows"]["lower"] is None
+    assert found.midpoints_met == 1.0
+
+
+def test_the_outermost_value_stays_near_its_threshold():
+    release = stumps(1.0, 2.0, 4.0)
+    for schema in (Schema([Numeric("a", -1e6, 1e6)]), Schema([Numeric("a")])):
+        (part,) = Geometry.of(release, schema).parts
+        np.testing.assert_allclose(part.representatives[:, 0], [-0.5, 1.5, 3.0, 5.5])
+    (part,) = Geometry.of(release, Schema([Numeric("a", 0.5, 4.25)])).parts
+    np.testing.assert_allclose(part.representatives[:, 0], [0.75, 1.5, 3.0, 4.125])
+    (part,) = Geometry.of(release, Schema([Ordinal("a", -(10**6), 10**6)])).parts
+    assert part.representatives[0, 0] == 0.0
+    assert part.representatives[-1, 0] == 7.0
