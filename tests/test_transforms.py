@@ -41,7 +41,7 @@ from treeleak.infer import infer_schema, suggest_schema, told_by_transformers
 from treeleak.release import StoredObject, to_release
 from treeleak.release.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.release.live import snapshot
-from treeleak.schema import Categorical, Numeric, OneHot
+from treeleak.schema import Binary, Categorical, Numeric, OneHot
 
 N = 24
 
@@ -309,6 +309,11 @@ def test_scaled_indicators_are_read_by_the_side_that_they_lie_on():
             ["job"],
             "stands for a category already",
         ),
+        (
+            make_pipeline(OneHotEncoder(sparse_output=False), SimpleImputer(missing_values=0)),
+            ["job"],
+            "SimpleImputer fills in what says which category",
+        ),
         (ColumnTransformer([("t", TfidfVectorizer(), "job")]), WORDS, "TfidfVectorizer is not kno"),
     ],
 )
@@ -386,6 +391,9 @@ def test_ends_beyond_all_bounds_are_not_believed():
         state = {"data_min_": np.full(2, ends[0]), "data_max_": np.full(2, ends[1])}
         stored = changed(fitted(MinMaxScaler(), X), 0, **state, min_=np.full(2, 1e100))
         assert set(infer_schema(to_release(stored)).attributes) == {Numeric("age"), Numeric("pay")}
+    # Finite in the input, not in the model's columns.
+    huge = Inputs(("x",), {"x": Number("x", 1e-100, low=1e299, high=1e300)})
+    assert huge.attributes() == []
 
 
 def test_two_columns_of_one_name_are_refused():
@@ -397,6 +405,8 @@ def test_two_columns_of_one_name_are_refused():
     release = to_release(stored)
     with pytest.raises(NotCovered, match="columns"):
         release.inputs.check()
+    with pytest.raises(NotCovered, match="two columns of the input have one name"):
+        Inputs.of(("a", "a"), ("p", "q"), [Number("a"), Number("a")]).check()
 
 
 # ------------------------------------------------------------------------ intervals and domains
@@ -473,6 +483,8 @@ def test_encoders_tell_their_groups_and_codes():
     with pytest.warns(UserWarning, match="unknown categories"):
         (group,), _ = attributes(OneHotEncoder(categories=lists, handle_unknown="warn"), ["job"])
     assert group.at_most_one
+    # What is left of two categories is a binary column.
+    assert attributes(OneHotEncoder(drop="if_binary"), ["sex"]) == ([Binary("sex_m")], [])
     (codes,), notes = attributes(OrdinalEncoder(), ["job"])
     assert codes == Categorical("job", (0.0, 1.0, 2.0), ("cook", "judge", "smith"))
     assert notes == ["the fitted transformers before the model tell: columns of codes (1)"]
@@ -490,6 +502,9 @@ def test_what_may_be_something_else_is_not_told():
     # The mean of the codes 0, 1, 2, each as frequent, is a code; that of 0, 0, 1, 2 is none.
     words = table()[["job"]].iloc[[*range(N), 0, 1, 2, 3]]
     words = words.assign(job=[*words["job"].iloc[:-4], *["cook"] * 4])
+    # Scaled to and fro, a code may miss the whole number that it was.
+    there_and_back = make_pipeline(OrdinalEncoder(), StandardScaler(), MinMaxScaler((0, 2)))
+    assert not to_release(fitted(there_and_back, words)).inputs.readings["job"].unscaled
     for step in (unknown, mean, make_pipeline(OrdinalEncoder(), StandardScaler())):
         (column,), notes = attributes(step, ["job"], words)
         assert not isinstance(column, Categorical)

@@ -295,7 +295,7 @@ def _imputer(step: StoredObject, columns: Columns) -> Columns:
     def filled(i: int, reading: Reading) -> float:
         return float(reading.plain(float(np.ravel(step.get("statistics_"))[i])))
 
-    def one(i: int, reading: Reading) -> Reading:
+    def one(i: int, reading: Reading) -> Reading | Unreadable:
         # Where missing values are told, a column that is not spoken of has none.
         reading = replace(reading, imputed=reading.imputed or not told)
         if isinstance(reading, Number) and np.isfinite(reading.low - reading.high):
@@ -303,7 +303,7 @@ def _imputer(step: StoredObject, columns: Columns) -> Columns:
             x = filled(i, reading) if step.name == "SimpleImputer" else reading.low
             return replace(reading, low=min(reading.low, x), high=max(reading.high, x))
         if isinstance(reading, Indicator) and missing == missing:
-            return replace(reading, closed=False)
+            return Unreadable(f"{step.name} fills in what says which category a row has")
         if isinstance(reading, Code):
             whole = reading.closed and step.name == "SimpleImputer" and missing != missing
             return replace(reading, closed=whole and filled(i, reading) in reading.codes)
