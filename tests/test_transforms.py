@@ -505,6 +505,7 @@ def test_what_may_be_something_else_is_not_told():
     # Scaled to and fro, a code may miss the whole number that it was.
     there_and_back = make_pipeline(OrdinalEncoder(), StandardScaler(), MinMaxScaler((0, 2)))
     assert not to_release(fitted(there_and_back, words)).inputs.readings["job"].unscaled
+    assert not Number("x").scaled(0.5, 0.0).scaled(2.0, 0.0).unscaled
     for step in (unknown, mean, make_pipeline(OrdinalEncoder(), StandardScaler())):
         (column,), notes = attributes(step, ["job"], words)
         assert not isinstance(column, Categorical)
@@ -627,6 +628,10 @@ def test_rows_are_rebuilt_in_the_units_of_the_user(options):
         return sorted(zip(table["job"], age, labels, strict=True))
 
     assert rows(found.X, found.y) == rows(X, y)
+    assert (found.lower["age"] <= found.X["age"]).all()
+    assert (found.upper["age"] >= found.X["age"]).all()
+    assert set(np.round(found.upper["age"][found.X["age"] < 30], 4)) == {30.0}
+    assert found.lower["job"].isna().all()
     document = json.loads(found.to_json(include_rows=True))
     assert document["space"] == "input"
     assert document["rows"]["columns"] == ["job", "age"]
