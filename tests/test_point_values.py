@@ -404,3 +404,22 @@ def test_the_outermost_value_stays_near_its_threshold():
     (part,) = Geometry.of(release, Schema([Ordinal("a", -(10**6), 10**6)])).parts
     assert part.representatives[0, 0] == 0.0
     assert part.representatives[-1, 0] == 7.0
+
+
+@given(
+    st.lists(st.sampled_from([0.1, 0.2, 1.0, 3.0, 16777216.0, 16777217.0]), min_size=1),
+    st.lists(st.sampled_from([0.1, 0.15, 1.0, 2.5, 16777217.0, -4.0, np.nan]), min_size=1),
+    st.booleans(),
+)
+def test_ends_are_those_of_the_atom_that_holds_the_value(cuts, values, bounded):
+    bounds = (-1e9, 1e9) if bounded else (-np.inf, np.inf)
+    release, x = stumps(*cuts), np.array(values)
+    (part,) = Geometry.of(release, Schema([Numeric("a", *bounds, missing=True)])).parts
+    low, high = part.ends(x, release)
+    held = part.holding(x[:, None], release)
+    for k, value in enumerate(values):
+        (atom,) = np.flatnonzero(held[k])
+        if np.isnan(value):
+            assert np.isnan([low[k], high[k]]).all()
+        else:
+            assert (low[k], high[k]) == part.atoms[atom].interval

@@ -109,13 +109,7 @@ class AttributeAtoms:
         if len(self) == 1:
             return np.ones((len(block), 1), dtype=bool)
         if any(atom.interval for atom in self.atoms):
-            # What lies between the same thresholds is one atom.
-            cuts = release.thresholds[self.columns[0]]
-            own, theirs = (
-                np.where(np.isnan(x), -1, np.searchsorted(cuts, x.astype(release.float_type)))
-                for x in (block[:, 0], self.representatives[:, 0])
-            )
-            return np.equal.outer(own, theirs)
+            return np.equal.outer(*self._sides(block[:, 0], release))
         out = np.zeros((len(block), len(self)), dtype=bool)
         for k, atom in enumerate(self.atoms):
             for value in atom.values if own is None else atom.values[:, own]:
@@ -130,10 +124,32 @@ class AttributeAtoms:
         An interval begins right above a threshold, and ends with the next; where it begins with
         the domain, it holds that value, too. NaN for a missing value.
         """
-        held = [atom.interval or _range(atom.values) for atom in self.atoms]
-        own = np.array(held)[self.holding(x[:, None], release).argmax(axis=1)]
-        own[np.isnan(x)] = np.nan
-        return own[:, 0], own[:, 1]
+        held = np.array([atom.interval or _range(atom.values) for atom in self.atoms])
+        if any(atom.interval for atom in self.atoms):
+            # There may be as many atoms as rows: no table of both.
+            own, theirs = self._sides(x, release)
+            order = np.argsort(theirs)
+            place = np.minimum(np.searchsorted(theirs, own, sorter=order), len(order) - 1)
+            atom = order[place]
+        else:
+            atom = self.holding(x[:, None], release).argmax(axis=1)
+        ends = held[atom]
+        ends[np.isnan(x)] = np.nan
+        return ends[:, 0], ends[:, 1]
+
+    def _sides(
+        self, x: NDArray[np.float64], release: Release
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Between which thresholds values lie, and atoms do: the same, where one holds the other.
+
+        -1 for a missing value.
+        """
+        cuts = release.thresholds[self.columns[0]]
+        own, theirs = (
+            np.where(np.isnan(v), -1, np.searchsorted(cuts, v.astype(release.float_type)))
+            for v in (x, self.representatives[:, 0])
+        )
+        return own, theirs
 
 
 def _range(values: NDArray[np.float64]) -> tuple[float, float]:
