@@ -75,7 +75,17 @@ class FixedPoint:
     @property
     def contradiction(self) -> bool:
         """Whether it is proved that no dataset under the schema meets the counts."""
-        return self.lower > _TOLERANCE * max(len(self.residual), 1)
+        return self.lower > _contradictory(self.residual)
+
+    @property
+    def worst(self) -> int:
+        """The leaf (row of A) that misses its count by the most."""
+        return int(np.abs(self.residual).argmax())
+
+
+def _contradictory(leaves: NDArray[Any]) -> float:
+    """Misfit that rounding does not explain."""
+    return _TOLERANCE * max(len(leaves), 1)
 
 
 def fixed_point(
@@ -85,6 +95,8 @@ def fixed_point(
     clock: Clock,
     seed: int,
     start: tuple[NDArray[np.int32], IntArray] | None = None,
+    *,
+    settle: bool = True,
 ) -> FixedPoint:
     """Generate cells until none lowers the misfit of the counts, or the clock stops.
 
@@ -100,6 +112,8 @@ def fixed_point(
     seed : int
     start : pair of int arrays, shapes (n_points, n_attributes) and (n_points,), optional
         Points from which to start and the class of each: those that a walk visited, say.
+    settle : bool
+        Whether to go on once it is proved that the counts contradict each other.
 
     Notes
     -----
@@ -140,6 +154,8 @@ def fixed_point(
         lower = max(lower, float(weight @ target) - master.n_rows * most)
         if not added:
             proved = sure
+            break
+        if not settle and lower > _contradictory(target):
             break
     return FixedPoint(
         atoms=np.concatenate(master.atoms),

@@ -213,7 +213,7 @@ def enumerate_cells(
     GridTooLarge
         Naming the size of the grid.
     """
-    bits = _class_bits(open_leaves.shape[1])
+    bits = class_bits(open_leaves.shape[1])
     mask = np.where(open_leaves, bits[None, :], np.uint64(0)).sum(axis=1, dtype=np.uint64)
     everyone = np.uint64(bits.sum(dtype=np.uint64))
     return _enumerate(geometry, partial(_mark, mark_open, geometry, mask, everyone), bits, tick)
@@ -226,7 +226,7 @@ def enumerate_drawable(
 
     Parameters and errors as for :func:`enumerate_cells`.
     """
-    bits = _class_bits(rows.set_of.shape[1])
+    bits = class_bits(rows.set_of.shape[1])
     mark = partial(_mark, mark_drawable, geometry, rows.set_of, rows.sets)
     return _enumerate(geometry, mark, bits, tick)
 
@@ -236,7 +236,7 @@ def _mark(kernel: Any, geometry: Geometry, x: Any, y: Any, start: int, stop: int
     return kernel(start, stop, radix, x, y, *geometry._node, geometry._goes_left)
 
 
-def _class_bits(n_classes: int) -> NDArray[np.uint64]:
+def class_bits(n_classes: int) -> NDArray[np.uint64]:
     if n_classes > 64:
         raise NotCovered(f"{n_classes} classes; at most 64 are covered")
     return np.uint64(1) << np.arange(n_classes, dtype=np.uint64)
