@@ -266,8 +266,8 @@ def test_few_live_cells_are_listed_on_a_grid_too_large_to_enumerate():
     no, children = np.full(2, -1), np.array([1, -1, -1])
     trees = [
         Tree(
-            np.append(k, no), np.array([0.5, np.nan, np.nan]), children, np.where(children > 0, 2, -1),
-            np.zeros(3, dtype=bool),
+            np.append(k, no), np.array([0.5, np.nan, np.nan]), children,
+            np.array([2, -1, -1]), np.zeros(3, dtype=bool),
         )
         for k in range(70)
     ]  # fmt: skip
