@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ortools.sat.python import cp_model
 from scipy.stats import binom
 
 from helpers import (
@@ -33,6 +34,7 @@ from helpers import (
 from treeleak.attacks import attack_for
 from treeleak.attacks.reference import program
 from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
+from treeleak.attacks.reference.literals import Apart, Ascending, encodings_of
 from treeleak.attacks.reference.noisy import noise_bound, rows_interval
 from treeleak.attacks.space import values_of
 from treeleak.clock import Clock
@@ -43,8 +45,8 @@ from treeleak.given import Given, KnownParts
 from treeleak.metrics import likeliest_draws
 from treeleak.noise import DiscreteLaplace, Gaussian, Laplace
 from treeleak.partition import Geometry
-from treeleak.release.tree import AllRows, Release
-from treeleak.schema import AtMost, Binary, Numeric, OneHot, Ordinal, Schema
+from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.verify import check_rows
 
 THREE = Schema([Binary("a"), Binary("b"), Binary("c")])
@@ -399,6 +401,92 @@ def test_methods_that_do_not_exist_are_refused_with_those_that_do():
         attack_for(ExactCounts(once_deep()), "milp")
     with pytest.raises(BadInput, match=r"exact totals.*\('auto',\).*not 'reference-cp'"):
         attack_for(ExactTotals(once_deep(counts_are="none")), "reference-cp")
+
+
+def every_atom(part):
+    """An encoding of one attribute, its literals in a model, and which atoms those allow."""
+    values = values_of((part,), 2)
+    (encoding,) = encodings_of(values)
+    model = cp_model.CpModel()
+    own = encoding.made(model)
+    assert len(own) == encoding.n_literals
+
+    def left(restrict):
+        found = []
+        for i in range(len(part)):
+            one = model.clone()
+            encoding.keep(one, own, np.arange(len(part)) == i)
+            restrict(one, own)
+            solver = cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            if solver.solve(one) == cp_model.OPTIMAL:
+                assert encoding.chosen(solver, own) == i
+                found.append(i)
+        return found
+
+    return encoding, left
+
+
+def atoms_between(attribute, cuts):
+    tree = Tree(
+        np.array([*[0] * len(cuts), *[-1] * (len(cuts) + 1)]),
+        np.array([*cuts, *[np.nan] * (len(cuts) + 1)]),
+        np.array([*range(len(cuts), 2 * len(cuts)), *[-1] * (len(cuts) + 1)]),
+        np.array([*range(1, len(cuts)), 2 * len(cuts), *[-1] * (len(cuts) + 1)]),
+        np.zeros(2 * len(cuts) + 1, dtype=bool),
+    )
+    release = Release((tree,), attribute.columns, (), AllRows(), "none", None)
+    (part,) = Geometry.of(release, Schema([attribute])).parts
+    return part
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("kind", ["numeric", "ordinal", "categorical"])
+def test_interval_literals_say_what_literals_of_atoms_say(kind, missing):
+    attribute = {
+        "numeric": Numeric("x", 0, 9, missing=missing),
+        "ordinal": Ordinal("x", 0, 9, missing=missing),
+        "categorical": Categorical("x", tuple(range(10)), missing=missing),
+    }[kind]
+    part = atoms_between(attribute, [1.5, 3.5, 5.5])
+    encoding, left = every_atom(part)
+    assert isinstance(encoding, Ascending)
+    n = len(part)
+    assert n == 4 + missing
+    atoms = np.arange(n)
+    assert left(lambda *_: None) == atoms.tolist()
+    for low, high, gone in itertools.product(range(4), range(4), {False, missing}):
+        allowed = (low <= atoms) & (atoms <= high)
+        allowed[4:] = gone
+        if not allowed.any():
+            continue
+        demands = encoding.demands(allowed)
+        # However many atoms a path rules out.
+        assert len(demands) <= 2
+
+        def demand(model, own, demands=demands):
+            model.add_bool_and([own[i] if i >= 0 else ~own[~i] for i in demands])
+
+        assert left(demand) == np.flatnonzero(allowed).tolist()
+    # What is known of a row need not be an interval.
+    for code in range(1, 2**n):
+        allowed = code >> atoms & 1 == 1
+        found = left(lambda model, own, allowed=allowed: encoding.keep(model, own, allowed))
+        assert found == np.flatnonzero(allowed).tolist()
+
+
+def test_only_single_columns_that_ascend_have_interval_literals():
+    ordered = atoms_between(Ordinal("x", 0, 9), [1.5, 3.5])
+    falling = replace(ordered, atoms=ordered.atoms[::-1])
+    other = replace(stump(), feature=np.array([1, -1, -1]))
+    release = Release((stump(), other), ("a", "b", "c"), (), AllRows(), "none", None)
+    (group,) = Geometry.of(release, Schema([OneHot("g", ["a", "b", "c"])])).parts
+    wide = replace(ordered, columns=np.arange(2))
+    for part in (falling, wide, group):
+        encoding, left = every_atom(part)
+        assert isinstance(encoding, Apart)
+        assert left(lambda *_: None) == list(range(len(part)))
+    assert isinstance(every_atom(ordered)[0], Ascending)
 
 
 # ----------------------------------------------------------------------------- hidden draws

@@ -22,6 +22,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 from scipy.stats import binom
 
+from treeleak.attacks.reference.literals import encodings_of
 from treeleak.attacks.reference.program import (
     Program,
     RowVariables,
@@ -75,18 +76,20 @@ def bootstrap_program(
     """
     start, n, n_rows = geometry.leaf_start, evidence.n.tolist(), evidence.n_rows
     n_trees = len(start) - 1
-    paths = paths_of(geometry, values)
+    encodings = encodings_of(values)
+    paths = paths_of(geometry, encodings)
     room = [
         min(most, int(evidence.n[start[t] : start[t + 1]].max(initial=0))) for t in range(n_trees)
     ]
     n_draws = np.add.reduceat(evidence.n.sum(axis=1), start[:-1]).tolist()
     # Each w stands in its path's demands and below three links; each y in five.
-    per_row = sum(
+    of_leaves = sum(
         len(path) + 3 + 5 * np.count_nonzero(counts)
         for path, counts in zip(paths, n, strict=True)
         if path is not None and any(counts)
     )
-    n_terms = n_rows * (int(per_row) + sum(2 * r + 3 for r in room) + int(geometry.radix.sum()))
+    per_row = int(of_leaves) + sum(2 * r + 3 for r in room) + sum(e.n_terms for e in encodings)
+    n_terms = n_rows * per_row
     check_size("constraint program with bootstrap", n_terms, n_rows, n_trees)
     weight = [draw_weights(n_draws[t], max(n_rows, 1), room[t]) for t in range(n_trees)]
     model = cp_model.CpModel()
@@ -98,7 +101,7 @@ def bootstrap_program(
         clock.check()
         clock.tell("building the published constraint program", k / n_rows)
         allowed = None if parts is None else parts.allowed[parts.group[k]]
-        row = RowVariables.of(model, values, None, allowed)
+        row = RowVariables.of(model, values, encodings, None, allowed)
         rows.append(row)
         of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
         for t in range(n_trees):

@@ -21,6 +21,7 @@ from ortools.sat.python import cp_model
 from scipy.stats import t as student
 
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.reference.literals import encodings_of
 from treeleak.attacks.reference.program import (
     STAGE,
     Program,
@@ -171,8 +172,10 @@ def noisy_program(
     # Section III: n_tvc lies within ``most`` of n*_tvc.
     noisy = np.rint(evidence.n).astype(np.int64)
     low, high = np.maximum(noisy - most, 0), np.minimum(noisy + most, most_rows)
-    paths = paths_of(geometry, values)
-    n_terms = _size(evidence, geometry, paths, int((high - low + 1).sum()))
+    encodings = encodings_of(values)
+    paths = paths_of(geometry, encodings)
+    n_terms = _size(evidence, paths, int((high - low + 1).sum()))
+    n_terms += most_rows * sum(e.n_terms for e in encodings)
     check_size("constraint program for noise", n_terms, most_rows, len(trees))
     model = cp_model.CpModel()
     n = [
@@ -190,7 +193,7 @@ def noisy_program(
         clock.check()
         clock.tell("building the published constraint program", k / most_rows)
         allowed = None if parts is None else parts.allowed[parts.group[k]]
-        row = RowVariables.of(model, values, None, allowed)  # DRAFT-DP eq. 2, 11
+        row = RowVariables.of(model, values, encodings, None, allowed)  # DRAFT-DP eq. 2, 11
         rows.append(row)
         counts = _counts(model, k, n_rows) if k >= least_rows else None
         for leaves in trees:
@@ -272,13 +275,11 @@ def _counts(model: cp_model.CpModel, k: int, n_rows: Any) -> Any:
     return counts
 
 
-def _size(
-    evidence: NoisyCounts, geometry: Geometry, paths: list[list[int] | None], n_noise: int
-) -> int:
-    """Bound the terms of the model from above; ``n_noise``: values of noise of all counts."""
+def _size(evidence: NoisyCounts, paths: list[list[int] | None], n_noise: int) -> int:
+    """Bound the terms of all leaves and counts from above; ``n_noise``: values of all noise."""
     least, most = evidence.rows_between
     # Each y stands in its path's demands, in a count, and among its tree's leaves.
     links = 3 if least == most else 5
     per_class = sum(len(path) + links for path in paths if path is not None)
     n_classes = int(evidence.n.shape[1])
-    return most * (per_class * n_classes + int(geometry.radix.sum())) + 3 * n_noise
+    return most * per_class * n_classes + 3 * n_noise

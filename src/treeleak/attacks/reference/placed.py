@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak.attacks.reference.literals import encodings_of
 from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
 from treeleak.attacks.space import Values
 from treeleak.clock import Clock
@@ -50,9 +51,11 @@ def placed_program(
     OutOfTime
     """
     start, n_classes = geometry.leaf_start, evidence.n.shape[1]
-    paths = paths_of(geometry, values)
+    encodings = encodings_of(values)
+    paths = paths_of(geometry, encodings)
     draws, label = _rows_of(evidence, parts)
     n_terms = _size(evidence, geometry, paths, draws, label)
+    n_terms += draws.shape[1] * sum(e.n_terms for e in encodings)
     check_size("constraint program", n_terms, draws.shape[1], draws.shape[0])
     model = cp_model.CpModel()
     n = evidence.n.tolist()
@@ -63,7 +66,8 @@ def placed_program(
         clock.check()
         clock.tell("building the published constraint program", k / draws.shape[1])
         allowed = None if parts is None else parts.allowed[parts.group[k]]
-        row = RowVariables.of(model, values, None if label is None else int(label[k]), allowed)
+        fixed = None if label is None else int(label[k])
+        row = RowVariables.of(model, values, encodings, fixed, allowed)
         rows.append(row)
         for t, b in enumerate(draws[:, k].tolist()):
             if not b:
@@ -116,7 +120,7 @@ def _size(
     draws: NDArray[np.unsignedinteger[Any]],
     label: IntArray | None,
 ) -> int:
-    """Bound the terms of the model from above."""
+    """Bound the terms of all leaves from above."""
     # Each variable of a leaf stands in its path's demands, in a count and among its tree's leaves.
     cost = np.array([0 if p is None else len(p) + 3 for p in paths])
     per_leaf = (evidence.n > 0) * cost[:, None]
@@ -125,5 +129,4 @@ def _size(
         n_rows = np.count_nonzero(draws, axis=1)[:, None]
     else:
         n_rows = np.bincount(label, minlength=per_tree.shape[1])[None, :]
-    total = int((per_tree * n_rows).sum())
-    return total + int(draws.shape[1] * geometry.radix.sum())
+    return int((per_tree * n_rows).sum())

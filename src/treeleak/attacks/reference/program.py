@@ -1,14 +1,15 @@
 """What the published formulations share: the variables of a row, the tests and paths of trees.
 
-The papers know binary columns, some of them in one-hot groups. Here a row has one variable per
-atom of each attribute, exactly one of them true: the same for these columns, and its natural
-extension to ordinal, categorical and numeric ones.
+The papers know binary columns, some of them in one-hot groups; :mod:`.literals` says how columns of
+other kinds are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.integer import interruptible
+from treeleak.attacks.reference.literals import Encoding, one_of
 from treeleak.attacks.space import Values
 from treeleak.clock import Clock
 from treeleak.errors import NotCovered
@@ -84,13 +86,11 @@ def node_tests(tree: Tree, geometry: Geometry) -> Iterator[tuple[int, int, BoolA
         yield v, a, np.where(np.isnan(x), tree.missing_left[v], x <= tree.threshold[v])
 
 
-def paths_of(geometry: Geometry, values: Values) -> list[list[int] | None]:
+def paths_of(geometry: Geometry, encodings: Sequence[Encoding]) -> list[list[int] | None]:
     """What the path to each leaf demands of a row; None where no row of the schema can go.
 
-    A demand is the number of an atom that must be true, or the number of one that must not be,
-    plus the number of all atoms of all attributes.
+    A demand is the number of a literal of the row, or ~number where it must not be true.
     """
-    n_atoms = int(values.atom_start[-2])
     out: list[list[int] | None] = []
     for tree in geometry.release.trees:
         left_open: list[dict[int, BoolArray]] = [{} for _ in range(tree.n_nodes)]
@@ -99,15 +99,10 @@ def paths_of(geometry: Geometry, values: Values) -> list[list[int] | None]:
             left_open[tree.left[v]] = left_open[v] | {a: before & left}
             left_open[tree.right[v]] = left_open[v] | {a: before & ~left}
         for v in tree.leaves:
-            demands: list[int] = []
-            for a, allowed in left_open[v].items():
-                number = values.atom_start[a] + np.arange(len(allowed))
-                if allowed.sum() > 1:
-                    demands += (n_atoms + number[~allowed]).tolist()
-                elif len(allowed) > 1:
-                    demands += number[allowed].tolist()
-            dead = any(not allowed.any() for allowed in left_open[v].values())
-            out.append(None if dead else demands)
+            kept = left_open[v]
+            dead = any(not allowed.any() for allowed in kept.values())
+            demands = [] if dead else [encodings[a].demands(kept[a]) for a in kept]
+            out.append(None if dead else list(chain.from_iterable(demands)))
     return out
 
 
@@ -117,15 +112,15 @@ class RowVariables:
 
     Attributes
     ----------
-    atoms : list
-        x: for each attribute, one literal per atom; empty where there is one atom only.
+    atoms : list of (Encoding, list)
+        x: for each attribute, its literals.
     classes : list
         z: one literal per class; empty where the class is fixed.
     open_classes : list of int
         Classes that the row may have.
     """
 
-    atoms: list[list[Any]]
+    atoms: list[tuple[Encoding, list[Any]]]
     classes: list[Any]
     open_classes: list[int]
 
@@ -134,34 +129,36 @@ class RowVariables:
         cls,
         model: cp_model.CpModel,
         values: Values,
+        encodings: Sequence[Encoding],
         label: int | None = None,
         allowed: BoolArray | None = None,
     ) -> RowVariables:
         """Make the variables, for a row of class ``label``, or of the atoms in ``allowed``."""
-        n_classes = int(values.atom_start[-1] - values.atom_start[-2])
-        x = [_one_of(model, len(part)) for part in values.parts]
-        z = _one_of(model, n_classes) if label is None else []
-        open_classes = list(range(n_classes)) if label is None else [label]
+        start = values.atom_start
+        x = [(encoding, encoding.made(model)) for encoding in encodings]
+        z = one_of(model, int(start[-1] - start[-2])) if label is None else []
+        open_classes = list(range(int(start[-1] - start[-2]))) if label is None else [label]
         if allowed is not None:
-            for first, own in zip(values.atom_start[:-1], (*x, z), strict=True):
-                model.add_bool_and([~lit for i, lit in enumerate(own) if not allowed[first + i]])
-            open_classes = [c for c in open_classes if allowed[values.atom_start[-2] + c]]
+            for (encoding, own), low, high in zip(x, start[:-2], start[1:-1], strict=True):
+                encoding.keep(model, own, allowed[low:high])
+            if z:
+                model.add_bool_and([~z[c] for c in open_classes if not allowed[start[-2] + c]])
+            open_classes = [c for c in open_classes if allowed[start[-2] + c]]
         return cls(x, z, open_classes)
 
     def demanded(self, path: Sequence[int]) -> list[Any]:
         """The literals of what a path demands."""
-        literals = [lit for own in self.atoms for lit in own or [None]]
-        n = len(literals)
-        return [literals[i] if i < n else ~literals[i - n] for i in path]
+        return [self._literals[i] if i >= 0 else ~self._literals[~i] for i in path]
 
     def chosen(self, solver: cp_model.CpSolver) -> list[int]:
         """Atom of each attribute in a solution, and the class."""
+        fixed = self.open_classes[0] if self.open_classes else 0
+        label = (i for i, lit in enumerate(self.classes) if solver.boolean_value(lit))
+        return [*(encoding.chosen(solver, own) for encoding, own in self.atoms), next(label, fixed)]
 
-        def first(literals: Sequence[Any]) -> int:
-            return next((i for i, lit in enumerate(literals) if solver.boolean_value(lit)), 0)
-
-        label = first(self.classes) if self.classes else self.open_classes[0]
-        return [*map(first, self.atoms), label]
+    @cached_property
+    def _literals(self) -> list[Any]:
+        return [lit for _, own in self.atoms for lit in own]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +198,16 @@ def solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver,
     """Run the solver until it is done or the clock stops; gives it and its status."""
     solver = cp_model.CpSolver()
     maximises = program.model.has_objective()
-    # Workers that take turns in a fixed order: the same rows for the same seed. Where there is
-    # something to maximise, two strategies at a time often find no rows at all; four do. With
-    # noise in the counts, the first rows come from the solver's local search, which takes no turns.
-    solver.parameters.interleave_search = not program.noise
-    solver.parameters.num_workers = 4 if maximises and not program.noise else 2
+    # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
+    # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
+    # Where there is something to maximise, two strategies at a time often find no rows at all; four
+    # do. With noise in the counts, the first rows come from the local search, which takes no turns.
+    if not maximises:
+        solver.parameters.num_workers = 1
+        solver.parameters.linearization_level = 0
+    else:
+        solver.parameters.interleave_search = not program.noise
+        solver.parameters.num_workers = 2 if program.noise else 4
     solver.parameters.catch_sigint_signal = False
     solver.parameters.random_seed = seed % 2**31
     clock.tell(STAGE, 0.0)
@@ -259,13 +261,3 @@ def unproved_rows(
         unique=False,
         misfit=misfit,
     )
-
-
-def _one_of(model: cp_model.CpModel, n: int) -> list[Any]:
-    """Make n literals of which exactly one is true; none for n = 1, where nothing is open."""
-    if n <= 2:
-        one = [model.new_bool_var("")] if n == 2 else []
-        return [lit for x in one for lit in (~x, x)]
-    literals = [model.new_bool_var("") for _ in range(n)]
-    model.add_exactly_one(literals)
-    return literals
