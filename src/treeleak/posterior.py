@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.samples import Samples
 from treeleak.errors import BadInput
 from treeleak.infer import read_columns
-from treeleak.partition import Geometry
+from treeleak.partition import Geometry, equal_rows
 from treeleak.release.tree import Release
 
 __all__ = ["Expectation", "Posterior"]
@@ -167,22 +167,13 @@ class Posterior:
         if len(beside) > 1:
             raise BadInput(f"the records have columns {beside} that the model lacks; one may be")
         atoms, chance = self._placed(table)
-        n_classes = self.release.n_classes
         label = self.release.class_numbers(records[beside[0]]) if beside else None
         if label is not None:
             chance[label < 0] = 0.0
         # A column that only a joint release has tells nothing of a record.
         own = np.array([p.columns.max() < table.shape[1] for p in self.geometry.parts])
-        stride = np.where(own, self.geometry.stride, 0)
-        key = _key(atoms @ stride, label, n_classes)
-        present = np.zeros(len(records))
-        for k in range(len(self)):
-            rows = self.samples.atoms[k].astype(np.int64)
-            at = _key(rows[:, :-1] @ stride, rows[:, -1] if beside else None, n_classes)
-            places, times = np.unique(at, return_counts=True)
-            found = np.minimum(np.searchsorted(places, key), len(places) - 1)
-            m = np.where(places[found] == key, times[found], 0)
-            present += 1.0 - (1.0 - chance) ** m
+        times = self._times(atoms, label, own)
+        present = (1.0 - (1.0 - chance) ** times).sum(axis=0)
         out = present / len(self)
         if share is not None:
             once = chance * self._probability(atoms, label, own)
@@ -193,6 +184,23 @@ class Posterior:
             out = np.where(chance > 0, odds[0] / np.maximum(odds[0] + odds[1], 1e-300), 0.0)
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
+
+    def _times(self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]) -> IntArray:
+        """How often each record stands in each sample, shape (n_samples, n_records)."""
+        asked = atoms[:, own]
+        if label is not None:
+            asked = np.column_stack([asked, label])
+        held = self.samples.atoms[:, :, np.append(own, label is not None)]
+        n_samples, n_rows, width = held.shape
+        n, both = len(asked), np.concatenate([asked, held.reshape(-1, width)])
+        group = equal_rows(both)[1]
+        # One record stands for all that are equal to it.
+        record = np.full(len(both), -1)
+        record[group[:n]] = np.arange(n)
+        at = record[group[n:]]
+        place = (np.repeat(np.arange(n_samples), n_rows) * n + at)[at >= 0]
+        times = np.bincount(place, minlength=n_samples * n).reshape(n_samples, n)
+        return np.asarray(times[:, record[group[:n]]])
 
     def _given(self, table: FloatArray, label: IntArray | None) -> NDArray[np.bool_]:
         """Whether each record is a row that was given."""
@@ -215,8 +223,7 @@ class Posterior:
         for more in product(*(range(1 if known else len(part)) for part, known in parts)):
             for c in labels:
                 rows = np.column_stack([np.where(own, atoms, more), c])
-                points = rows[:, :-1] @ self.geometry.stride
-                total += np.exp(self.samples.log_prior(rows, points))
+                total += np.exp(self.samples.log_prior(rows))
         return np.minimum(total, 1.0 - 1e-12)
 
     def _placed(self, table: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -239,8 +246,3 @@ class Posterior:
             same = np.isclose(block[:, None, :], values.table(a)[None], equal_nan=True).all(axis=2)
             chance *= np.where(same, self.samples.value_prior[listed], 0.0).sum(axis=1)
         return atoms, chance
-
-
-def _key(points: IntArray, label: IntArray | None, n_classes: int) -> IntArray:
-    """Number a grid point, together with a class where that counts."""
-    return points if label is None else points * n_classes + np.maximum(label, 0)

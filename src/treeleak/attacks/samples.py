@@ -58,11 +58,12 @@ class Samples:
         height = self.log_posterior[at]
         return replace(self, atoms=self.atoms[at], chain=self.chain[at], log_posterior=height)
 
-    def log_prior(self, atoms: IntArray, points: IntArray) -> FloatArray:
-        """Log probability of rows, given as atoms (class last) and as grid points, as a priori."""
+    def log_prior(self, atoms: IntArray) -> FloatArray:
+        """Log probability of rows of atoms, the class last, before anything was counted."""
         if isinstance(self.prior, TreePrior):
             return self.prior.log_prior(atoms)
-        return np.asarray(self.prior[points, atoms[:, -1]])
+        radix = np.diff(self.values.atom_start)
+        return np.asarray(self.prior.ravel()[np.ravel_multi_index(tuple(atoms.T), tuple(radix))])
 
     def numbered(self, k: int) -> IntArray:
         """Atoms of sample k, numbered over all attributes."""

@@ -8,6 +8,7 @@ from treeleak.partition.cells import (
     RowSets,
     enumerate_cells,
     enumerate_drawable,
+    equal_rows,
 )
 from treeleak.partition.reachable import reachable_leaves
 
@@ -20,6 +21,7 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "equal_rows",
     "reachable_leaves",
     "rules_hold",
 ]

@@ -32,6 +32,7 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "equal_rows",
 ]
 
 MAX_GRID = 2**28
@@ -97,7 +98,15 @@ class Geometry:
 
     @cached_property
     def stride(self) -> IntArray:
-        """Weight of each attribute's atom in the number of a grid point."""
+        """Weight of each attribute's atom in the number of a grid point.
+
+        Raises
+        ------
+        GridTooLarge
+            If the points cannot be numbered: rows of atoms stand for them then.
+        """
+        if self.n_points > np.iinfo(np.int64).max:
+            raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
     @property
@@ -166,7 +175,7 @@ class Partition:
         if len(points) * max(n_trees, 1) > MAX_INCIDENCES:
             raise _too_many_live(len(points), geometry.n_points, n_trees)
         leaves = geometry.trace(points)
-        first, cell = _group(leaves)
+        first, cell = equal_rows(leaves)
         return cls(geometry, points, alive, cell, leaves[first])
 
     def grow(self, points: IntArray, alive: NDArray[np.bool_]) -> Partition:
@@ -334,19 +343,19 @@ def _compile(
     return leaf_start, node, np.concatenate(rows) if rows else np.zeros(1, dtype=np.uint8)
 
 
-def _group(leaves: NDArray[np.int32]) -> tuple[IntArray, IntArray]:
+def equal_rows(rows: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
     """Group equal rows: first index of each group, and the group of each row."""
     # Hash each row, group by hash, and confirm that groups hold equal rows: np.unique(axis=0)
     # sorts whole rows and takes far longer.
     rng = np.random.default_rng(0x7EE1EA4)
-    key = np.zeros(len(leaves), dtype=np.uint64)
-    for t in range(leaves.shape[1]):
-        low = int(leaves[:, t].min(initial=0))
-        span = int(leaves[:, t].max(initial=0)) - low + 1
-        key += rng.integers(0, 2**64, size=span, dtype=np.uint64)[leaves[:, t] - low]
+    key = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        low = int(column.min(initial=0))
+        span = int(column.max(initial=0)) - low + 1
+        key += rng.integers(0, 2**64, size=span, dtype=np.uint64)[column - low]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     group = group.ravel()
-    if not np.array_equal(leaves[first][group], leaves):
-        _, first, group = np.unique(leaves, axis=0, return_index=True, return_inverse=True)
+    if not np.array_equal(rows[first][group], rows):
+        _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         group = group.ravel()
     return first.astype(np.int64), group.astype(np.int64)
