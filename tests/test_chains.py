@@ -42,12 +42,14 @@ from treeleak.given import KnownParts
 from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
 from treeleak.release.tree import Tree
-from treeleak.schema import Binary, Implies, OneHot, Ordinal, Schema
+from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)
 PAIRED = Schema([Binary("a"), Binary("b")])
 RULED = Schema([Binary("a"), Binary("b"), Ordinal("o", 0, 2)], [Implies({"a": 1}, {"b": 1})])
 GROUPED = Schema([OneHot("g", ["g0", "g1"], at_most_one=True), Binary("b")])
+MEASURED = Schema([Numeric("x", 0.0, 10.0, missing=True), OneHot("g", ["g0", "g1", "g2"])])
+LONG = Schema([Numeric("x", 0.0, 10.0), Binary("b")])
 STEPPED = Schema([Ordinal("o", 0, 3)])
 
 
@@ -85,6 +87,25 @@ def mixed():
     X, y = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 1])
     b = np.array([[4, 2, 2], [4, 4, 0], [3, 3, 2], [2, 3, 3], [3, 2, 3]])
     return Drawn(drawn(trees, PAIRED.columns, X, y, 2, b), PAIRED, b, X, y, False)
+
+
+def measured():
+    """A column of numbers, with a missing value, beside a group."""
+    rng = np.random.default_rng(6)
+    cuts = [[0.0, 2.5, 5.0], [0.5], [0.5], [0.5]]
+    trees = [random_tree(rng, cuts, 2) for _ in range(4)]
+    X, y = np.array([[1.0, 0.0, 1.0, 0.0], [np.nan, 0.0, 0.0, 1.0]]), np.array([0, 1])
+    b = bootstrap_draws(4, 2, rng, 4)
+    return Drawn(drawn(trees, MEASURED.columns, X, y, 2, b), MEASURED, b, X, y, False)
+
+
+def long():
+    """A column of numbers with more atoms than bins."""
+    rng = np.random.default_rng(7)
+    trees = [random_tree(rng, [np.arange(0.5, 10.0), [0.5]], 5) for _ in range(5)]
+    b = bootstrap_draws(5, 1, rng, 4)
+    X, y = np.array([[3.2, 1.0]]), np.array([1])
+    return Drawn(drawn(trees, LONG.columns, X, y, 2, b), LONG, b, X, y, False)
 
 
 def land_of(case, distinct=True, parts=None):
@@ -138,7 +159,7 @@ def alike(land, parts):
     return np.unique(tables, axis=0, return_inverse=True)[1].ravel()
 
 
-def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None):
+def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None, times=200_000):
     """Total variation between what a walk sees and the posterior."""
     parts = None
     land = land_of(case, distinct)
@@ -149,7 +170,7 @@ def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None):
     def log_likelihood(rows):
         return land.likelihood.log_likelihood(rows, gap)
 
-    return variation(case, land, prior(land), log_likelihood, gap, heat, parts)
+    return variation(case, land, prior(land), log_likelihood, gap, heat, parts, times=times)
 
 
 def variation(
@@ -184,6 +205,8 @@ CASES = {
     "uneven": uneven(),
     "mixed": mixed(),
     "ruled": case_of(RULED, 2, 5, n_rows=2, n_draws=3),
+    "measured": measured(),
+    "long": long(),
 }
 CLOSE = 0.02
 """Total variation that chance explains; wrong ratios of acceptance give several times that."""
@@ -194,7 +217,14 @@ def slanted(land):
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.choice(r, 12, p=rng.dirichlet(np.ones(r))) for r in land.radix])
     rows[:, 0] = rows[:, -1] % land.radix[0]
-    return TreePrior.fitted(rows, 12, land.radix, land.values.atom_sizes)
+    return TreePrior.fitted(rows, 12, land.radix, land.values.atom_weights, land.values.bins)
+
+
+def binned(land):
+    """A tree in which the column of numbers stands above the other, and below the class."""
+    x = np.arange(land.radix[0])
+    rows = np.column_stack([x, x > 5, x > 3])
+    return TreePrior.fitted(rows, 12, land.radix, land.values.atom_weights, land.values.bins)
 
 
 def tabled(land):
@@ -224,6 +254,56 @@ def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
         assert len(land.ground.table) == 0
         assert land.weights is None
         assert apart(CASES[name], distinct, prior=slanted) < CLOSE
+
+
+@pytest.fixture
+def unlisted(monkeypatch):
+    """Take every grid for one that is too large to list, and every attribute for a long one."""
+    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    monkeypatch.setattr(chains, "_long", lambda values: True)
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.parametrize(
+    "name", ["two classes", "three classes", "one attribute", "uneven", "measured"]
+)
+def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
+    land = land_of(CASES[name])
+    assert land.weights is None
+    assert land.moves.baths > 0
+    for prior in (flat, slanted):
+        assert apart(CASES[name], distinct, prior=prior) < CLOSE
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinct):
+    monkeypatch.setattr(chains, "_long", lambda values: True)
+    # Points are too many, but not the pairs of values of which the rule speaks.
+    monkeypatch.setattr(chains, "MAX_TABLE", 16)
+    land = land_of(CASES["ruled"])
+    assert len(land.ground.table) == 0
+    assert apart(CASES["ruled"], distinct, prior=slanted) < CLOSE
+    assert apart(CASES["ruled"], distinct, heat=3.0) < CLOSE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_walk_that_weighs_all_atoms_with_parts_that_are_known(unlisted, seed):
+    assert apart(CASES["one attribute"], parts_seed=seed) < CLOSE
+
+
+def test_a_walk_over_numbers_with_parts_that_are_known(unlisted):
+    # More tables than in other cases, and so more visits until chance explains as little.
+    assert apart(CASES["measured"], parts_seed=2, times=800_000) < CLOSE / 2
+
+
+def test_bins_of_many_atoms_stand_above_other_attributes(unlisted):
+    case = CASES["long"]
+    land = land_of(case)
+    assert [len(own) > own[-1] + 1 for own in land.values.bins] == [True, False, False]
+    assert binned(land).parent.tolist() == [2, 0, -1]
+    assert apart(case, prior=binned) < CLOSE
+    case, land = under_counts(case, LAWS["Laplace"])
+    assert apart_behind_noise(case, land, prior=binned) < CLOSE_BEHIND_NOISE
 
 
 @pytest.mark.parametrize("distinct", [True, False])
@@ -578,6 +658,14 @@ def test_a_walk_behind_noisy_counts_over_other_trees(name):
         assert apart_behind_noise(case, land, prior=prior) < CLOSE_BEHIND_NOISE
 
 
+@pytest.mark.parametrize("name", ["three classes", "one attribute", "measured"])
+def test_a_walk_behind_noise_that_weighs_all_atoms_at_once(unlisted, name):
+    for under, noise in ((under_counts, LAWS["Laplace"]), *((under_labels, n) for n in LABELS)):
+        case, land = under(CASES[name], noise)
+        assert land.moves.baths > 0
+        assert apart_behind_noise(case, land) < CLOSE_BEHIND_NOISE
+
+
 @pytest.mark.parametrize("noise", LABELS, ids=lambda n: n.rule)
 @pytest.mark.parametrize("name", ["three classes", "one attribute", "mixed"])
 def test_a_walk_behind_labels(name, noise):
@@ -723,7 +811,12 @@ def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
     radix = rng.integers(1, 4, size=rng.integers(1, 6))
     sizes = rng.choice([1.0, 2.0, 0.25], size=radix.sum())
     rows = rng.integers(radix, size=(int(rng.integers(1, 40)), len(radix)))
-    for prior in (TreePrior.fitted(rows, n_rows, radix, sizes), TreePrior.flat(radix, sizes)):
+    bins = [np.sort(np.unique(rng.integers(3, size=r), return_inverse=True)[1]) for r in radix]
+    for prior in (
+        TreePrior.fitted(rows, n_rows, radix, sizes),
+        TreePrior.fitted(rows, n_rows, radix, sizes, bins),
+        TreePrior.flat(radix, sizes),
+    ):
         table = all_rows(radix)
         each = prior.log_prior(table)
         assert np.exp(each).sum() == pytest.approx(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from dataclasses import replace
@@ -328,9 +329,70 @@ def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
     answer = attacked(case, plan=SMALL)
     check(answer, case, True)
     assert error_of(answer, case) < 0.5 * random_baseline(case.X, case.schema).mean
-    ruled = ruled_case(0)
-    with pytest.raises(NotCovered, match="rules between columns on a grid of"):
-        attacked(ruled)
+
+
+@with_some(SEEDS, st.booleans())
+@settings(max_examples=15)
+def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):
+    case = ruled_case(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "MAX_TABLE", 64)
+        patch.setattr(chains, "_long", lambda values: True)
+        check(attacked(case, distinct), case, distinct)
+
+
+def test_a_rule_of_too_many_values_is_refused(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_TABLE", 16)
+    with pytest.raises(NotCovered, match=r"a rule of kind .* on a grid of .* points, with"):
+        attacked(ruled_case(0))
+
+
+@pytest.fixture(scope="module")
+def thirty_columns():
+    """A forest over thirty columns of numbers: its grid has more points than a number can name."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(24, 3))
+    X = pd.DataFrame(base @ rng.normal(size=(3, 30)) + 0.3 * rng.normal(size=(24, 30)))
+    X.columns = [f"x{i}" for i in range(30)]
+    y = (base[:, 0] > 0).astype(int)
+    schema = Schema([Numeric(c, -8.0, 8.0) for c in X.columns])
+    model = RandomForestClassifier(80, random_state=0, max_features=1).fit(X, y)
+    return X, y, schema, model
+
+
+def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, monkeypatch):
+    X, y, schema, model = thirty_columns
+    monkeypatch.setattr(hidden, "affordable", lambda *_: replace(SHORT, cooling=10))
+    answer = reconstruct(model, schema, bootstrap="hidden", time_limit=60)
+    assert answer.numbers["grid_points"] > 2**63
+    assert answer.status == "likely"
+    assert schema.valid(answer.X.to_numpy(), answer.X.columns).all()
+    error = reconstruction_error(answer.X, X, schema)
+    assert error < 0.7 * random_baseline(X, schema, 20).mean
+    assert json.loads(answer.to_json())["numbers"]["grid_points"] > 2**63
+    # The same by hand: a record is there where all of its numbers lie between the same thresholds.
+    posterior = answer.posterior
+    geometry, samples = posterior.geometry, posterior.samples
+    X_one, y_one = next(posterior.datasets())
+    records = pd.concat([X_one, X], ignore_index=True).assign(label=[*y_one, *y])
+    atoms = np.column_stack([
+        part.holding(records.iloc[:, part.columns].to_numpy(), geometry.release).argmax(axis=1)
+        for part in geometry.parts
+    ] + [records["label"]])  # fmt: skip
+    expected = (samples.atoms[:, :, None, :] == atoms[None, None]).all(axis=3).any(axis=1)
+    found = posterior.membership(records)
+    np.testing.assert_allclose(found, expected.mean(axis=0))
+    assert (found[: len(X)] >= 1 / len(samples)).all()
+    assert found.between(0, 1).all()
+    told = posterior.membership(records, share=0.5)
+    assert told.between(0, 1).all()
+    mean = posterior.expectation(lambda X, y: float(X["x0"].mean()))
+    assert -8 <= mean.low <= mean.mean <= mean.high <= 8
+    with pytest.raises(NotCovered, match="cannot be numbered"):
+        _ = geometry.stride
+    for told in (X, {"x0": {0.0: 1.0}}):
+        with pytest.raises(NotCovered, match=r"a population on a grid of .* too many to list"):
+            reconstruct(model, schema, bootstrap="hidden", population=told)
 
 
 def test_a_population_speaks_where_the_counts_are_silent():

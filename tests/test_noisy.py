@@ -404,9 +404,7 @@ def test_rows_are_drawn_as_often_as_the_model_says():
         lines = land.radix[up] if up >= 0 else 1
         share = np.random.default_rng(a).dirichlet(np.ones(land.radix[a]), lines)
         belief.log_share[belief.offset[a] :][: share.size] = np.log(share).ravel()
-    prior = chains.Prior(
-        belief.parent, belief.offset, belief.log_share, np.zeros(0, np.float32), belief.order
-    )
+    prior = chains.believed(belief)
     times = 30_000
     seen = np.zeros(tuple(land.radix))
     for _ in range(times):

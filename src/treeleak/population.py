@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.special import expit, logit, logsumexp, softmax
 
 from treeleak.attacks.space import Values, values_of
-from treeleak.errors import BadInput
+from treeleak.errors import BadInput, NotCovered
 from treeleak.infer import read_columns
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.release.tree import Release
@@ -479,6 +479,9 @@ def _mixture(
         for a, part in enumerate(values.parts)
     ])  # fmt: skip
     atoms = values.atom_of[chosen] - values.atom_start[: chosen.shape[1]]
+    if geometry.n_points > np.iinfo(np.int64).max:
+        n = geometry.n_points
+        raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
     points = atoms @ geometry.stride
     if label is None:
         # Of the classes nothing is said: each is as likely.

@@ -1,9 +1,10 @@
 """Compiled loops that learn, within a chain, what rows are like. Every loop releases the GIL.
 
 The model of a row: attributes form a forest, each depends on at most one other. Over the rows,
-m_a ~ Dirichlet(alpha s_a) and p_a(. | u) ~ Dirichlet(kappa m_a) for each atom u of the parent,
-where s_a gives each atom its share of the points of the schema times the number of atoms. In binary
-columns, s is (2 - 2 q, 2 q) with one q for all, which is learned like the rest.
+m_a ~ Dirichlet(alpha s_a) and p_a(. | u) ~ Dirichlet(kappa m_a) for each atom u of the parent, or
+each bin of them, where s_a gives each atom its share of the points of the schema times the number
+of atoms (intervals have equal shares). In binary columns, s is (2 - 2 q, 2 q) with one q for all,
+which is learned like the rest.
 
 All of it is drawn given the rows that the chain holds: parents (by their probability once p is
 summed out), alpha and kappa (on a grid), q and m (with the tables of a Chinese restaurant as
@@ -38,7 +39,10 @@ class Belief(NamedTuple):
     offset : int64 array, shape (n_attributes + 2,)
         Where the table of each attribute begins, and the end.
     log_share : float64 array
-        log p_a(x | u) at offset[a] + u * radix[a] + x.
+        log p_a(x | u) at offset[a] + u * radix[a] + x, u a bin of the parent's atoms.
+    start, bin : int32 arrays
+        As in :class:`Prior`.
+    n_bins : int32 array, shape (n_attributes + 1,)
     order : int32 array, shape (n_attributes + 1,)
         Attributes, parents first.
     marginal, size : float64 arrays, shape (n_atoms,)
@@ -58,6 +62,9 @@ class Belief(NamedTuple):
     parent: Any
     offset: Any
     log_share: Any
+    start: Any
+    bin: Any
+    n_bins: Any
     order: Any
     marginal: Any
     size: Any
@@ -127,13 +134,14 @@ def _chosen(rng: Any, weight: Any) -> int:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _counted(atoms: Any, a: int, up: int, radix: Any, buffer: Any) -> Any:
-    """Count the atoms of an attribute under each atom of another, or in all if that is -1."""
+def _counted(atoms: Any, a: int, up: int, radix: Any, belief: Any, buffer: Any) -> Any:
+    """Count the atoms of an attribute under each bin of another, or in all if that is -1."""
     r = radix[a]
-    count = buffer[: r if up < 0 else radix[up] * r]
+    count = buffer[: r if up < 0 else belief.n_bins[up] * r]
     count[:] = 0.0
     for i in range(len(atoms)):
-        count[atoms[i, a] if up < 0 else atoms[i, up] * r + atoms[i, a]] += 1.0
+        u = 0 if up < 0 else belief.bin[belief.start[up] + atoms[i, up]]
+        count[u * r + atoms[i, a]] += 1.0
     return count
 
 
@@ -171,9 +179,10 @@ def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, belief: Any, buffer: 
     weight, candidate = np.empty(len(radix) + 1), np.empty(len(radix) + 1, np.int64)
     room, n = belief.offset[a + 1] - belief.offset[a], 0
     for b in range(-1, len(radix)):
-        if b >= 0 and (radix[b] * radix[a] > room or _is_below(b, a, parent)):
+        if b >= 0 and (belief.n_bins[b] * radix[a] > room or _is_below(b, a, parent)):
             continue
-        weight[n] = _log_counted(_counted(atoms, a, b, radix, buffer), belief.strength[1], m)
+        count = _counted(atoms, a, b, radix, belief, buffer)
+        weight[n] = _log_counted(count, belief.strength[1], m)
         candidate[n] = b
         n += 1
     parent[a] = candidate[_chosen(rng, weight[:n])]
@@ -185,7 +194,7 @@ def _tables(rng: Any, atoms: Any, ground: Any, belief: Any, buffer: Any) -> Any:
     radix, start, kappa = ground.radix, ground.start, belief.strength[1]
     table = np.zeros(len(belief.marginal))
     for a in range(len(radix)):
-        count = _counted(atoms, a, belief.parent[a], radix, buffer)
+        count = _counted(atoms, a, belief.parent[a], radix, belief, buffer)
         for k in range(len(count)):
             own = start[a] + k % radix[a]
             weak = kappa * belief.marginal[own]
@@ -211,7 +220,7 @@ def relearn(rng: Any, atoms: Any, ground: Any, belief: Any) -> None:
     _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, belief, buffer)
     weight = np.zeros(len(belief.kappas))
     for a in range(len(radix)):
-        count = _counted(atoms, a, parent[a], radix, buffer)
+        count = _counted(atoms, a, parent[a], radix, belief, buffer)
         for k in range(len(weight)):
             m = belief.marginal[start[a] : start[a] + radix[a]]
             weight[k] += _log_counted(count, belief.kappas[k], m)
@@ -246,7 +255,7 @@ def relearn(rng: Any, atoms: Any, ground: Any, belief: Any) -> None:
         s = belief.size[start[a] : start[a] + r]
         _log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
         m[:] = np.maximum(np.exp(m), _LEAST_MARGINAL)
-        count = _counted(atoms, a, parent[a], radix, buffer)
+        count = _counted(atoms, a, parent[a], radix, belief, buffer)
         for u in range(len(count) // r):
             at = belief.offset[a] + u * r
             share = belief.log_share[at : at + r]
@@ -270,7 +279,7 @@ def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
     for a in prior.order:
         r, at = ground.radix[a], prior.offset[a]
         if prior.parent[a] >= 0:
-            at += atom[prior.parent[a]] * r
+            at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * r
         u, x = uniform(rng), 0
         while x < r - 1:
             u -= np.exp(prior.log_share[at + x])

@@ -42,6 +42,8 @@ RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
 """Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48
 """Ways to split distinct rows between two classes up to which all are weighed."""
+_NEVER = 40.0
+"""Log of how many times less probable than the likeliest atom one is that is left out of a bath."""
 _STEPS = 12
 """Steps of a walk over the splits, where there are more."""
 
@@ -53,12 +55,19 @@ class Ground(NamedTuple):
     ----------
     radix, start : int32 array, shape (n_attributes + 1,)
         Atoms of each attribute, and the number of its first one; the last attribute is the class.
-    stride : int64 array, shape (n_attributes,)
-        As in :attr:`Geometry.stride`.
+    stride : int64 array, shape (n_attributes,) or (0,)
+        As in :attr:`Geometry.stride`; empty where points are not listed.
     table : int32 array, shape (n_points, n_trees) or (0, n_trees)
         Leaves of every grid point, where that is small enough.
-    valid : bool array, shape (n_points,) or (0,)
-        Points that the schema's rules allow; empty if there are no rules.
+    rule_start : int64 array, shape (n_tables,)
+        Where each table of ``valid`` begins: one over all points, where they are listed, else one
+        per rule of the schema; none without rules.
+    rule_stride : int64 array, shape (n_tables, n_attributes)
+        Weight of each atom in the place in a table; 0 for attributes of which it does not speak.
+    valid : bool array
+        What the schema's rules allow.
+    until : int32 array, shape (n_tested,)
+        Per test and atom, the next atom that goes another way.
     root, attribute, test, left, right, goes_left
         The compiled trees: see :class:`Geometry`.
     """
@@ -67,7 +76,10 @@ class Ground(NamedTuple):
     start: Any
     stride: Any
     table: Any
+    rule_start: Any
+    rule_stride: Any
     valid: Any
+    until: Any
     root: Any
     attribute: Any
     test: Any
@@ -89,8 +101,11 @@ class Moves(NamedTuple):
     open_start : int32 array, shape (n_groups + 1,)
     open_attribute : int32 array
         The attributes that are open in a group.
-    swaps, jumps, fresh : float
-        Shares of the moves; fresh ones send a row to a place drawn from the prior.
+    swaps, jumps, fresh, baths : float
+        Shares of the moves; fresh ones send a row to a place drawn from the prior, baths weigh all
+        atoms of an attribute.
+    single : float
+        Share of the swaps in which rows exchange one attribute.
     jump_start : int64 array, shape (n_groups + 1,)
         Where the pairs begin to which the rows of a group jump.
     jump_sum : float64 array, shape (n_jumps,)
@@ -109,6 +124,8 @@ class Moves(NamedTuple):
     swaps: Any
     jumps: Any
     fresh: Any
+    baths: Any
+    single: Any
     jump_start: Any
     jump_sum: Any
     jump_pair: Any
@@ -122,8 +139,12 @@ class Prior(NamedTuple):
     ----------
     parent : int32 array, shape (n_attributes + 1,)
         The attribute on which each depends; -1 for the root.
+    start : int32 array, shape (n_attributes + 1,)
+        The first atom of each, in ``bin``.
+    bin : int32 array, shape (n_atoms,)
+        Atoms of a parent that make no difference below it have the same number.
     offset : int64 array, shape (n_attributes + 1,)
-        Where its table begins: parent's atom times own radix plus own atom.
+        Where its table begins: bin of the parent's atom times own radix plus own atom.
     log_share : float64 array
     grid : float32 array, shape (n_points * n_classes,) or (0,)
         Taken instead of the tree where it is there.
@@ -132,6 +153,8 @@ class Prior(NamedTuple):
     """
 
     parent: Any
+    start: Any
+    bin: Any
     offset: Any
     log_share: Any
     grid: Any
@@ -271,9 +294,23 @@ def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
     for a in range(len(radix)):
         at = prior.offset[a] + atom[a]
         if prior.parent[a] >= 0:
-            at += atom[prior.parent[a]] * radix[a]
+            at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * radix[a]
         out += prior.log_share[at]
     return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
+    """Log probability of a row for each atom of one attribute, up to a constant; not by a table."""
+    at = prior.offset[a]
+    if prior.parent[a] >= 0:
+        at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * radix[a]
+    out[: radix[a]] = prior.log_share[at : at + radix[a]]
+    for b in range(len(radix)):
+        if prior.parent[b] == a:
+            below = prior.offset[b] + atom[b]
+            for x in range(radix[a]):
+                out[x] += prior.log_share[below + prior.bin[prior.start[a] + x] * radix[b]]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -291,6 +328,15 @@ def _point(atom: Any, stride: Any) -> int:
     for a in range(len(stride)):
         point += atom[a] * stride[a]
     return point
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _obeys(atom: Any, ground: Any) -> bool:
+    """Whether a row meets the rules of the schema."""
+    for k in range(len(ground.rule_start)):
+        if not ground.valid[ground.rule_start[k] + _point(atom, ground.rule_stride[k])]:
+            return False
+    return True
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -479,6 +525,19 @@ def _exchanged(
     """Exchange some attributes of two rows that may be; False if that comes to nothing."""
     first[:], second[:] = state.atoms[i], state.atoms[j]
     differ, exchanged = 0, 0
+    if uniform(state.rng) < moves.single:
+        one, n = -1, 0
+        for a in range(len(first) - 1):
+            if first[a] != second[a] and (
+                moves.allowed[moves.group[i], ground.start[a] + second[a]]
+                and moves.allowed[moves.group[j], ground.start[a] + first[a]]
+            ):
+                n += 1
+                if uniform(state.rng) * n < 1.0:
+                    one = a
+        if one >= 0:
+            first[one], second[one] = second[one], first[one]
+        return one >= 0
     # Exchanging the classes as well would be exchanging the other attributes instead.
     for a in range(len(first) - 1):
         if first[a] != second[a]:
@@ -604,6 +663,73 @@ def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_class
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gains(
+    i: int, a: int, state: Any, ground: Any, n_classes: int, tally: Any, stack: Any, out: Any
+) -> None:
+    """What row i is worth to the likelihood, in place, for each atom of one attribute.
+
+    Every tree is walked once, with all atoms at a time: they part where it tests the attribute.
+    """
+    atom = state.atoms[i]
+    c, r = atom[-1], ground.radix[a]
+    out[: r + 1] = 0.0
+    for t in range(len(ground.root)):
+        stack[0, 0], stack[0, 1], stack[0, 2] = ground.root[t], 0, r
+        top = 1
+        while top > 0:
+            top -= 1
+            v, low, high = stack[top, 0], stack[top, 1], stack[top, 2]
+            while ground.attribute[v] >= 0:
+                own = ground.attribute[v]
+                at = ground.test[v] + (low if own == a else atom[own])
+                here = ground.left[v] if ground.goes_left[at] else ground.right[v]
+                if own == a:
+                    x = min(ground.until[at], high)
+                    end = x
+                    while x < high:
+                        at = ground.test[v] + x
+                        stack[top, 0] = ground.left[v] if ground.goes_left[at] else ground.right[v]
+                        stack[top, 1] = x
+                        x = min(ground.until[at], high)
+                        stack[top, 2] = x
+                        top += 1
+                    high = end
+                v = here
+            leaf = ground.left[v]
+            e = leaf * n_classes + c
+            gain = tally[e, 1] if leaf == state.leaves[i, t] else tally[e, 0]
+            out[low] += gain
+            out[high] -= gain
+    for x in range(1, r):
+        out[x] += out[x - 1]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
+    """Draw an atom of an attribute for row i, by weights, among those that it may have."""
+    r, g, rng = ground.radix[a], moves.group[i], state.rng
+    ruled = len(ground.rule_start) > 0
+    best = -np.inf
+    for x in range(r):
+        legal = moves.allowed[g, ground.start[a] + x]
+        if legal and ruled:
+            atom[a] = x
+            legal = _obeys(atom, ground)
+        log_weight[x] = log_weight[x] if legal else -np.inf
+        best = max(best, log_weight[x])
+    total = 0.0
+    for x in range(r):
+        if log_weight[x] > best - _NEVER:
+            total += np.exp(log_weight[x] - best)
+        log_weight[x] = total
+    at = uniform(rng) * total
+    x = 0
+    while x < r - 1 and log_weight[x] <= at:
+        x += 1
+    return x
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _settle(
     i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, gap: float, tally: Any
 ) -> None:
@@ -649,6 +775,8 @@ def walk(
     first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
     leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
     tally = np.empty((len(state.rows), 2))
+    most = ground.radix.max() + 1
+    gain, weight, stack = np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
     cold = 1.0 / heat
     cold_prior = 1.0 if belief.every > 0 else cold
     taken = 0
@@ -673,7 +801,7 @@ def walk(
                 continue
             c, k = first[n_attributes], second[n_attributes]
             here, there = _point(first, ground.stride), _point(second, ground.stride)
-            if len(ground.valid) and not (ground.valid[here] and ground.valid[there]):
+            if not (_obeys(first, ground) and _obeys(second, ground)):
                 continue
             log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
             log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
@@ -706,6 +834,24 @@ def walk(
                 taken += 1
             continue
         first[:] = atoms[i]
+        if kind >= 1.0 - moves.baths:
+            n_own = moves.open_start[g + 1] - moves.open_start[g]
+            a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_own)]
+            if a == n_attributes:
+                continue
+            _gains(i, a, state, ground, n_classes, tally, stack, gain)
+            _log_priors(first, a, prior, ground.radix, weight)
+            now = weight[first[a]]
+            for x in range(ground.radix[a]):
+                gain[x] = cold * gain[x] + cold_prior * weight[x]
+            new = _bathed(i, a, first, gain, state, ground, moves)
+            first[a] = new
+            if new != atoms[i, a]:
+                _drop(first, 0, ground, leaf)
+                _settle(i, first, leaf, n_classes, state, law, gap, tally)
+                log_prior[i] += weight[new] - now
+                taken += 1
+            continue
         old = first[n_attributes]
         proposal, fresh = 0.0, False
         if kind < moves.swaps + moves.jumps:
@@ -736,7 +882,7 @@ def walk(
         if same or not legal:
             continue
         point = _point(first, ground.stride)
-        if len(ground.valid) and not ground.valid[point]:
+        if not _obeys(first, ground):
             continue
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
         _drop(first, point, ground, leaf)

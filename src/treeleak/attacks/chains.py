@@ -11,6 +11,7 @@ holds a dataset and a belief, and its samples are those of both.
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -35,8 +36,9 @@ from treeleak.clock import Clock
 from treeleak.errors import BadInput, BadSchema, NotCovered
 from treeleak.given import KnownParts
 from treeleak.partition import Geometry, rules_hold
+from treeleak.schema import Rule
 
-__all__ = ["GAP", "Chain", "Landscape", "as_kernel_prior", "start_weights"]
+__all__ = ["GAP", "Chain", "Landscape", "as_kernel_prior", "believed", "start_weights"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -47,9 +49,12 @@ MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
 MAX_SHARES = 2**27
 """Entries of the tables of how probable each value is in each row: 1 GiB."""
-MAX_POINTS, MAX_ATOMS = 2**62, 8192
-"""Points of a grid, that their numbers fit, and atoms of an attribute, that tables of pairs do."""
+MAX_ATOMS = 8192
+"""Atoms of an attribute, that tables of pairs fit."""
 _SWAPS, _JUMPS, _FRESH = 0.15, 0.1, 0.1
+_BATHS, _SINGLE = 0.6, 0.8
+"""Where attributes are long, and the grid is not listed: shares of the moves that weigh all atoms
+of an attribute, and of the swaps that exchange one."""
 _LIKELY = 1e-6
 """Rows expected at a place from which on it is jumped to."""
 _AT_ONCE, _START_SHARE = 5, 0.15
@@ -61,8 +66,10 @@ _KAPPAS = 2.0 ** np.arange(1, 7)
 """How strongly marginals are held to be even, and values to be independent; all equally likely."""
 _ONES = np.array([4.0, 2.0])
 """Flags are more often 0 than 1: columns' worth of belief, before anything is counted."""
+_MOST_TURNS = 1000
+"""Turns in which rows that break rules are sent elsewhere."""
 _MOST_PAIRS = 2**16
-"""Pairs of atoms up to which one attribute may depend on another."""
+"""Pairs of atom and bin up to which one attribute may depend on another."""
 _SLICE = 200_000
 """Steps between two looks at the clock, about 0.2 s."""
 
@@ -109,7 +116,7 @@ class Landscape:
         BadSchema
             If no row meets the rules of the schema.
         NotCovered
-            If the schema has rules and the grid is too large to list.
+            If a table would not fit, or if a rule of the schema speaks of too many values.
         """
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
@@ -124,7 +131,11 @@ class Landscape:
             group, allowed = parts.group, parts.allowed
         # Where leaves name a class only, what two rows change together is not a sum.
         swaps = 0.0 if len(likelihood.law.named) else _SWAPS
-        moves = _moves(group, allowed, values, weights)._replace(swaps=swaps)
+        many = not len(ground.table) and _long(values)
+        moves = _moves(group, allowed, values, weights)
+        moves = moves._replace(
+            swaps=swaps, baths=_BATHS if many else 0.0, single=_SINGLE if many else 0.0
+        )
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
 
     def expecting(self, weights: FloatArray) -> Landscape:
@@ -133,7 +144,8 @@ class Landscape:
         What lies between two likely places may be too unlikely to be passed.
         """
         own = self.moves
-        moves = _moves(own.group, own.allowed, self.values, weights)._replace(swaps=own.swaps)
+        moves = _moves(own.group, own.allowed, self.values, weights)
+        moves = moves._replace(swaps=own.swaps, baths=own.baths)
         return replace(self, weights=weights, moves=moves)
 
     @property
@@ -142,10 +154,13 @@ class Landscape:
         return np.asarray(self.ground.radix, dtype=np.int64)
 
 
+def _long(values: Values) -> bool:
+    """Whether some ordered attribute has so many atoms that one at random hardly ever fits."""
+    return any(own[-1] + 1 < len(own) for own in values.bins)
+
+
 def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
-    """Raise NotCovered if a table of the attack would not fit, or a number would not."""
-    if geometry.n_points > MAX_POINTS:
-        raise NotCovered(f"an attack on a grid of {geometry.n_points:.2g} points; at most 4e18")
+    """Raise NotCovered if a table of the attack would not fit."""
     a = int(radix.argmax())
     if radix[a] > MAX_ATOMS:
         name = "the class" if a == len(geometry.parts) else geometry.parts[a].attribute.name
@@ -158,30 +173,73 @@ def _check_size(geometry: Geometry, radix: IntArray, n_rows: int) -> None:
 
 
 def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
-    n_trees = len(geometry.release.trees)
+    n_trees, rules = len(geometry.release.trees), geometry.schema.rules
+    stride = np.zeros(0, dtype=np.int64)
     table = np.zeros((0, n_trees), dtype=np.int32)
-    valid = np.zeros(0, dtype=bool)
+    allowed: list[tuple[NDArray[np.bool_], IntArray]] = []
     # Beside the leaves, there is a weight per class and an atom per attribute.
     listed = geometry.n_points * max(n_trees, int(radix[-1]), 2 * len(radix)) <= MAX_TABLE
     if listed:
-        points = np.arange(geometry.n_points)
+        points, stride = np.arange(geometry.n_points), geometry.stride
         table = geometry.trace(points)
-        if geometry.schema.rules:
-            valid = rules_hold(geometry.schema.rules, geometry.parts, geometry.atoms(points))
+        if rules:
+            valid = rules_hold(rules, geometry.parts, geometry.atoms(points))
             if not valid.any():
                 raise BadSchema("no row meets all rules of the schema")
-    elif geometry.schema.rules:
-        raise NotCovered(
-            f"rules between columns on a grid of {geometry.n_points:,} points: too many to list"
-        )
+            allowed.append((valid, stride))
+    else:
+        allowed += [_of_rule(rule, geometry) for rule in rules]
     return Ground(
         radix.astype(np.int32),
         values.atom_start.astype(np.int32),
-        geometry.stride.astype(np.int64),
+        stride,
         table,
-        valid,
+        np.cumsum([0, *(len(valid) for valid, _ in allowed)], dtype=np.int64)[:-1],
+        np.array([own for _, own in allowed], dtype=np.int64).reshape(-1, len(geometry.parts)),
+        np.concatenate([np.zeros(0, dtype=bool), *(valid for valid, _ in allowed)]),
+        _until(geometry),
         *geometry.compiled,
     )
+
+
+def _of_rule(rule: Rule, geometry: Geometry) -> tuple[NDArray[np.bool_], IntArray]:
+    """List what a rule allows, over the attributes of which it speaks, and their strides there."""
+    own = [
+        a
+        for a, part in enumerate(geometry.parts)
+        if not set(rule.columns).isdisjoint(part.attribute.columns)
+    ]
+    radix = geometry.radix[own]
+    n = math.prod(int(r) for r in radix)
+    if n * len(geometry.radix) > MAX_TABLE:
+        raise NotCovered(
+            f"a rule of kind {rule.kind!r} on a grid of {geometry.n_points:.3g} points, with "
+            f"{n:,} combinations of values of {', '.join(map(repr, rule.columns))}"
+        )
+    stride = np.zeros(len(geometry.radix), dtype=np.int64)
+    stride[own] = np.append(np.cumprod(radix[::-1][:-1])[::-1], 1)
+    atoms = np.zeros((n, len(stride)), dtype=np.int64)
+    atoms[:, own] = np.arange(n)[:, None] // stride[own] % radix
+    valid = rules_hold([rule], geometry.parts, atoms)
+    if not valid.any():
+        raise BadSchema(f"no row meets the schema's rule of kind {rule.kind!r}")
+    return valid, stride
+
+
+def _until(geometry: Geometry) -> NDArray[np.int32]:
+    """Per test and atom, the next atom of the attribute that goes another way, or their number."""
+    _, attribute, test, _, _, goes_left = geometry.compiled
+    tests, example = np.unique(test[attribute >= 0], return_index=True)
+    radix = geometry.radix[attribute[attribute >= 0][example]]
+    first = np.repeat(tests, radix)
+    # Tests follow each other without a gap.
+    turns = np.flatnonzero(
+        np.diff(goes_left[: len(first)], prepend=2) | (np.arange(len(first)) == first)
+    )
+    after = np.append(turns, len(first))[
+        np.searchsorted(turns, np.arange(len(first)), side="right")
+    ]
+    return np.asarray(after - first, dtype=np.int32)
 
 
 def start_weights(
@@ -248,6 +306,8 @@ def _moves(
         _SWAPS,
         0.0 if weights is None else _JUMPS,
         0.0,
+        0.0,
+        0.0,
         jump_start,
         jump_sum,
         jump_pair,
@@ -277,24 +337,38 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
     none = np.zeros(0, dtype=np.int32)
     if not isinstance(prior, TreePrior):
         grid = prior.ravel().astype(np.float32)
-        return Prior(none, none.astype(np.int64), np.zeros(0), grid, none)
+        return Prior(none, none, none, none.astype(np.int64), np.zeros(0), grid, none)
+    bins = np.concatenate(prior.bins).astype(np.int32)
+    start = np.cumsum([0, *prior.radix])[:-1].astype(np.int32)
     offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
     flat = np.concatenate([table.ravel() for table in prior.log_share])
-    return Prior(prior.parent.astype(np.int32), offset, flat, none.astype(np.float32), none)
+    parent, grid = prior.parent.astype(np.int32), none.astype(np.float32)
+    return Prior(parent, start, bins, offset, flat, grid, none)
+
+
+def believed(belief: Belief) -> Prior:
+    """See what a chain takes rows to be like as a prior, which changes with it."""
+    none = np.zeros(0, dtype=np.float32)
+    tree = belief.parent, belief.start, belief.bin, belief.offset, belief.log_share
+    return Prior(*tree, none, belief.order)
 
 
 def _belief(land: Landscape, every: int) -> Belief:
     """Lay out what a chain is to learn."""
     radix, values = land.radix, land.values
-    room = [r * max((q for q in radix if r * q <= _MOST_PAIRS), default=1) for r in radix]
+    n_bins = np.array([own[-1] + 1 for own in values.bins], dtype=np.int32)
+    room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
     offset = np.cumsum([0, *room])
-    flat = TreePrior.flat(radix, values.atom_sizes)
+    flat = TreePrior.flat(radix, values.atom_weights)
     share = np.exp(np.concatenate([own[0] for own in flat.log_share]))
     flag = np.isin(values.atom_start[:-1], values.binaries[:, 0])
     return Belief(
         np.full(len(radix), -1, dtype=np.int32),
         offset.astype(np.int64),
         np.zeros(offset[-1]),
+        values.atom_start[:-1].astype(np.int32),
+        np.concatenate(values.bins).astype(np.int32),
+        n_bins,
         np.arange(len(radix), dtype=np.int32),
         share.copy(),
         share * np.repeat(radix, radix),
@@ -360,8 +434,7 @@ class Chain:
         state = State(atoms, leaves, held, seen, np.zeros(land.n_rows), state_rng)
         if prior is None:
             relearn(state_rng, atoms, land.ground, belief)
-            none = np.zeros(0, dtype=np.float32)
-            prior = Prior(belief.parent, belief.offset, belief.log_share, none, belief.order)
+            prior = believed(belief)
         chain = cls(land, state, prior, belief)
         chain.believe(prior)
         return chain
@@ -419,6 +492,9 @@ def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Genera
     ground, moves = land.ground, land.moves
     if not len(ground.valid):
         return
+    if not len(ground.table):
+        _mend(land, atoms, rng)
+        return
     broken = ~ground.valid[atoms[:, :-1].astype(np.int64) @ ground.stride]
     if not broken.any():
         return
@@ -429,6 +505,32 @@ def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Genera
         if not legal.any():
             raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
         atoms[rows, :-1] = rng.choice(places[legal], len(rows))
+
+
+def _mend(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
+    """The same rule by rule, where points are not listed."""
+    ground, moves, n_rules = land.ground, land.moves, len(land.ground.rule_start)
+    ends = np.append(ground.rule_start[1:], len(ground.valid))
+    for _ in range(_MOST_TURNS):
+        places = ground.rule_start + atoms[:, :-1].astype(np.int64) @ ground.rule_stride.T
+        broken = ~ground.valid[places]
+        if not broken.any():
+            return
+        for k in rng.permutation(n_rules):
+            own = np.flatnonzero(ground.rule_stride[k])
+            stride, radix = ground.rule_stride[k, own], land.radix[own]
+            met = np.flatnonzero(ground.valid[ground.rule_start[k] : ends[k]])
+            met = met[:, None] // stride % radix
+            for g in np.unique(moves.group[broken[:, k]]):
+                legal = met[moves.allowed[g, met + ground.start[own]].all(axis=1)]
+                rows = np.flatnonzero(broken[:, k] & (moves.group == g))
+                if not len(legal):
+                    raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
+                atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
+    raise NotCovered(
+        f"rules between columns on a grid of {land.geometry.n_points:.3g} points: no rows are "
+        "found that meet them all"
+    )
 
 
 def _spread(land: Landscape, weights: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.chains import Landscape
+from treeleak.attacks.chains import GAP, Landscape
 from treeleak.attacks.likelihood import DrawLikelihood
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
@@ -37,6 +37,10 @@ __all__ = ["hidden_draws"]
 _PLAN = Plan(
     chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_gap=2.0
 )
+_LONG = replace(
+    _PLAN, chains=6, cooling=60, fits=4, hot=7.0, low_gap=GAP, share=0.65, by_factors=True
+)
+"""Where attributes have many atoms: rows come to rest slowly, and not before the heat is low."""
 _MANY_ROWS = 1000
 """Rows from which on chains start where the counts put the rows, and are not heated."""
 
@@ -74,10 +78,10 @@ def hidden_draws(
     land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     if (clash := _out_of_reach(land, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    plan = _PLAN
-    if evidence.n_rows >= _MANY_ROWS:
+    plan = _LONG if land.moves.baths else _PLAN
+    if evidence.n_rows >= _MANY_ROWS and not land.moves.baths:
         plan = replace(plan, hot=1.0)
-    flat = TreePrior.flat(land.radix, values.atom_sizes)
+    flat = TreePrior.flat(land.radix, values.atom_weights)
     density = None if given.population is None else given.population.fitted(geometry)
     prior = flat if density is None else population_prior(density, land)
     walk = Walk(land, affordable(plan, land, flat, clock, seed), clock)

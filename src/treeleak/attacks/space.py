@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.weights import mean_skew
 from treeleak.partition import AttributeAtoms
+from treeleak.partition.atoms import listable
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
 __all__ = ["Values", "values_of"]
+
+_BINS = 8
+"""Bins of the atoms of an ordered attribute that has more."""
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -60,6 +64,31 @@ class Values:
         """Points of the schema in each atom."""
         own = [atom.size for part in self.parts for atom in part.atoms]
         return np.array(own + [1.0] * (self.n_atoms - len(own)))
+
+    @cached_property
+    def atom_weights(self) -> FloatArray:
+        """How likely each atom is before anything is counted, up to a factor per attribute.
+
+        Points in it are equally likely, but intervals are whatever their length: thresholds lie
+        between values of the training set, and so most closely where these do.
+        """
+        out = self.atom_sizes.copy()
+        for a, part in enumerate(self.parts):
+            if not listable(part.attribute):
+                out[self.atom_start[a] : self.atom_start[a + 1]] = 1.0
+        return out
+
+    @cached_property
+    def bins(self) -> tuple[IntArray, ...]:
+        """Per attribute, the bin of each atom: neighbours among many, else each for itself."""
+        out = []
+        for part, n in zip((*self.parts, None), np.diff(self.atom_start), strict=True):
+            bins = np.arange(n)
+            if part is not None and isinstance(part.attribute, (Ordinal, Numeric)) and n > _BINS:
+                n_ordered = n - part.attribute.missing
+                bins = np.minimum(bins * _BINS // n_ordered, _BINS)
+            out.append(bins)
+        return tuple(out)
 
     @cached_property
     def distance(self) -> tuple[FloatArray, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,12 @@ __all__ = ["TreePrior"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_DOUBT, _COUPLING_DOUBT = 1.0, 2.0
-"""Rows' worth of the sizes in each marginal, and of the marginal in each conditional."""
+_DOUBT, _COUPLING_DOUBT, _WITHIN = 1.0, 2.0, 5.0
+"""Rows' worth of the sizes in each marginal, of the marginal in each conditional, and of the sizes
+within each bin."""
 
 _MOST_PAIRS = 2**21
-"""Pairs of atoms up to which two attributes are taken together."""
+"""Pairs of bins or atoms up to which two attributes are taken together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,15 @@ class TreePrior:
     parent : int array, shape (n_attributes,)
         -1 for the root.
     log_share : tuple of float arrays
-        Per attribute (1 or parent's atoms, own atoms).
+        Per attribute (1 or parent's bins, own atoms).
+    bins : tuple of int arrays
+        Per attribute, the bin of each atom: what lies below an attribute depends on these only.
     """
 
     radix: IntArray
     parent: IntArray
     log_share: tuple[FloatArray, ...]
+    bins: tuple[IntArray, ...]
 
     @classmethod
     def flat(cls, radix: IntArray, sizes: FloatArray) -> TreePrior:
@@ -49,10 +54,18 @@ class TreePrior:
         """
         parts = np.split(sizes, np.cumsum(radix)[:-1])
         shares = tuple(np.log(s / s.sum())[None, :] for s in parts)
-        return cls(radix, np.full(len(radix), -1), shares)
+        bins = tuple(np.arange(r) for r in radix)
+        return cls(radix, np.full(len(radix), -1), shares, bins)
 
     @classmethod
-    def fitted(cls, rows: IntArray, n_rows: float, radix: IntArray, sizes: FloatArray) -> TreePrior:
+    def fitted(
+        cls,
+        rows: IntArray,
+        n_rows: float,
+        radix: IntArray,
+        sizes: FloatArray,
+        bins: Sequence[IntArray] | None = None,
+    ) -> TreePrior:
         """Fit the tree of greatest mutual information to rows (Chow and Liu 1968).
 
         Parameters
@@ -63,24 +76,34 @@ class TreePrior:
             What these rows count for together: several datasets count for one.
         radix, sizes
             As for :meth:`flat`.
+        bins : sequence of int arrays, optional
+            Per attribute, the bin of each atom; by default each atom is one.
         """
         n_attributes = len(radix)
         weight = n_rows / len(rows)
-        flat = [np.exp(s[0]) for s in cls.flat(radix, sizes).log_share]
-        marginal = []
-        for a, size in enumerate(flat):
-            counts = np.bincount(rows[:, a], minlength=radix[a]) * weight + _DOUBT * size * radix[a]
-            marginal.append(counts / counts.sum())
+        flat = cls.flat(radix, sizes)
+        bins = flat.bins if bins is None else tuple(bins)
+        n_bins = np.array([own[-1] + 1 for own in bins])
+        coarse = np.column_stack([own[rows[:, a]] for a, own in enumerate(bins)])
+        marginal: list[FloatArray] = []
+        within: list[FloatArray] = []
+        for a, own in enumerate(bins):
+            size, counts = np.exp(flat.log_share[a][0]), np.bincount(rows[:, a], minlength=radix[a])
+            in_bin, size_in_bin = np.bincount(own, counts * weight), np.bincount(own, size)
+            heard = in_bin + _DOUBT * size_in_bin * n_bins[a]
+            marginal.append(heard / heard.sum())
+            likely = counts * weight + _WITHIN * size / size_in_bin[own]
+            within.append(likely / (in_bin + _WITHIN)[own])
 
         def joint(a: int, b: int) -> FloatArray:
-            key = rows[:, a] * radix[b] + rows[:, b]
-            counts = np.bincount(key, minlength=radix[a] * radix[b])
-            return np.asarray(counts.reshape(radix[a], radix[b]) * weight, dtype=float)
+            key = coarse[:, a] * n_bins[b] + coarse[:, b]
+            counts = np.bincount(key, minlength=n_bins[a] * n_bins[b])
+            return np.asarray(counts.reshape(n_bins[a], n_bins[b]) * weight, dtype=float)
 
         information = np.zeros((n_attributes, n_attributes))
         for a in range(n_attributes):
             for b in range(a):
-                if radix[a] * radix[b] > _MOST_PAIRS:
+                if n_bins[a] * n_bins[b] > _MOST_PAIRS:
                     continue
                 p = joint(a, b) + 2 * _DOUBT * np.outer(marginal[a], marginal[b])
                 p /= p.sum()
@@ -89,21 +112,21 @@ class TreePrior:
         parent = _spanning(information)
         shares = []
         for a, up in enumerate(parent):
-            if up >= 0 and radix[up] * radix[a] > _MOST_PAIRS:
+            if up >= 0 and n_bins[up] * radix[a] > _MOST_PAIRS:
                 parent[a] = up = -1
             table = marginal[a][None, :]
             if up >= 0:
-                counts = joint(int(up), a)
-                table = counts + _COUPLING_DOUBT * table
-                table /= counts.sum(axis=1, keepdims=True) + _COUPLING_DOUBT
-            shares.append(np.log(table))
-        return cls(radix, parent, tuple(shares))
+                both = joint(int(up), a)
+                table = both + _COUPLING_DOUBT * table
+                table /= both.sum(axis=1, keepdims=True) + _COUPLING_DOUBT
+            shares.append(np.log(table[:, bins[a]] * within[a]))
+        return cls(radix, parent, tuple(shares), bins)
 
     def log_prior(self, rows: IntArray) -> FloatArray:
         """Log probability of rows of atoms."""
         out = np.zeros(len(rows))
         for a, up in enumerate(self.parent):
-            above = rows[:, up] if up >= 0 else np.zeros(len(rows), dtype=np.int64)
+            above = self.bins[up][rows[:, up]] if up >= 0 else np.zeros(len(rows), dtype=np.int64)
             out += self.log_share[a][above, rows[:, a]]
         return out
 

@@ -58,6 +58,9 @@ class Plan:
         First price of a row that a leaf lacks.
     share : float
         Of the time left, for which walks are planned.
+    by_factors : bool
+        Whether the heat falls by the same factor at each stage; else its inverse grows by the same
+        amount, which spends less time in the heat.
     """
 
     chains: int
@@ -69,6 +72,7 @@ class Plan:
     hot: float
     low_gap: float = GAP
     share: float = 0.8
+    by_factors: bool = False
 
     @property
     def stages(self) -> int:
@@ -116,6 +120,8 @@ class Walk:
         def cooled(chain: Chain) -> None:
             for way in np.linspace(0.0, 1.0, plan.cooling):
                 heat = 1.0 / (way + (1.0 - way) / plan.hot)
+                if plan.by_factors:
+                    heat = plan.hot ** (1.0 - way)
                 gap = plan.low_gap + way * (GAP - plan.low_gap)
                 chain.walked(plan.sweeps, self.clock, heat, gap)
                 self._tell("looking for likely rows")
@@ -137,7 +143,8 @@ class Walk:
         atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
         values = self.land.values
         radix = np.diff(values.atom_start)
-        return TreePrior.fitted(atoms, self.land.n_rows, radix, values.atom_sizes)
+        weights = values.atom_weights
+        return TreePrior.fitted(atoms, self.land.n_rows, radix, weights, values.bins)
 
     def drawn(
         self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
@@ -196,7 +203,8 @@ def population_prior(density: Density, land: Landscape) -> FloatArray:
         If the grid is too large to list.
     """
     if not len(land.ground.table):
-        raise NotCovered(f"a population on a grid of {land.geometry.n_points:,} points")
+        n = land.geometry.n_points
+        raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
     points = np.arange(density.geometry.n_points)
     classes = range(land.likelihood.n_classes)
     return np.column_stack([density.log_prior(points, c) for c in classes])
@@ -252,7 +260,7 @@ def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> 
     sure[n_open == 1] = 1.0
     label = chosen[:, -1] - values.start[-2]
     atoms = values.atom_of[chosen[:, :-1]] - values.atom_start[:-2]
-    rows = land.likelihood.held(land.geometry.trace(atoms @ land.geometry.stride), label)
+    rows = land.likelihood.held(land.geometry.trace_atoms(atoms), label)
     proved = np.zeros(len(chosen), dtype=bool)
     missing = land.likelihood.missing(rows)
     width = sum(len(part.columns) for part in values.parts)
