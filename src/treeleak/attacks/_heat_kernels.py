@@ -2,7 +2,8 @@
 
 A move takes one attribute of one row and looks at all of its atoms at once: from one to the next,
 few trees change their leaf, so that one pass gives the cost of all. The new atom is drawn by its
-cost (a heat bath). Counts that stay missed weigh more and more.
+cost (a heat bath). Counts that stay missed are pulled at harder and harder: each has a multiplier
+(an augmented Lagrangian whose price of |A m - n| rises slowly, as in cooling).
 """
 
 from __future__ import annotations
@@ -52,19 +53,16 @@ class Counts(NamedTuple):
     draws : int32 array, shape (n_rows, n_trees)
         How often each tree counts each row.
     residual : int32 array, shape (n_equations,)
-        A m - n.
-    weight : float64 array, shape (n_equations,)
-        Of |A m - n|.
-    toll : float64 array, shape (n_leaves, n_classes)
-        What a row of a class pays in a leaf, in each tree that counts it.
+        r = A m - n.
+    multiplier : float64 array, shape (n_equations,)
+        What each row that is counted adds to the cost.
     """
 
     equation: Any
     distinct: Any
     draws: Any
     residual: Any
-    weight: Any
-    toll: Any
+    multiplier: Any
 
 
 class Likes(NamedTuple):
@@ -119,7 +117,10 @@ class Bath(NamedTuple):
 
     Attributes
     ----------
-    heat : float
+    price : float
+        Of each missed count: rows are as likely as exp(-price x |r| - multiplier x r).
+    pull : float
+        After each sweep, multipliers grow by pull x price x r.
     focus : float
         Share of moves of a row in a leaf that holds too many, in an attribute tested on its way.
     swaps : float
@@ -128,20 +129,16 @@ class Bath(NamedTuple):
         ... and of these, that exchange several at once.
     classes : float
         Share of moves that draw the class of a row.
-    raised, kept : float
-        What is added to the weight of each missed equation after each sweep, and the share of all
-        added weight that is kept.
     until_met : bool
         Stop as soon as every count is met.
     """
 
-    heat: Any
+    price: Any
+    pull: Any
     focus: Any
     swaps: Any
     whole: Any
     classes: Any
-    raised: Any
-    kept: Any
     until_met: Any
 
 
@@ -202,20 +199,19 @@ def _count(counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _price(counts: Any, leaves: Any, label: int, k: int) -> float:
-    """Weighted misfit that a row adds in given leaves."""
+def _cost(counts: Any, price: float, leaves: Any, label: int, k: int) -> float:
+    """What a row costs in given leaves."""
     equation, distinct, draws = counts.equation, counts.distinct, counts.draws
-    residual, weight, toll = counts.residual, counts.weight, counts.toll
-    price = 0.0
+    residual, multiplier, cost = counts.residual, counts.multiplier, 0.0
     for t in range(len(leaves)):
         b = draws[k, t]
         if b:
             leaf = leaves[t]
             e, d = equation[leaf, label], distinct[leaf]
-            price += weight[e] * _gain(residual[e], b) + toll[leaf, label]
+            cost += price * _gain(residual[e], b) + multiplier[e] * b
             if d >= 0:
-                price += weight[d] * _gain(residual[d], 1)
-    return price
+                cost += price * _gain(residual[d], 1) + multiplier[d]
+    return cost
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -231,18 +227,26 @@ def _enter(trees: Any, words: Any, at: int, out: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _prices(
-    trees: Any, counts: Any, words: Any, leaf: Any, label: int, k: int, a: int, price: Any
+def _costs(
+    trees: Any,
+    counts: Any,
+    price: float,
+    words: Any,
+    leaf: Any,
+    label: int,
+    k: int,
+    a: int,
+    out: Any,
 ) -> None:
-    """Weighted misfit with each atom of an attribute; ``leaf`` are those of the first one."""
+    """What a row costs with each atom of an attribute; ``leaf`` are those of the first one."""
     # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
     # every array handed over, counts a reference.
     open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
     change_start, change_tree = trees.change_start, trees.change_tree
     equation, distinct, draws = counts.equation, counts.distinct, counts.draws
-    residual, weight, toll = counts.residual, counts.weight, counts.toll
-    cost = _price(counts, leaf, label, k)
-    price[0] = cost
+    residual, multiplier = counts.residual, counts.multiplier
+    cost = _cost(counts, price, leaf, label, k)
+    out[0] = cost
     for at in range(start[a] + 1, start[a + 1]):
         for i in range(change_start[at], change_start[at + 1]):
             t = change_tree[i]
@@ -259,14 +263,14 @@ def _prices(
             if new != old:
                 leaf[t] = new
                 e, d = equation[new, label], distinct[new]
-                cost += weight[e] * _gain(residual[e], b) + toll[new, label]
+                cost += price * _gain(residual[e], b) + multiplier[e] * b
                 if d >= 0:
-                    cost += weight[d] * _gain(residual[d], 1)
+                    cost += price * _gain(residual[d], 1) + multiplier[d]
                 e, d = equation[old, label], distinct[old]
-                cost -= weight[e] * _gain(residual[e], b) + toll[old, label]
+                cost -= price * _gain(residual[e], b) + multiplier[e] * b
                 if d >= 0:
-                    cost -= weight[d] * _gain(residual[d], 1)
-        price[at - start[a]] = cost
+                    cost -= price * _gain(residual[d], 1) + multiplier[d]
+        out[at - start[a]] = cost
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -291,16 +295,16 @@ def _bathe(
     trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, a: int, room: Any
 ) -> None:
     """Draw one attribute of one row afresh, given all else."""
-    words, leaf, price, score = room
+    words, leaf, cost, score = room
     start, label, atoms = trees.start, rows.label[k], rows.atoms[k]
     begin, n = start[a], start[a + 1] - start[a]
     _others(trees.open, start, atoms, a, words)
     grown = _count(counts, rows.leaves[k], label, k, -1)
     _enter(trees, words, begin, leaf)
-    _prices(trees, counts, words, leaf, label, k, a, price)
+    _costs(trees, counts, bath.price, words, leaf, label, k, a, cost)
     _like(likes, start, atoms, k, a, score)
     for v in range(n):
-        score[v] -= price[v] / bath.heat
+        score[v] -= cost[v]
     v = _draw(score, n, rows.rng)
     atoms[a] = v
     _enter(trees, words, begin + v, rows.leaves[k])
@@ -348,7 +352,7 @@ def _relabel(counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
     leaves, n_classes = rows.leaves[k], counts.equation.shape[1]
     grown = _count(counts, leaves, rows.label[k], k, -1)
     for c in range(n_classes):
-        score[c] = -_price(counts, leaves, c, k) / bath.heat
+        score[c] = -_cost(counts, bath.price, leaves, c, k)
     rows.label[k] = _draw(score, n_classes, rows.rng)
     rows.misfit[0] += grown + _count(counts, leaves, rows.label[k], k, 1)
 
@@ -382,13 +386,13 @@ def _exchange(
         _enter(trees, words, start[0] + new[turn, 0], new_leaf[turn])
     # Taken out one after the other, and put back in the other order: no row sees itself.
     grown = _count(counts, leaves[k], label[k], k, -1)
-    before = _price(counts, leaves[k], label[k], k)
+    before = _cost(counts, bath.price, leaves[k], label[k], k)
     grown += _count(counts, leaves[j], label[j], j, -1)
-    before += _price(counts, leaves[j], label[j], j)
-    after = _price(counts, new_leaf[1], label[j], j)
+    before += _cost(counts, bath.price, leaves[j], label[j], j)
+    after = _cost(counts, bath.price, new_leaf[1], label[j], j)
     grown += _count(counts, new_leaf[1], label[j], j, 1)
-    after += _price(counts, new_leaf[0], label[k], k)
-    if uniform(rows.rng) < np.exp(min(0.0, liked - (after - before) / bath.heat)):
+    after += _cost(counts, bath.price, new_leaf[0], label[k], k)
+    if uniform(rows.rng) < np.exp(min(0.0, liked - (after - before))):
         grown += _count(counts, new_leaf[0], label[k], k, 1)
         atoms[k], atoms[j] = new[0], new[1]
         leaves[k], leaves[j] = new_leaf[0], new_leaf[1]
@@ -449,15 +453,8 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
                 rows.best[:, -1] = rows.label
                 if bath.until_met and rows.misfit[1] == 0:
                     return sweep + 1
-        if bath.raised > 0:
-            _reweigh(counts.residual, counts.weight, bath)
+        if bath.pull > 0:
+            step = bath.pull * bath.price
+            for e in range(len(counts.residual)):
+                counts.multiplier[e] += step * counts.residual[e]
     return sweeps
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _reweigh(residual: Any, weight: Any, bath: Any) -> None:
-    """Let missed equations weigh more, and what was added before fade."""
-    for e in range(len(residual)):
-        if residual[e] != 0:
-            weight[e] += bath.raised
-        weight[e] = 1.0 + (weight[e] - 1.0) * bath.kept

@@ -33,14 +33,14 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _WALKERS = 2
-_HOT, _COLD = 1.6, 0.45
-_SWEEPS, _PATIENCE = 400, 4
+_LOW, _HIGH = 0.2, 2.5
+"""Price of a missed count, first and last."""
+_SWEEPS, _PATIENCE = 400, 1
 """Sweeps of the first cooling, and how much longer rows walk in the cold before all begins anew."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
-_SEARCH = Bath(_HOT, 0.9, 0.4, 0.0, 0.0, 0.0, 1.0, True)
-_INSIST = Bath(_COLD, 0.9, 0.4, 0.0, 0.0, 0.3, 0.98, True)
-_SAMPLE = Bath(0.45, 0.0, 0.4, 0.0, 0.0, 0.0, 1.0, False)
+_SEARCH = Bath(_LOW, 0.2, 0.0, 0.3, 0.0, 0.0, True)
+_SAMPLE = Bath(2.2, 0.0, 0.0, 0.4, 0.0, 0.0, False)
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
 """How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
 _SAMPLES, _APART = 40, 6
@@ -150,8 +150,7 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
             step = 0
             while step < length * (1 + _PATIENCE):
                 way = min(step / length, 1.0)
-                cooling = way < 1.0
-                bath = _SEARCH._replace(heat=_HOT * (_COLD / _HOT) ** way) if cooling else _INSIST
+                bath = _SEARCH._replace(price=_LOW * (_HIGH / _LOW) ** way)
                 # Together step by step, so that the answer does not depend on which is faster.
                 list(pool.map(partial(Walker.walked, sweeps=at_once, bath=bath), walkers))
                 step += at_once
@@ -247,7 +246,7 @@ def _nearest(
     walker.likes = near(same, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
-        done += walker.walked(_NEAREST // 20, _INSIST)
+        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_HIGH))
         clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms

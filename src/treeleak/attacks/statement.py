@@ -22,9 +22,6 @@ __all__ = ["Statement"]
 
 IntArray = NDArray[np.int64]
 
-_TOLL = 2.0
-"""Price of a row where its class may not lie: as much as two missed counts."""
-
 
 @dataclass(frozen=True, eq=False)
 class Statement:
@@ -34,18 +31,14 @@ class Statement:
     ----------
     geometry : Geometry
     masks : Masks
-    equation : int array, shape (n_leaves,)
-        First equation of each leaf (rows of A).
-    by_class : bool array, shape (n_trees,)
-        Whether a tree has one equation per class.
+    equation : int array, shape (n_leaves, n_classes)
+        Equation of each leaf (row of A) and class.
     target : int array, shape (n_equations,)
     distinct : int array, shape (n_leaves,), or None
         Distinct rows in each leaf, where they are counted; 0 in trees that do not.
     draws : int32 array, shape (n_rows, n_trees)
     label : int array, shape (n_rows,)
         Class of each row, or a first guess.
-    closed : bool array, shape (n_leaves, n_classes), or None
-        Where no row of a class may lie, for trees whose equations do not say so.
     held : int array, shape (n_rows, n_attributes)
         Atom of each row where that is known; -1 elsewhere.
     exchangeable : bool
@@ -55,12 +48,10 @@ class Statement:
     geometry: Geometry
     masks: Masks
     equation: IntArray
-    by_class: NDArray[np.bool_]
     target: IntArray
     distinct: IntArray | None
     draws: NDArray[np.int32]
     label: IntArray
-    closed: NDArray[np.bool_] | None
     held: IntArray
     exchangeable: bool
 
@@ -68,33 +59,34 @@ class Statement:
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> Statement:
         """State exact counts: of each class, as many rows walk as the first tree counts."""
         start, trees = geometry.leaf_start, geometry.release.trees
-        first = evidence.n[: start[1]]
-        closed = None
+        first, n_classes = evidence.n[: start[1]], max(geometry.release.n_classes, 1)
         if isinstance(evidence, ExactCounts):
-            by_class = np.array([t.counts is not None for t in trees])
-            label = np.repeat(np.arange(first.shape[1]), first.sum(axis=0))
-            behind = [
+            # Trees behind the others, of what is known of rows, may count no classes.
+            whole = np.concatenate([np.full(len(t.leaves), t.counts is None) for t in trees])
+            label = np.repeat(np.arange(n_classes), first.sum(axis=0))
+            totals = [
                 t.totals[t.leaves] for t in trees if t.counts is None and t.totals is not None
             ]
-            target = np.concatenate([evidence.n.ravel(), *behind])
-            width = np.repeat(np.where(by_class, first.shape[1], 1), np.diff(start))
+            target = np.concatenate([evidence.n.ravel(), *totals])
         else:
-            by_class = np.zeros(len(trees), dtype=bool)
-            label = np.zeros(int(first.sum()), dtype=np.int64)
-            target, width = evidence.n, np.ones(start[-1], dtype=np.int64)
-            open_ = evidence.open_leaves()
-            if not (open_ == (evidence.n > 0)[:, None]).all():
-                closed = ~open_
+            whole = np.ones(start[-1], dtype=bool)
+            label, target = np.zeros(int(first.sum()), dtype=np.int64), evidence.n
+        width = np.where(whole, 1, n_classes)
+        begin = np.append(0, np.cumsum(width)[:-1])
+        equation = begin[:, None] + np.where(whole, 0, 1)[:, None] * np.arange(n_classes)
+        if isinstance(evidence, ExactTotals):
+            # Where a class may not lie, its rows are counted apart, and there may be none.
+            closed = ~evidence.open_leaves() & (evidence.n > 0)[:, None]
+            equation[closed] = len(target)
+            target = np.append(target, 0)
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),
-            equation=np.append(0, np.cumsum(width)[:-1]),
-            by_class=by_class,
+            equation=equation,
             target=np.rint(target).astype(np.int64),
             distinct=None,
             draws=np.ones((len(label), len(trees)), dtype=np.int32),
             label=label,
-            closed=closed,
             held=np.full((len(label), len(geometry.parts)), -1),
             exchangeable=True,
         )
@@ -121,18 +113,16 @@ class Statement:
                 held[:, a] = atom[parts.group]
         draws = np.pad(evidence.draws.T.astype(np.int32), ((0, 0), (0, n_behind)))
         # Trees behind those that drew count nothing here: what they say is held fast.
-        equation = np.append(np.arange(n_leaves) * n_classes, np.zeros(n_more, dtype=np.int64))
+        equation = np.arange(n_leaves * n_classes).reshape(n_leaves, n_classes)
         distinct = None if evidence.d is None else np.append(evidence.d, np.zeros(n_more, np.int64))
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),
-            equation=equation,
-            by_class=np.arange(len(geometry.release.trees)) < len(evidence.draws),
+            equation=np.pad(equation, ((0, n_more), (0, 0))),
             target=evidence.n.ravel(),
             distinct=distinct,
             draws=np.ascontiguousarray(draws),
             label=label,
-            closed=None,
             held=held,
             exchangeable=False,
         )
@@ -183,10 +173,8 @@ class Statement:
 
     def counted(self, leaves: NDArray[np.int32], label: IntArray) -> Counts:
         """Count rows, given their leaves, numbered from the left."""
-        row = self.masks.row
-        classes, n_equations = np.arange(self.n_classes), len(self.target)
-        tree_of = np.repeat(np.arange(len(self.by_class)), np.diff(self.geometry.leaf_start))
-        equation = self.equation[row][:, None] + self.by_class[tree_of][:, None] * classes
+        row, n_equations = self.masks.row, len(self.target)
+        equation = self.equation[row]
         found = np.bincount(
             equation[leaves, label[:, None]].ravel(), self.draws.ravel(), minlength=n_equations
         )
@@ -195,14 +183,10 @@ class Statement:
             rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, minlength=len(row))
             residual = np.append(residual, rows - self.distinct[row])
             distinct = n_equations + np.arange(len(row))
-        toll = np.zeros(equation.shape)
-        if self.closed is not None:
-            toll[self.closed[row]] = _TOLL
         return Counts(
             equation.astype(np.int32),
             distinct.astype(np.int32),
             self.draws,
             residual.astype(np.int32),
-            np.ones(len(residual)),
-            toll,
+            np.zeros(len(residual)),
         )

@@ -68,8 +68,8 @@ class Walker:
         return self.rows.atoms  # type: ignore[no-any-return]
 
     def forget(self) -> None:
-        """Begin anew to look for the least misfit, all equations weighing alike."""
-        self.counts.weight[:] = 1.0
+        """Begin anew to look for the least misfit, with no multipliers."""
+        self.counts.multiplier[:] = 0.0
         self.rows.misfit[1] = self.rows.misfit[0]
         self.rows.best[:, :-1], self.rows.best[:, -1] = self.rows.atoms, self.rows.label
 
