@@ -55,7 +55,7 @@ class Counts(NamedTuple):
     residual : int32 array, shape (n_equations,)
         r = A m - n.
     multiplier : float64 array, shape (n_equations,)
-        What each row that is counted adds to the cost.
+        What each draw that is counted adds to the cost.
     """
 
     equation: Any
@@ -95,6 +95,8 @@ class Rows(NamedTuple):
     atoms : int32 array, shape (n_rows, n_attributes)
         Each attribute counted from 0.
     label : int32 array, shape (n_rows,)
+    open_label : int32 array
+        Rows whose class may change.
     leaves : int32 array, shape (n_rows, n_trees)
         Numbered from the left.
     best : int32 array, shape (n_rows, n_attributes + 1)
@@ -106,6 +108,7 @@ class Rows(NamedTuple):
 
     atoms: Any
     label: Any
+    open_label: Any
     leaves: Any
     best: Any
     misfit: Any
@@ -124,9 +127,9 @@ class Bath(NamedTuple):
     focus : float
         Share of moves of a row in a leaf that holds too many, in an attribute tested on its way.
     swaps : float
-        Share of moves that exchange attributes of two rows ...
-    whole : float
-        ... and of these, that exchange several at once.
+        Share of moves that exchange an attribute of two rows.
+    trades : int
+        How often, for each row and sweep, two rows of a class are to change places altogether.
     classes : float
         Share of moves that draw the class of a row.
     until_met : bool
@@ -137,7 +140,7 @@ class Bath(NamedTuple):
     pull: Any
     focus: Any
     swaps: Any
-    whole: Any
+    trades: Any
     classes: Any
     until_met: Any
 
@@ -202,7 +205,8 @@ def _count(counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
 def _cost(counts: Any, price: float, leaves: Any, label: int, k: int) -> float:
     """What a row costs in given leaves."""
     equation, distinct, draws = counts.equation, counts.distinct, counts.draws
-    residual, multiplier, cost = counts.residual, counts.multiplier, 0.0
+    residual, multiplier = counts.residual, counts.multiplier
+    cost = 0.0
     for t in range(len(leaves)):
         b = draws[k, t]
         if b:
@@ -360,9 +364,9 @@ def _relabel(counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _exchange(
     trees: Any, counts: Any, likes: Any, rows: Any, bath: Any,
-    k: int, j: int, swapped: Any, room: Any,
+    k: int, j: int, a: int, room: Any,
 ) -> None:  # fmt: skip
-    """Try to exchange some attributes of two rows."""
+    """Try to exchange an attribute of two rows."""
     words, new_leaf, new = room
     open_, start, atoms, leaves, label = (
         trees.open,
@@ -371,14 +375,10 @@ def _exchange(
         rows.leaves,
         rows.label,
     )
-    same = True
-    for a in range(atoms.shape[1]):
-        new[0, a], new[1, a] = atoms[k, a], atoms[j, a]
-        if swapped[a] and atoms[k, a] != atoms[j, a]:
-            new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
-            same = False
-    if same:
+    if atoms[k, a] == atoms[j, a]:
         return
+    new[0], new[1] = atoms[k], atoms[j]
+    new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
     liked = _liking(likes, start, new[0], k) + _liking(likes, start, new[1], j)
     liked -= _liking(likes, start, atoms[k], k) + _liking(likes, start, atoms[j], j)
     for turn in range(2):
@@ -404,6 +404,51 @@ def _exchange(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _trade(trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, j: int) -> None:
+    """Try to let two rows of a class change places: each in the leaves of the other."""
+    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
+    residual, multiplier, price = counts.residual, counts.multiplier, bath.price
+    atoms, leaves, label = rows.atoms, rows.leaves, rows.label[k]
+    cost, grown = 0.0, 0
+    for t in range(leaves.shape[1]):
+        # So many draws more where j stands, and fewer where k does.
+        more = draws[k, t] - draws[j, t]
+        here, there = leaves[k, t], leaves[j, t]
+        if more == 0 or here == there:
+            continue
+        e, f = equation[here, label], equation[there, label]
+        change = _gain(residual[e], -more) + _gain(residual[f], more)
+        cost += (multiplier[f] - multiplier[e]) * more
+        one = (1 if draws[k, t] else 0) - (1 if draws[j, t] else 0)
+        e, f = distinct[here], distinct[there]
+        if one != 0 and e >= 0:
+            change += _gain(residual[e], -one) + _gain(residual[f], one)
+            cost += (multiplier[f] - multiplier[e]) * one
+        cost += price * change
+        grown += change
+    if likes.line[k] != likes.line[j]:
+        cost += _liking(likes, trees.start, atoms[k], k) + _liking(likes, trees.start, atoms[j], j)
+        cost -= _liking(likes, trees.start, atoms[j], k) + _liking(likes, trees.start, atoms[k], j)
+    if uniform(rows.rng) >= np.exp(min(0.0, -cost)):
+        return
+    for t in range(leaves.shape[1]):
+        more = draws[k, t] - draws[j, t]
+        here, there = leaves[k, t], leaves[j, t]
+        if here == there:
+            continue
+        residual[equation[here, label]] -= more
+        residual[equation[there, label]] += more
+        if distinct[here] >= 0:
+            one = (1 if draws[k, t] else 0) - (1 if draws[j, t] else 0)
+            residual[distinct[here]] -= one
+            residual[distinct[there]] += one
+        leaves[k, t], leaves[j, t] = there, here
+    for a in range(atoms.shape[1]):
+        atoms[k, a], atoms[j, a] = atoms[j, a], atoms[k, a]
+    rows.misfit[0] += grown
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any) -> int:
     """Move rows, in place; a sweep has as many moves as rows have attributes of several atoms.
 
@@ -424,8 +469,11 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
         np.empty((2, n_trees), dtype=np.int32),
         np.empty((2, n_attributes), dtype=np.int32),
     )
-    swapped = np.zeros(n_attributes, dtype=np.bool_)
     for sweep in range(sweeps):
+        for _ in range(n_rows * bath.trades):
+            k, j = int(uniform(rows.rng) * n_rows), int(uniform(rows.rng) * n_rows)
+            if rows.label[k] == rows.label[j] and k != j:
+                _trade(trees, counts, likes, rows, bath, k, j)
         for _ in range(n_rows * n_lively):
             k, a = -1, -1
             if bath.focus > 0 and uniform(rows.rng) < bath.focus:
@@ -434,17 +482,13 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
                 k = int(uniform(rows.rng) * n_rows)
                 a = trees.lively[int(uniform(rows.rng) * n_lively)]
             if bath.classes > 0 and uniform(rows.rng) < bath.classes:
+                k = rows.open_label[int(uniform(rows.rng) * len(rows.open_label))]
                 _relabel(counts, rows, bath, k, room[3])
             elif uniform(rows.rng) < bath.swaps:
                 j = int(uniform(rows.rng) * n_rows)
                 if j == k:
                     continue
-                several = uniform(rows.rng) < bath.whole
-                share = uniform(rows.rng) if several else 0.0
-                for other in range(n_attributes):
-                    swapped[other] = several and uniform(rows.rng) < share
-                swapped[a] = True
-                _exchange(trees, counts, likes, rows, bath, k, j, swapped, both)
+                _exchange(trees, counts, likes, rows, bath, k, j, a, both)
             else:
                 _bathe(trees, counts, likes, rows, bath, k, a, room)
             if rows.misfit[0] < rows.misfit[1]:

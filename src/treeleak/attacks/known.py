@@ -147,8 +147,8 @@ def known_draws(
         return Answer("unknown", values, numbers=numbers)
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
-        label = _labels(evidence, geometry, given.parts, clock, seed)
-        statement = Statement.of_known(evidence, geometry, label, given.parts)
+        label, open_label = _labels(evidence, geometry, given.parts, clock, seed)
+        statement = Statement.of_known(evidence, geometry, label, open_label, given.parts)
         return by_walking(statement, values, clock, seed, str(why))
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
@@ -160,13 +160,20 @@ def known_draws(
 
 def _labels(
     evidence: KnownDraws, geometry: Geometry, parts: KnownParts | None, clock: Clock, seed: int
-) -> IntArray:
-    """Find the classes of the rows from what the roots count: a model of its own, of one cell."""
+) -> tuple[IntArray, BoolArray]:
+    """Find the classes of the rows from what the roots count: a model of its own, of one cell.
+
+    Returns
+    -------
+    label : int array, shape (n_rows,)
+    open_label : bool array, shape (n_rows,)
+        Whether it is not proved.
+    """
     classes = np.arange(evidence.n.shape[1])
     if parts is not None:
         told = parts.allowed[:, -len(classes) :][parts.group]
         if (told.sum(axis=1) == 1).all():
-            return np.asarray(told.argmax(axis=1))
+            return told.argmax(axis=1), np.zeros(len(told), dtype=bool)
     roots = tuple(tree.root for tree in evidence.trees)
     release = replace(geometry.release, trees=roots, feature_names=())
     single = Geometry.of(release, Schema(()))
@@ -174,8 +181,9 @@ def _labels(
     part = replace(clock.part(_LABELS * clock.left), trace=[])
     answer = known_draws(replace(evidence, geometry=single), single, part, seed)
     if not answer.rows:
-        return np.zeros(evidence.n_rows, dtype=np.int64)
-    return np.asarray(answer.rows[0].values[:, -1] - answer.values.start[-2])
+        return np.zeros(evidence.n_rows, dtype=np.int64), np.ones(evidence.n_rows, dtype=bool)
+    rows = answer.rows[0]
+    return rows.values[:, -1] - answer.values.start[-2], ~rows.proved & evidence.drawn
 
 
 def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:

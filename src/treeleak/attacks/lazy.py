@@ -39,8 +39,10 @@ _SWEEPS, _PATIENCE = 400, 1
 """Sweeps of the first cooling, and how much longer rows walk in the cold before all begins anew."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
-_SEARCH = Bath(_LOW, 0.2, 0.0, 0.3, 0.0, 0.0, True)
-_SAMPLE = Bath(2.2, 0.0, 0.0, 0.4, 0.0, 0.0, False)
+_SEARCH = Bath(_LOW, 0.2, 0.0, 0.3, 0, 0.0, True)
+_SAMPLE = Bath(2.2, 0.0, 0.0, 0.4, 0, 0.0, False)
+_CLASSES = 0.05
+"""Share of moves that draw the class of a row, where it is not proved."""
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
 """How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
 _SAMPLES, _APART = 40, 6
@@ -140,6 +142,7 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
     """Let rows walk until they meet every count, or until the clock stops."""
     each = max(statement.n_rows * max(len(statement.trees.lively), 1), 1)
     at_once = max(_SLICE // each, 1)
+    search = _SEARCH._replace(classes=_CLASSES if statement.open_label.any() else 0.0)
     best: tuple[int, NDArray[np.int32]] | None = None
     done, length, attempt = 0, _SWEEPS, 0
     with ThreadPoolExecutor(_WALKERS) as pool:
@@ -150,7 +153,7 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
             step = 0
             while step < length * (1 + _PATIENCE):
                 way = min(step / length, 1.0)
-                bath = _SEARCH._replace(price=_LOW * (_HIGH / _LOW) ** way)
+                bath = search._replace(price=_LOW * (_HIGH / _LOW) ** way)
                 # Together step by step, so that the answer does not depend on which is faster.
                 list(pool.map(partial(Walker.walked, sweeps=at_once, bath=bath), walkers))
                 step += at_once

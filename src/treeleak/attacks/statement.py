@@ -39,6 +39,8 @@ class Statement:
     draws : int32 array, shape (n_rows, n_trees)
     label : int array, shape (n_rows,)
         Class of each row, or a first guess.
+    open_label : bool array, shape (n_rows,)
+        Whether it is a guess.
     held : int array, shape (n_rows, n_attributes)
         Atom of each row where that is known; -1 elsewhere.
     exchangeable : bool
@@ -52,6 +54,7 @@ class Statement:
     distinct: IntArray | None
     draws: NDArray[np.int32]
     label: IntArray
+    open_label: NDArray[np.bool_]
     held: IntArray
     exchangeable: bool
 
@@ -87,19 +90,26 @@ class Statement:
             distinct=None,
             draws=np.ones((len(label), len(trees)), dtype=np.int32),
             label=label,
+            open_label=np.full(len(label), isinstance(evidence, ExactTotals) and n_classes > 1),
             held=np.full((len(label), len(geometry.parts)), -1),
             exchangeable=True,
         )
 
     @classmethod
     def of_known(
-        cls, evidence: KnownDraws, geometry: Geometry, label: IntArray, parts: KnownParts | None
+        cls,
+        evidence: KnownDraws,
+        geometry: Geometry,
+        label: IntArray,
+        open_label: NDArray[np.bool_],
+        parts: KnownParts | None,
     ) -> Statement:
         """State counts of known draws; what is known of rows is held fast.
 
         Parameters
         ----------
-        label : int array, shape (n_rows,)
+        label, open_label : arrays, shape (n_rows,)
+            As for the statement.
         """
         n_rows, n_classes = len(label), evidence.n.shape[1]
         n_behind = len(geometry.release.trees) - len(evidence.draws)
@@ -123,6 +133,7 @@ class Statement:
             distinct=distinct,
             draws=np.ascontiguousarray(draws),
             label=label,
+            open_label=open_label,
             held=held,
             exchangeable=False,
         )

@@ -54,7 +54,9 @@ class Walker:
         counts = statement.counted(leaves, statement.label)
         misfit = int(np.abs(counts.residual).sum())
         best = np.column_stack([atoms, label]).astype(np.int32)
-        rows = Rows(atoms.copy(), label, leaves, best, np.array([misfit, misfit]), state)
+        open_label = np.flatnonzero(statement.open_label).astype(np.int32)
+        both = np.array([misfit, misfit])
+        rows = Rows(atoms.copy(), label, open_label, leaves, best, both, state)
         return cls(statement, rows, counts, statement.flat)
 
     @property
