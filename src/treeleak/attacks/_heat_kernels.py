@@ -18,8 +18,6 @@ from treeleak.attacks._kernels import uniform
 
 __all__ = ["Bath", "Counts", "Likes", "Rows", "Trees", "walk"]
 
-_TRIES = 20
-"""Rows that are looked at for one in a leaf that holds too many."""
 _FAR = 30.0
 """An atom this much less likely than the best, on the log scale, is not drawn."""
 
@@ -35,8 +33,6 @@ class Trees(NamedTuple):
     first: Any
     change_start: Any
     change_tree: Any
-    path_start: Any
-    path: Any
     lively: Any
     n_words: Any
 
@@ -95,8 +91,8 @@ class Rows(NamedTuple):
     atoms : int32 array, shape (n_rows, n_attributes)
         Each attribute counted from 0.
     label : int32 array, shape (n_rows,)
-    open_label : int32 array
-        Rows whose class may change.
+    open_rows, open_label : int32 array
+        Rows that may move, and rows whose class may change.
     leaves : int32 array, shape (n_rows, n_trees)
         Numbered from the left.
     best : int32 array, shape (n_rows, n_attributes + 1)
@@ -108,6 +104,7 @@ class Rows(NamedTuple):
 
     atoms: Any
     label: Any
+    open_rows: Any
     open_label: Any
     leaves: Any
     best: Any
@@ -124,8 +121,6 @@ class Bath(NamedTuple):
         Of each missed count: rows are as likely as exp(-price x |r| - multiplier x r).
     pull : float
         After each sweep, multipliers grow by pull x price x r.
-    focus : float
-        Share of moves of a row in a leaf that holds too many, in an attribute tested on its way.
     swaps : float
         Share of moves that exchange an attribute of two rows.
     trades : int
@@ -138,7 +133,6 @@ class Bath(NamedTuple):
 
     price: Any
     pull: Any
-    focus: Any
     swaps: Any
     trades: Any
     classes: Any
@@ -160,27 +154,6 @@ def _others(open_: Any, start: Any, atoms: Any, skipped: int, words: Any) -> Non
             own = start[a] + atoms[a]
             for w in range(len(words)):
                 words[w] &= open_[own, w]
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _overfull(trees: Any, counts: Any, rows: Any) -> Any:
-    """A row in a leaf that holds too many, and an attribute tested on the way there; or -1."""
-    leaves, label, rng = rows.leaves, rows.label, rows.rng
-    n_rows, n_trees = leaves.shape
-    for _ in range(_TRIES):
-        k = int(uniform(rng) * n_rows)
-        t = int(uniform(rng) * n_trees)
-        if counts.draws[k, t] == 0:
-            continue
-        leaf = leaves[k, t]
-        over = counts.residual[counts.equation[leaf, label[k]]] > 0
-        if counts.distinct[leaf] >= 0 and counts.residual[counts.distinct[leaf]] > 0:
-            over = True
-        begin = trees.path_start[leaf]
-        n_on_path = trees.path_start[leaf + 1] - begin
-        if over and n_on_path > 0:
-            return k, trees.path[begin + int(uniform(rng) * n_on_path)]
-    return -1, -1
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -457,7 +430,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
     int
         Sweeps done.
     """
-    n_rows, n_trees = rows.leaves.shape
+    n_open, n_trees = len(rows.open_rows), rows.leaves.shape[1]
     n_attributes, n_lively = rows.atoms.shape[1], len(trees.lively)
     most = counts.equation.shape[1]
     for a in range(n_attributes):
@@ -470,22 +443,19 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
         np.empty((2, n_attributes), dtype=np.int32),
     )
     for sweep in range(sweeps):
-        for _ in range(n_rows * bath.trades):
-            k, j = int(uniform(rows.rng) * n_rows), int(uniform(rows.rng) * n_rows)
+        for _ in range(n_open * bath.trades):
+            k = rows.open_rows[int(uniform(rows.rng) * n_open)]
+            j = rows.open_rows[int(uniform(rows.rng) * n_open)]
             if rows.label[k] == rows.label[j] and k != j:
                 _trade(trees, counts, likes, rows, bath, k, j)
-        for _ in range(n_rows * n_lively):
-            k, a = -1, -1
-            if bath.focus > 0 and uniform(rows.rng) < bath.focus:
-                k, a = _overfull(trees, counts, rows)
-            if k < 0:
-                k = int(uniform(rows.rng) * n_rows)
-                a = trees.lively[int(uniform(rows.rng) * n_lively)]
+        for _ in range(n_open * n_lively):
+            k = rows.open_rows[int(uniform(rows.rng) * n_open)]
+            a = trees.lively[int(uniform(rows.rng) * n_lively)]
             if bath.classes > 0 and uniform(rows.rng) < bath.classes:
                 k = rows.open_label[int(uniform(rows.rng) * len(rows.open_label))]
                 _relabel(counts, rows, bath, k, room[3])
             elif uniform(rows.rng) < bath.swaps:
-                j = int(uniform(rows.rng) * n_rows)
+                j = rows.open_rows[int(uniform(rows.rng) * n_open)]
                 if j == k:
                     continue
                 _exchange(trees, counts, likes, rows, bath, k, j, a, both)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
+from treeleak.attacks.classes import find_classes
 from treeleak.attacks.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.lazy import by_walking, refuse_unlisted
 from treeleak.attacks.placed import placed_rows, typicality
@@ -30,7 +31,6 @@ from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.given import NOTHING, Given, KnownParts
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable
-from treeleak.schema import Schema
 
 if TYPE_CHECKING:
     from treeleak.population import Density
@@ -147,7 +147,7 @@ def known_draws(
         return Answer("unknown", values, numbers=numbers)
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
-        label, open_label = _labels(evidence, geometry, given.parts, clock, seed)
+        label, open_label = _labels(evidence, given.parts, clock, seed)
         statement = Statement.of_known(evidence, geometry, label, open_label, given.parts)
         return by_walking(statement, values, clock, seed, str(why))
     except Unmet as unmet:
@@ -159,9 +159,9 @@ def known_draws(
 
 
 def _labels(
-    evidence: KnownDraws, geometry: Geometry, parts: KnownParts | None, clock: Clock, seed: int
+    evidence: KnownDraws, parts: KnownParts | None, clock: Clock, seed: int
 ) -> tuple[IntArray, BoolArray]:
-    """Find the classes of the rows from what the roots count: a model of its own, of one cell.
+    """Find the classes of the rows: known, or from what whole trees count.
 
     Returns
     -------
@@ -174,16 +174,8 @@ def _labels(
         told = parts.allowed[:, -len(classes) :][parts.group]
         if (told.sum(axis=1) == 1).all():
             return told.argmax(axis=1), np.zeros(len(told), dtype=bool)
-    roots = tuple(tree.root for tree in evidence.trees)
-    release = replace(geometry.release, trees=roots, feature_names=())
-    single = Geometry.of(release, Schema(()))
-    # What the roots miss is no misfit of the rows.
-    part = replace(clock.part(_LABELS * clock.left), trace=[])
-    answer = known_draws(replace(evidence, geometry=single), single, part, seed)
-    if not answer.rows:
-        return np.zeros(evidence.n_rows, dtype=np.int64), np.ones(evidence.n_rows, dtype=bool)
-    rows = answer.rows[0]
-    return rows.values[:, -1] - answer.values.start[-2], ~rows.proved & evidence.drawn
+    label, proved = find_classes(evidence, clock.part(_LABELS * clock.left), seed)
+    return label, ~proved & evidence.drawn
 
 
 def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:

@@ -8,8 +8,9 @@ the dataset nearest to the middle of these that meets every count.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from treeleak.attacks._heat_kernels import Bath
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest
 from treeleak.attacks.likeness import learned, near
+from treeleak.attacks.search import run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.statement import Statement
 from treeleak.attacks.walkers import Walker
@@ -33,14 +35,18 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _WALKERS = 2
-_LOW, _HIGH = 0.2, 2.5
-"""Price of a missed count, first and last."""
-_SWEEPS, _PATIENCE = 400, 1
-"""Sweeps of the first cooling, and how much longer rows walk in the cold before all begins anew."""
+_PRICES, _LAST = (0.1, 2.0), (2.0, 2.5)
+"""Price of a missed count, first and last: while rows settle, and then for all of them together."""
+_SWEEPS = 400
+"""Sweeps of the first attempt."""
+_PROGRESS = 0.1
+"""Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
+_TRADES = 30
+"""How often, for each row and sweep, two rows of a class are to change places altogether."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
-_SEARCH = Bath(_LOW, 0.2, 0.0, 0.3, 0, 0.0, True)
-_SAMPLE = Bath(2.2, 0.0, 0.0, 0.4, 0, 0.0, False)
+_SEARCH = Bath(0.1, 0.15, 0.3, 0, 0.0, True)
+_SAMPLE = Bath(2.2, 0.0, 0.4, 0, 0.0, False)
 _CLASSES = 0.05
 """Share of moves that draw the class of a row, where it is not proved."""
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
@@ -79,6 +85,13 @@ class _Found:
     label: IntArray
     misfit: int
     sweeps: int
+
+    @classmethod
+    def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> _Found:
+        """Note the best rows so far of one of the walkers."""
+        rows = best.rows.best.copy()
+        atoms = np.ascontiguousarray(rows[:, :-1])
+        return cls(walkers, atoms, rows[:, -1].astype(np.int64), best.misfit, sweeps)
 
 
 def refuse_unlisted(geometry: Geometry, given: Given) -> None:
@@ -139,35 +152,74 @@ def _compiled(statement: Statement, clock: Clock) -> None:
 
 
 def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int) -> _Found:
-    """Let rows walk until they meet every count, or until the clock stops."""
-    each = max(statement.n_rows * max(len(statement.trees.lively), 1), 1)
-    at_once = max(_SLICE // each, 1)
-    search = _SEARCH._replace(classes=_CLASSES if statement.open_label.any() else 0.0)
-    best: tuple[int, NDArray[np.int32]] | None = None
+    """Let rows walk until they meet every count, or until the clock stops.
+
+    Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
+    they agree stay where they are when the others start again.
+    """
+    fixed, begin = np.zeros(statement.n_rows, dtype=bool), None
+    best: _Found | None = None
     done, length, attempt = 0, _SWEEPS, 0
-    with ThreadPoolExecutor(_WALKERS) as pool:
-        while True:
-            walkers = [
-                Walker.started(statement, seed + 7919 * attempt + i) for i in range(_WALKERS)
-            ]
-            step = 0
-            while step < length * (1 + _PATIENCE):
-                way = min(step / length, 1.0)
-                bath = search._replace(price=_LOW * (_HIGH / _LOW) ** way)
-                # Together step by step, so that the answer does not depend on which is faster.
-                list(pool.map(partial(Walker.walked, sweeps=at_once, bath=bath), walkers))
-                step += at_once
-                done += at_once
+    search = _SEARCH._replace(
+        classes=_CLASSES if statement.open_label.any() else 0.0,
+        trades=0 if statement.exchangeable or (statement.held >= 0).any() else _TRADES,
+    )
+    while True:
+        seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
+        walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
+        agreed = fixed
+        for part in (_PRICES, _LAST):
+            for sweeps, price in _schedule(part, length, statement, int((~fixed).sum())):
+                _all_walked(walkers, sweeps, search._replace(price=price))
+                done += sweeps
                 first = min(walkers, key=lambda w: w.misfit)
-                if best is None or first.misfit < best[0]:
-                    best = first.misfit, first.rows.best.copy()
-                    clock.record(best[0])
-                clock.tell(stage, 0.7 * min(1.0, done / (done + length)), best[0])
-                if best[0] == 0 or clock.stopped:
-                    walkers.sort(key=lambda w: w.misfit)
-                    atoms = np.ascontiguousarray(best[1][:, :-1])
-                    return _Found(walkers, atoms, best[1][:, -1].astype(np.int64), best[0], done)
-            attempt, length = attempt + 1, 2 * length
+                if best is None or first.misfit < best.misfit:
+                    best = _Found.of(walkers, first, done)
+                    clock.record(best.misfit)
+                clock.tell(stage, 0.7 * done / (done + length), best.misfit)
+                if best.misfit == 0 or clock.stopped:
+                    return best
+            if part is _PRICES:
+                agreed = _agreed(walkers, statement)
+                begin = walkers[0].places
+                for walker in walkers:
+                    walker.release()
+        attempt += 1
+        if agreed.sum() < fixed.sum() + _PROGRESS * (~fixed).sum():
+            # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
+            length, agreed = 2 * length, np.zeros_like(fixed)
+        fixed = agreed
+
+
+def _schedule(
+    prices: tuple[float, float], length: int, statement: Statement, n_open: int
+) -> Iterator[tuple[int, float]]:
+    """Sweeps between two looks at the clock, and the price of a missed count in them."""
+    at_once = max(_SLICE // max(n_open * len(statement.trees.lively), 1), 1)
+    low, high = prices
+    for step in range(0, length, at_once):
+        yield at_once, low * (high / low) ** (step / length)
+
+
+def _all_walked(walkers: list[Walker], sweeps: int, bath: Bath) -> None:
+    """Move all walkers on together, so that no answer depends on which is faster."""
+    run_all([partial(walker.walked, sweeps, bath) for walker in walkers])
+
+
+def _agreed(walkers: list[Walker], statement: Statement) -> NDArray[np.bool_]:
+    """Rows of the first walker that stand in the same leaves with all others."""
+    drawn = statement.draws > 0
+    places = [np.column_stack([np.where(drawn, w.rows.leaves, -1), w.rows.label]) for w in walkers]
+    if not statement.exchangeable:
+        same = [(p == places[0]).all(axis=1) for p in places]
+        return np.asarray(np.logical_and.reduce(same))
+    agreed = np.ones(statement.n_rows, dtype=bool)
+    for other in places[1:]:
+        left = Counter(row.tobytes() for row in other)
+        for k, row in enumerate(places[0]):
+            left[row.tobytes()] -= 1
+            agreed[k] &= left[row.tobytes()] >= 0
+    return agreed
 
 
 def _settled(
@@ -211,21 +263,20 @@ def _drawn(
         walker.forget()
     labels = [w.rows.label.astype(np.int64) for w in walkers]
     drawn: list[NDArray[np.int32]] = []
-    with ThreadPoolExecutor(len(walkers)) as pool:
-        for k in range(_FITS + _SAMPLES):
-            if clock.stopped:
-                break
-            fitting = k < _FITS
-            if k and k <= _FITS:
-                likes = learned(statement, drawn, labels * (len(drawn) // len(walkers)))
-                for walker in walkers:
-                    walker.likes = likes._replace(line=walker.rows.label)
-                drawn = []
-            for _ in range(_PER_FIT if fitting else 1):
-                sweeps = _BETWEEN if fitting else _APART
-                list(pool.map(partial(Walker.walked, sweeps=sweeps, bath=_SAMPLE), walkers))
-                drawn += [w.atoms.copy() for w in walkers]
-            clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+    for k in range(_FITS + _SAMPLES):
+        if clock.stopped:
+            break
+        fitting = k < _FITS
+        if k and k <= _FITS:
+            likes = learned(statement, drawn, labels * (len(drawn) // len(walkers)))
+            for walker in walkers:
+                walker.likes = likes._replace(line=walker.rows.label)
+            drawn = []
+        for _ in range(_PER_FIT if fitting else 1):
+            sweeps = _BETWEEN if fitting else _APART
+            _all_walked(walkers, sweeps, _SAMPLE)
+            drawn += [w.atoms.copy() for w in walkers]
+        clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
     both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
     return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
 
@@ -244,12 +295,12 @@ def _nearest(
     n_atoms = values.atom_start[-2]
     middle = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
     middle = np.where(statement.held < 0, middle, statement.held)
-    same = replace(statement, label=atoms[:, -1] - values.atom_start[-2])
-    walker = Walker.started(same, 0, middle.astype(np.int32))
-    walker.likes = near(same, atom_cost[:, :n_atoms], _STRENGTH)
+    label = atoms[:, -1:] - values.atom_start[-2]
+    walker = Walker.started(statement, 0, np.hstack([middle, label]).astype(np.int32))
+    walker.likes = near(statement, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
-        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_HIGH))
+        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_LAST[1]))
         clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms

@@ -159,8 +159,6 @@ class Statement:
             m.first,
             m.change_start,
             m.change_tree,
-            m.path_start,
-            m.path,
             np.flatnonzero(several).astype(np.int32),
             m.open.shape[2],
         )

@@ -40,23 +40,41 @@ class Walker:
 
     @classmethod
     def started(
-        cls, statement: Statement, seed: int, atoms: NDArray[np.int32] | None = None
+        cls,
+        statement: Statement,
+        seed: int,
+        begin: NDArray[np.int32] | None = None,
+        fixed: NDArray[np.bool_] | None = None,
     ) -> Walker:
-        """Start from given atoms, or anywhere."""
+        """Start somewhere.
+
+        Parameters
+        ----------
+        statement : Statement
+        seed : int
+        begin : int32 array, shape (n_rows, n_attributes + 1), optional
+            Where to start, the class last; anywhere if not given ...
+        fixed : bool array, shape (n_rows,), optional
+            ... and which of the rows stay there, the others starting anywhere.
+        """
         rng = np.random.default_rng(seed)
-        if atoms is None:
-            radix = np.diff(statement.masks.start)
-            atoms = rng.integers(radix, size=(statement.n_rows, len(radix))).astype(np.int32)
-            atoms = np.where(statement.held < 0, atoms, statement.held).astype(np.int32)
+        radix = np.diff(statement.masks.start)
+        anywhere = rng.integers(radix, size=(statement.n_rows, len(radix)))
+        anywhere = np.where(statement.held < 0, anywhere, statement.held)
+        fresh = np.column_stack([anywhere, statement.label]).astype(np.int32)
+        begin = fresh if begin is None else begin
+        open_rows = np.arange(statement.n_rows, dtype=np.int32)
+        if fixed is not None:
+            begin = np.where(fixed[:, None], begin, fresh)
+            open_rows = open_rows[~fixed]
+        atoms, label = np.ascontiguousarray(begin[:, :-1]), begin[:, -1].copy()
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        label = statement.label.astype(np.int32)
         leaves = statement.masks.trace(atoms)
-        counts = statement.counted(leaves, statement.label)
+        counts = statement.counted(leaves, label.astype(np.int64))
         misfit = int(np.abs(counts.residual).sum())
-        best = np.column_stack([atoms, label]).astype(np.int32)
         open_label = np.flatnonzero(statement.open_label).astype(np.int32)
         both = np.array([misfit, misfit])
-        rows = Rows(atoms.copy(), label, open_label, leaves, best, both, state)
+        rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
         return cls(statement, rows, counts, statement.flat)
 
     @property
@@ -68,6 +86,16 @@ class Walker:
     def atoms(self) -> NDArray[np.int32]:
         """The rows as they are."""
         return self.rows.atoms  # type: ignore[no-any-return]
+
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """The rows as they are, the class last."""
+        return np.column_stack([self.rows.atoms, self.rows.label])
+
+    def release(self) -> None:
+        """Let all rows move."""
+        every = np.arange(self.statement.n_rows, dtype=np.int32)
+        self.rows = self.rows._replace(open_rows=every)
 
     def forget(self) -> None:
         """Begin anew to look for the least misfit, with no multipliers."""

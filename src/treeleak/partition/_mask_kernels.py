@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak._bits import lowest_bit
 
-__all__ = ["close_leaves", "leaves_of", "list_paths", "lowest_leaf", "number_leaves"]
+__all__ = ["close_leaves", "leaves_of", "lowest_leaf", "number_leaves"]
 
 
 @nb.njit(cache=True)  # type: ignore[untyped-decorator]
@@ -57,49 +57,6 @@ def close_leaves(
             if not goes_left[table[v] + k]:
                 for leaf in range(low, high):
                     open_[start[a] + k, t, leaf >> 6] &= ~(np.uint64(1) << np.uint64(leaf & 63))
-
-
-@nb.njit(cache=True)  # type: ignore[untyped-decorator]
-def list_paths(
-    root: Any, attribute: Any, left: Any, right: Any, begin: Any, first: Any, n_leaves: int
-) -> Any:
-    """Attributes tested on the way to each leaf, each once: where they begin, and all of them."""
-    n = len(attribute)
-    parent = np.full(n, -1, dtype=np.int32)
-    for v in range(n):
-        if attribute[v] >= 0:
-            parent[left[v]] = v
-            parent[right[v]] = v
-    most = 1
-    for a in attribute:
-        most = max(most, a + 1)
-    seen = np.full(most, -1, dtype=np.int64)
-    path_start = np.zeros(n_leaves + 1, dtype=np.int64)
-    path = np.empty(0, dtype=np.int32)
-    for turn in range(2):
-        t = -1
-        for v in range(n):
-            if t + 1 < len(root) and root[t + 1] == v:
-                t += 1
-            if attribute[v] >= 0:
-                continue
-            leaf, held = first[t] + begin[v], 0
-            mark = turn * n + v
-            up = parent[v]
-            while up >= 0:
-                a = attribute[up]
-                if seen[a] != mark:
-                    seen[a] = mark
-                    if turn == 1:
-                        path[path_start[leaf] + held] = a
-                    held += 1
-                up = parent[up]
-            if turn == 0:
-                path_start[leaf + 1] = held
-        if turn == 0:
-            path_start = np.cumsum(path_start)
-            path = np.empty(path_start[-1], dtype=np.int32)
-    return path_start, path
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

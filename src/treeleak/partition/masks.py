@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
-from treeleak.partition._mask_kernels import close_leaves, leaves_of, list_paths, number_leaves
+from treeleak.partition._mask_kernels import close_leaves, leaves_of, number_leaves
 from treeleak.partition.cells import Geometry
 
 __all__ = ["MAX_MASKS", "Masks"]
@@ -42,9 +42,6 @@ class Masks:
     change_tree : int32 array
         The trees in which an atom leaves other leaves open than the atom before it (none for the
         first of an attribute).
-    path_start : int array, shape (n_leaves + 1,)
-    path : int32 array
-        Attributes that are tested on the way to each leaf.
     """
 
     start: IntArray
@@ -53,8 +50,6 @@ class Masks:
     row: IntArray
     change_start: IntArray
     change_tree: NDArray[np.int32]
-    path_start: IntArray
-    path: NDArray[np.int32]
 
     @classmethod
     def of(cls, geometry: Geometry) -> Masks:
@@ -91,7 +86,6 @@ class Masks:
         leaf = np.flatnonzero(attribute < 0)
         tree = np.searchsorted(root, leaf, side="right") - 1
         row[first[tree] + begin[leaf]] = left[leaf]
-        path_start, path = list_paths(root, attribute, left, right, begin, first, len(row))
         return cls(
             start=start,
             open=open_,
@@ -99,8 +93,6 @@ class Masks:
             row=row,
             change_start=np.append(0, np.cumsum(changed.sum(axis=1))).astype(np.int64),
             change_tree=np.nonzero(changed)[1].astype(np.int32),
-            path_start=path_start,
-            path=path,
         )
 
     def trace(self, atoms: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -115,17 +115,6 @@ class Tree:
         return len(self.feature)
 
     @cached_property
-    def root(self) -> Tree:
-        """The tree cut down to its root, which is a leaf then."""
-        taken = {
-            name: None if (own := getattr(self, name)) is None else own[:1]
-            for name in ("counts", "totals", "distinct")
-        }
-        none = np.array([LEAF])
-        nowhere = np.array([np.nan])
-        return Tree(none, nowhere, none, none, np.array([False]), **taken)
-
-    @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
         """Which nodes are leaves, shape (n_nodes,)."""
         leaf: NDArray[np.bool_] = self.left == LEAF
