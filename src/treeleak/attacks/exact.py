@@ -10,6 +10,7 @@ rows walk over it instead.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.attacks.lazy import by_walking, refuse_unlisted
+from treeleak.attacks.master import fixed_point
 from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.statement import Statement
 from treeleak.attacks.worlds import WorldSearch
@@ -25,6 +27,7 @@ from treeleak.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
+from treeleak.partition.boxes import Boxes
 
 if TYPE_CHECKING:
     from treeleak.population import Density
@@ -84,7 +87,9 @@ def exact(
         return Answer("unknown", values)
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
-        return by_walking(Statement.of_exact(evidence, geometry), values, clock, seed, str(why))
+        statement = Statement.of_exact(evidence, geometry)
+        doubt = partial(_contradicted, evidence, geometry, seed)
+        return by_walking(statement, values, clock, seed, str(why), doubt)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,
@@ -115,6 +120,28 @@ def exact(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         part.record(rows[-1].misfit)
     return Answer(status_of(rows), values, tuple(rows), numbers=numbers)
+
+
+def _contradicted(
+    evidence: ExactCounts | ExactTotals, geometry: Geometry, seed: int, clock: Clock
+) -> Contradiction | None:
+    """Look for a proof, over all cells of the grid, that no rows meet the counts."""
+    open_leaves, n = evidence.open_leaves(), evidence.n
+    if len(n) < geometry.leaf_start[-1]:
+        return None  # Behind trees that count classes stand trees that count none.
+    boxes = Boxes.of(geometry)
+    ways = [(n, open_leaves, "all classes")]
+    if isinstance(evidence, ExactCounts):
+        classes = enumerate(geometry.release.classes)
+        ways = [(n[:, c], open_leaves[:, c, None], f"class {label!r}") for c, label in classes]
+    for k, (target, open_, name) in enumerate(ways):
+        part = clock.part(clock.left / (len(ways) - k))
+        point = fixed_point(boxes, target, open_, part, seed, settle=False)
+        if point.contradiction:
+            tree, node = geometry.leaf_of_row(point.worst)
+            why = f"no dataset under this schema puts {target[point.worst]} rows of {name} there"
+            return Contradiction(tree, node, f"{why} and meets the counts of the other trees")
+    return None
 
 
 def _time_share(problems: list[IntegerProblem]) -> float:

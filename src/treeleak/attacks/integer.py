@@ -200,10 +200,11 @@ class IntegerProblem:
 
 
 def limited(
-    model: cp_model.CpModel, clock: Clock, limit: float, seed: int
+    model: cp_model.CpModel, clock: Clock, limit: float, seed: int, linearization: int = 1
 ) -> tuple[cp_model.CpSolver, Any]:
     """Solve with at most ``limit`` units of deterministic work; give the solver and its status."""
     solver = cp_model.CpSolver()
+    solver.parameters.linearization_level = linearization
     solver.parameters.num_workers = 1
     # The clock hears Ctrl-C; the solver's own handler would end the process.
     solver.parameters.catch_sigint_signal = False

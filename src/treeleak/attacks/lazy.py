@@ -9,7 +9,7 @@ the dataset nearest to the middle of these that meets every count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,12 +20,14 @@ from treeleak.attacks._heat_kernels import Bath
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest
 from treeleak.attacks.likeness import learned, near
+from treeleak.attacks.row_program import RowProgram
 from treeleak.attacks.search import run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.statement import Statement
 from treeleak.attacks.walkers import Walker
 from treeleak.clock import Clock
 from treeleak.errors import NotCovered
+from treeleak.evidence import Contradiction
 from treeleak.given import Given
 from treeleak.partition import Geometry
 
@@ -41,6 +43,15 @@ _SWEEPS = 400
 """Sweeps of the first attempt."""
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
+_SOLVE = 1.0
+"""Work for the integer solver after each attempt, as a share of the time that the attempt took."""
+_DOUBTED, _DOUBT_SHARE = 2, 0.2
+"""Attempts after which it is asked whether the counts can be met at all, and its share of the time.
+"""
+_SEEN, _VISITS = 0.7, 24
+"""Price from which on it is noted where rows are, and how often at most."""
+_ALIKE = (0.85, 0.95, 1.0)
+"""Least shares of their leaves that rows have in common for them to be looked for only there."""
 _TRADES = 30
 """How often, for each row and sweep, two rows of a class are to change places altogether."""
 _SLICE = 20_000
@@ -63,6 +74,17 @@ _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
 _MOST_SHARES = 2**27
 """Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB."""
+
+
+Doubt = Callable[[Clock], Contradiction | None]
+
+
+class _Contradicted(Exception):
+    """The counts were proved to contradict each other."""
+
+    def __init__(self, clash: Contradiction) -> None:
+        super().__init__(str(clash))
+        self.clash = clash
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +128,14 @@ def refuse_unlisted(geometry: Geometry, given: Given) -> None:
         )
 
 
-def by_walking(statement: Statement, values: Values, clock: Clock, seed: int, why: str) -> Answer:
+def by_walking(
+    statement: Statement,
+    values: Values,
+    clock: Clock,
+    seed: int,
+    why: str,
+    doubt: Doubt = lambda _: None,
+) -> Answer:
     """Rebuild rows without a list of the cells.
 
     Parameters
@@ -117,16 +146,24 @@ def by_walking(statement: Statement, values: Values, clock: Clock, seed: int, wh
     seed : int
     why : str
         Why cells are not enumerated.
+    doubt : callable
+        Looks for a proof that the counts contradict each other; asked once, when two attempts have
+        failed.
 
     Returns
     -------
     Answer
-        "feasible" where every count is met, else "unknown" with the best rows so far. Nothing is
-        proved: of cells that no row stepped into nothing is known.
+        "feasible" where every count is met, "infeasible" with the place of the contradiction,
+        "unknown" with the best rows so far when the time was up. No row is proved: of cells that
+        no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
     _compiled(statement, clock)
-    found = _walked_until_met(statement, clock, stage, seed)
+    cells = f"generated: {why}"
+    try:
+        found = _walked_until_met(statement, values, clock, stage, seed, doubt)
+    except _Contradicted as proof:
+        return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
     rows = _settled(found, values, statement, clock, stage)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
@@ -140,7 +177,7 @@ def by_walking(statement: Statement, values: Values, clock: Clock, seed: int, wh
         (rows,),
         numbers=numbers,
         ordered=not statement.exchangeable,
-        cells=f"generated: {why}",
+        cells=cells,
     )
 
 
@@ -151,7 +188,9 @@ def _compiled(statement: Statement, clock: Clock) -> None:
     clock.forgive(clock.seconds - begin)
 
 
-def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int) -> _Found:
+def _walked_until_met(
+    statement: Statement, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt
+) -> _Found:
     """Let rows walk until they meet every count, or until the clock stops.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
@@ -160,6 +199,7 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
     fixed, begin = np.zeros(statement.n_rows, dtype=bool), None
     best: _Found | None = None
     done, length, attempt = 0, _SWEEPS, 0
+    program = None if statement.exchangeable else RowProgram(statement, values)
     search = _SEARCH._replace(
         classes=_CLASSES if statement.open_label.any() else 0.0,
         trades=0 if statement.exchangeable or (statement.held >= 0).any() else _TRADES,
@@ -167,8 +207,9 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
-        agreed = fixed
-        for part in (_PRICES, _LAST):
+        agreed, started = fixed, clock.seconds
+        visited: list[NDArray[np.int32]] = []
+        for part in (_PRICES, _LAST)[: 1 if program else 2]:
             for sweeps, price in _schedule(part, length, statement, int((~fixed).sum())):
                 _all_walked(walkers, sweeps, search._replace(price=price))
                 done += sweeps
@@ -179,16 +220,53 @@ def _walked_until_met(statement: Statement, clock: Clock, stage: str, seed: int)
                 clock.tell(stage, 0.7 * done / (done + length), best.misfit)
                 if best.misfit == 0 or clock.stopped:
                     return best
+                if program is not None and price > _SEEN:
+                    visited += [w.rows.leaves.copy() for w in walkers]
             if part is _PRICES:
                 agreed = _agreed(walkers, statement)
                 begin = walkers[0].places
                 for walker in walkers:
                     walker.release()
         attempt += 1
-        if agreed.sum() < fixed.sum() + _PROGRESS * (~fixed).sum():
+        if attempt == _DOUBTED:
+            clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
+            if clash is not None:
+                raise _Contradicted(clash)
+        none = False
+        if program is not None:
+            limit = _SOLVE * (clock.seconds - started)
+            solved, none = _solved(program, walkers, visited, limit, clock, stage, seed + attempt)
+            if solved is not None:
+                walkers[0] = Walker.started(statement, seed, solved)
+                return _Found.of(walkers, walkers[0], done)
+        if none or agreed.sum() < fixed.sum() + _PROGRESS * (~fixed).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             length, agreed = 2 * length, np.zeros_like(fixed)
         fixed = agreed
+
+
+def _solved(
+    program: RowProgram,
+    walkers: list[Walker],
+    visited: list[NDArray[np.int32]],
+    limit: float,
+    clock: Clock,
+    stage: str,
+    seed: int,
+) -> tuple[NDArray[np.int32] | None, bool]:
+    """Let the integer solver place rows, those that walkers agree on only where they were seen."""
+    statement, label = program.statement, walkers[0].rows.label.astype(np.int64)
+    drawn = statement.draws > 0
+    leaves = [w.rows.leaves for w in walkers]
+    alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
+    seen = statement.masks.row[np.stack(visited[:: -(-len(visited) // _VISITS)] + leaves)]
+    none = False
+    for least in _ALIKE:
+        clock.tell(f"{stage}: solving for those still open", 0.7)
+        solved, none = program.solve(label, seen, alike < least, limit, clock, seed)
+        if not none:
+            return solved, False
+    return None, none
 
 
 def _schedule(
