@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import dp_accuracy, gambs, hidden, interpretable, n_rows, noisy, store
+from benchmarks import dp_accuracy, gambs, hidden, interpretable, n_rows, noisy, raw, store
 from benchmarks.interpretable_figures import draw
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
@@ -19,10 +20,10 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from treeleak.datasets import Dataset
-from treeleak.errors import NotCovered
+from treeleak.errors import BadInput, NotCovered
 from treeleak.noise import Laplace
 from treeleak.release import AllRows, Release, Tree
-from treeleak.schema import Binary, OneHot, Schema
+from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 
 @dataclass(frozen=True)
@@ -761,3 +762,161 @@ def test_records_are_written_for_weka_with_every_category():
     assert "@attribute age numeric" in text
     assert "@attribute sex {'Female','Male'}" in text
     assert len(text.split("@data\n")[1].splitlines()) == 3
+
+
+def raw_runs(**columns):
+    good = {"status": "feasible", "misfit": 0.0, "error": 0.1, "guess": 0.3, "seconds": 10.0}
+    return pd.DataFrame({**good, **columns}, index=range(2))
+
+
+@pytest.mark.parametrize(
+    ("goal", "columns", "said"),
+    [
+        (raw.Goal(10, 0.1), {}, "met"),
+        (raw.Goal(10, 0.1), {"error": [0.05, 0.15]}, "met"),
+        (raw.Goal(10, 0.1), {"error": [0.1, 0.11]}, "NOT met"),
+        (raw.Goal(10, 0.1), {"seconds": [1.0, 10.1]}, "NOT met"),
+        (raw.Goal(10), {"misfit": [0.0, 1.0]}, "NOT met"),
+        (raw.Goal(10), {"status": ["unique", "unknown"]}, "NOT met"),
+        (raw.Goal(10, verified=False), {"status": "unknown", "misfit": 5.0}, "met"),
+        (raw.Goal(10, verified=False), {"error": [0.1, np.nan]}, "NOT met"),
+        (raw.Goal(ratio=0.4, verified=False), {"status": "likely", "misfit": 9.0}, "met"),
+        (raw.Goal(ratio=0.3, verified=False), {"status": "likely"}, "NOT met"),
+    ],
+)
+def test_a_goal_on_raw_columns_is_met_in_the_mean_and_in_time_by_each(goal, columns, said):
+    assert goal.judge(raw_runs(**columns)) == said
+
+
+def raw_table(n=60):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "number": rng.normal(size=n).round(2), "whole": rng.integers(0, 9, n),
+        "kind": rng.integers(0, 3, n),
+    })  # fmt: skip
+    number = Numeric("number", float(X.number.min()), float(X.number.max()))
+    schema = Schema([number, Ordinal("whole", 0, 8), Categorical("kind", (0, 1, 2))])
+    return Dataset("mixed", X, (X.number + X.whole > 4).astype(int), schema, "here", "none")
+
+
+@pytest.mark.parametrize("method", ["auto", "reference-cp"])
+@pytest.mark.parametrize("draws", ["none", "known"])
+def test_a_run_on_raw_columns_is_measured_against_rows_and_guesses(monkeypatch, draws, method):
+    monkeypatch.setattr(raw, "table", lambda _: raw_table())
+    record = raw.run(raw.Case("mixed", draws, 12, 0, 20.0, method=method, n_trees=8))
+    assert record["status"] in ("unique", "feasible")
+    assert record["misfit"] == 0
+    assert 0 <= record["error"] < record["guess"]
+    assert 0 <= record["near"] <= 1
+    assert (record["labels"] is not None) == (draws == "known")
+    json.dumps(record)
+
+
+def test_what_is_refused_on_raw_columns_is_recorded_with_the_reason(monkeypatch):
+    def refuse(*_, **__):
+        raise NotCovered("too much")
+
+    monkeypatch.setattr(raw, "table", lambda _: raw_table())
+    monkeypatch.setattr(raw.treeleak, "reconstruct", refuse)
+    record = raw.run(raw.Case("mixed", "none", 12, 0, 20.0, n_trees=2))
+    assert (record["status"], record["notes"], record["error"]) == ("refused", ["too much"], None)
+
+
+def test_numbers_are_near_within_a_hundredth_of_the_range():
+    data = raw_table()
+    columns = ["kind", "whole", "number"]
+    distance = np.array([[0.0, 0.5, 0.01], [1.0, 0.0, 0.011]])
+    matched = treeleak.metrics.matching.Matching(np.arange(2), distance)
+    assert raw.near(matched, columns, data.schema) == 0.5
+
+
+def test_parts_on_raw_columns_hold_each_case_once_with_the_reference_beside():
+    everything = [line for lines in raw.PARTS.values() for line in lines]
+    todo = list(raw.cases(everything, range(2), None, 120.0))
+    assert len(set(todo)) == len(todo) == 4 * len(everything)
+    for own, other in zip(todo[::2], todo[1::2], strict=True):
+        assert (own.method, other.method, other.time_limit) == ("auto", "reference-cp", 120.0)
+        assert replace(other, method="auto", time_limit=own.time_limit) == own
+    for line in everything:
+        assert line.time_limit < line.floor.seconds
+        assert line.aim.seconds <= line.floor.seconds
+        assert line.aim.error <= line.floor.error
+    assert {c.time_limit for c in raw.cases(everything, [0], 7.0, None)} == {7.0}
+
+
+def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
+    line = raw.Line("adult", "none", 200, raw.Goal(10, 0.1), raw.Goal(3, 0.1))
+    found = []
+    for case in raw.cases([line], [0, 1], None, 60.0):
+        own = {"status": "feasible", "cells": "generated: x", "misfit": 0, "seconds": 5.0,
+               "error": 0.05 + 0.1 * case.seed, "guess": 0.5, "near": 0.5, "labels": None,
+               "numbers": {}, "notes": []}  # fmt: skip
+        if case.method != "auto":
+            own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
+        found.append({"case": asdict(case), "code": "x", "peak_mb": 1.0, **own})
+    raw.floor_table("exact", [line], found)
+    text = capsys.readouterr().out
+    cells = line_of(text, "adult 200, none")
+    assert cells[1:6] == ["treeleak", "2 feasible", "0", "0.1000", "0.1500"]
+    assert cells[-4:] == ["0.1, verified, 10 s", "met", "0.1, verified, 3 s", "NOT met"]
+    assert "reference-cp refused: too large" in text
+    assert "cells generated: x" in text
+
+
+def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys):
+    def table(name):
+        if name == "adult":
+            raise BadInput("no such file")
+
+    monkeypatch.setattr(raw, "table", table)
+    goals = raw.Goal(), raw.Goal()
+    lines = [raw.Line(name, "none", 40, *goals) for name in ("adult", "breast cancer")]
+    assert raw.present(lines) == lines[1:]
+    assert "adult 40, none skipped: no such file" in capsys.readouterr().out
+
+
+def test_the_schemas_of_raw_tables_say_ranges_and_categories_only():
+    for name in ("adult", raw.CANCER):
+        data = raw.table(name)
+        assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
+        assert {a.kind for a in data.schema.attributes} <= {"numeric", "categorical"}
+    assert len(raw.table("adult").schema.attributes) == 14
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "said"),
+    [(0.05, 0.01, "met"), (1.1, 1.0, "met"), (1.11, 1.0, "NOT met"), (0.5, 1.0, "met")],
+)
+def test_binary_data_may_be_slower_by_what_chance_makes_it(here, there, said):
+    assert raw.not_slower(here, there) == said
+
+
+def timed_case(case):
+    return {"seconds": case / 2}
+
+
+def test_binary_data_is_timed_with_both_packages(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(raw, "BINARY", {"one": (timed_case, 1), "two": (timed_case, 2)})
+    assert raw.seconds_here(["two"]) == {"two": 1.0}
+    asked = []
+
+    def seconds_of(package, names):
+        asked.append(package)
+        return {name: (2.0 if tmp_path in package.parents else 1.0) + len(asked) for name in names}
+
+    monkeypatch.setattr(raw, "seconds_of", seconds_of)
+    raw.binary_table(tmp_path, ["one"])
+    here = asked[1]
+    other = tmp_path / "src"
+    assert asked == [other, here, here, other, other, here]
+    # 3, 4 and 7 seconds here, 3, 6 and 7 there.
+    assert line_of(capsys.readouterr().out, "one") == ["one", "4.000", "6.000", "0.67", "met"]
+    raw.binary_table(None, ["one"])
+    assert "compared with nothing" in capsys.readouterr().out
+
+
+def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
+    monkeypatch.chdir(Path(raw.__file__).parents[1])
+    assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
+    with pytest.raises(BadInput, match=str(tmp_path)):
+        raw.seconds_of(tmp_path, [])
