@@ -314,6 +314,19 @@ def test_a_row_has_no_variable_in_a_tree_that_did_not_draw_it():
     assert answer.numbers["variables"] == 5
 
 
+@pytest.mark.parametrize(
+    # For each row: its column and, at first, a leaf; if not, its class and either leaf.
+    ("draws", "variables"),
+    [([2, 1], 4), ([1, 1], 8)],
+)
+def test_classes_are_fixed_where_the_draws_of_each_class_leave_one_choice(draws, variables):
+    release, b = of_stump([0, 1], draws, 2, [0, 1])
+    schema = Schema([Binary("a")])
+    answer = attacked(KnownDraws(Geometry.of(release, schema), b))
+    assert_meets_counts(answer, release, schema, b)
+    assert answer.numbers["variables"] == variables
+
+
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.parametrize("node", [1, 2])
 def test_known_draws_must_add_up_to_the_counts_of_their_tree(node, change):

@@ -121,7 +121,7 @@ def _solved(
     given: Given,
 ) -> tuple[cp_model.CpSolver, Any, Program]:
     if not isinstance(evidence, HiddenDraws):
-        program = placed_program(evidence, geometry, values, given.parts, clock)
+        program = placed_program(evidence, geometry, values, given.parts, clock, seed)
         return *solve(program, clock, seed), program
     most = most_draws(evidence)
     limit = int(evidence.n.max(initial=0))

@@ -7,7 +7,8 @@ demands follows from standing in it, and the released counts are sums over rows.
   fixed in advance, by the number of rows of each class, and sum_k y_tvkc = n_tvc. Where parts of
   the rows are known, the classes are left to the solver.
 - *Known draws*: the numbers b_tk are constants, sum_k b_tk y_tvkc = n_tvc, and a row that a tree
-  did not draw has no variable there.
+  did not draw has no variable there. The classes of the rows are fixed in advance here too, where
+  no others give each tree its number of draws of each class.
 
 Variables that a single count makes zero, because the leaf holds fewer rows of the class than the
 row alone would bring, are left out.
@@ -22,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.reference.literals import encodings_of
+from treeleak.attacks.integer import limited
+from treeleak.attacks.reference.literals import encodings_of, one_of
 from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
 from treeleak.attacks.space import Values
 from treeleak.clock import Clock
@@ -34,6 +36,9 @@ __all__ = ["placed_program"]
 
 IntArray = NDArray[np.int64]
 
+_CLASSES = 5.0
+"""Units of the solver's work in which classes, and others instead, are looked for: seconds."""
+
 
 def placed_program(
     evidence: ExactCounts | KnownDraws,
@@ -41,8 +46,9 @@ def placed_program(
     values: Values,
     parts: KnownParts | None,
     clock: Clock,
+    seed: int,
 ) -> Program:
-    """Build the model.
+    """Build the model; the seed is that of the solver that looks for the classes.
 
     Raises
     ------
@@ -53,7 +59,7 @@ def placed_program(
     start, n_classes = geometry.leaf_start, evidence.n.shape[1]
     encodings = encodings_of(values)
     paths = paths_of(geometry, encodings)
-    draws, label = _rows_of(evidence, parts)
+    draws, label = _rows_of(evidence, parts, clock, seed)
     n_terms = _size(evidence, geometry, paths, draws, label)
     n_terms += draws.shape[1] * sum(e.n_terms for e in encodings)
     check_size("constraint program", n_terms, draws.shape[1], draws.shape[0])
@@ -101,16 +107,39 @@ def placed_program(
 
 
 def _rows_of(
-    evidence: ExactCounts | KnownDraws, parts: KnownParts | None
+    evidence: ExactCounts | KnownDraws, parts: KnownParts | None, clock: Clock, seed: int
 ) -> tuple[NDArray[np.unsignedinteger[Any]], IntArray | None]:
     """Give the draws, shape (n_trees, n_rows), and the rows' classes where they may be fixed."""
-    if isinstance(evidence, KnownDraws):
-        return evidence.draws, None
     start = evidence.geometry.leaf_start
+    if isinstance(evidence, KnownDraws):
+        totals = np.add.reduceat(evidence.n, start[:-1], axis=0)
+        label = None if parts is not None else _only_classes(evidence.draws, totals, clock, seed)
+        return evidence.draws, label
     per_class = evidence.n[: start[1]].sum(axis=0)
     label = np.repeat(np.arange(len(per_class)), per_class)
     once = np.broadcast_to(np.uint8(1), (len(start) - 1, len(label)))
     return once, label if parts is None else None
+
+
+def _only_classes(
+    draws: NDArray[np.unsignedinteger[Any]], totals: IntArray, clock: Clock, seed: int
+) -> IntArray | None:
+    """Find the classes of the rows, if no others give each tree its draws of each class."""
+    model = cp_model.CpModel()
+    z = [one_of(model, totals.shape[1]) for _ in range(draws.shape[1])]
+    if not all(z):
+        return None
+    for b, total in zip(draws.tolist(), totals.tolist(), strict=True):
+        for c, count in enumerate(total):
+            of_class = cp_model.LinearExpr.weighted_sum([row[c] for row in z], b)
+            model.add(of_class == count)
+    solver, status = limited(model, clock, _CLASSES, seed)
+    if status != cp_model.OPTIMAL:
+        return None
+    label = [[solver.boolean_value(lit) for lit in row].index(True) for row in z]
+    model.add_bool_or([~row[c] for row, c in zip(z, label, strict=True)])
+    _, others = limited(model, clock, _CLASSES, seed)
+    return np.array(label, dtype=np.int64) if others == cp_model.INFEASIBLE else None
 
 
 def _size(
@@ -125,8 +154,7 @@ def _size(
     cost = np.array([0 if p is None else len(p) + 3 for p in paths])
     per_leaf = (evidence.n > 0) * cost[:, None]
     per_tree = np.add.reduceat(per_leaf, geometry.leaf_start[:-1], axis=0)
-    if label is None:
-        n_rows = np.count_nonzero(draws, axis=1)[:, None]
-    else:
-        n_rows = np.bincount(label, minlength=per_tree.shape[1])[None, :]
-    return int((per_tree * n_rows).sum())
+    may_have = np.ones((draws.shape[1], per_tree.shape[1]), dtype=np.int64)
+    if label is not None:
+        may_have = np.equal.outer(label, np.arange(per_tree.shape[1])).astype(np.int64)
+    return int((per_tree * ((draws > 0).astype(np.int64) @ may_have)).sum())
