@@ -23,7 +23,10 @@ from scipy.optimize import linear_sum_assignment
 from treeleak.attacks._draw_kernels import Prior, walk
 from treeleak.attacks.chains import Chain, Landscape
 from treeleak.attacks.space import Values
+from treeleak.attacks.statement import Statement
+from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.given import KnownParts
+from treeleak.partition import Geometry
 from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 from treeleak.schema import (
     Attribute,
@@ -34,6 +37,7 @@ from treeleak.schema import (
     Ordinal,
     Schema,
 )
+from treeleak.verify import check_rows
 
 
 def values_of(attribute: Attribute) -> np.ndarray:
@@ -429,17 +433,96 @@ def schemas(draw: st.DrawFn, most: int = 3) -> Schema:
     return Schema([draw(attributes("abcd"[i])) for i in range(n)])
 
 
+@st.composite
+def columns_of_any_kind(draw: st.DrawFn) -> Schema:
+    """A few columns, perhaps one of numbers among them."""
+    schema = draw(schemas())
+    if not draw(st.booleans()):
+        return schema
+    low, missing = draw(st.sampled_from([-np.inf, 0.0])), draw(st.booleans())
+    number = Numeric("n", low, 10.0 if low == 0.0 else np.inf, missing=missing)
+    return Schema([number, *schema.attributes])
+
+
 def cuts_for(schema: Schema, names: Sequence[str]) -> list[list[float]]:
     """Thresholds between and on the values of each column that can be split."""
     cuts: dict[str, list[float]] = {}
     for attribute in schema.attributes:
         if isinstance(attribute, Numeric):
-            cuts[attribute.name] = [attribute.low, (attribute.low + attribute.high) / 2]
+            ends = [max(attribute.low, -4.0), min(attribute.high, 4.0)]
+            cuts[attribute.name] = [ends[0], sum(ends) / 2, ends[0] / 3 + 1.1]
             continue
         table = values_of(attribute)
         for i, column in enumerate(attribute.columns):
             cuts[column] = midpoints(table[:, i])
     return [cuts[c] for c in names]
+
+
+def bare_release(schema: Schema, rng: np.random.Generator, n_trees: int, depth: int) -> Release:
+    """Random trees without counts."""
+    names = shuffled(schema.columns, rng)
+    trees = tuple(random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees))
+    kind = ("float32", "float64")[rng.integers(2)]
+    return Release(trees, tuple(names), (), AllRows(), "none", None, float_type=kind)
+
+
+def rows_at(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
+    """A row of the model's columns in each grid point."""
+    out = np.zeros((len(atoms), geometry.release.n_features))
+    for a, part in enumerate(geometry.parts):
+        out[:, part.columns] = part.representatives[atoms[:, a]]
+    return out
+
+
+class Stated:
+    """A statement of one kind, and the release that it was made of."""
+
+    def __init__(self, schema: Schema, seed: int, kind: str, n_rows: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        bare = bare_release(schema, rng, int(rng.integers(1, 5)), depth=4)
+        geometry = Geometry.of(bare, schema)
+        n, n_classes = n_rows or int(rng.integers(1, 9)), int(rng.integers(1, 4))
+        atoms = rng.integers(geometry.radix, size=(n, len(geometry.radix)))
+        X, y = rows_at(geometry, atoms), rng.integers(n_classes, size=n)
+        self.b = None
+        how = (bare.trees, bare.feature_names, X, y, n_classes)
+        if kind in ("draws", "distinct"):
+            self.b = bootstrap_draws(len(bare.trees), n, rng)
+            release = drawn(*how, self.b, float_type=bare.float_type)
+        else:
+            weights = rng.random(n_classes)[y] + 0.1 if kind == "weights" else None
+            release = counted(
+                *how, counts_are=kind, float_type=bare.float_type, weights=weights
+            )  # fmt: skip
+        self.schema, self.kind, self.n_classes = schema, kind, n_classes
+        self.truth = np.column_stack([atoms, y]).astype(np.int32)
+        self.count(release)
+
+    def count(self, release: Release) -> None:
+        """State what a release of the same trees counts."""
+        self.release, self.geometry = release, Geometry.of(release, self.schema)
+        if self.b is None:
+            self.evidence = evidence_for(release)(self.geometry)
+            self.statement = Statement.of_exact(self.evidence, self.geometry)
+        else:
+            distinct = self.kind == "distinct"
+            self.evidence = KnownDraws(self.geometry, self.b, use_distinct=distinct)
+            label = self.truth[:, -1].astype(np.int64)
+            open_label = np.full(len(label), self.n_classes > 1)
+            self.statement = Statement.of_known(
+                self.evidence, self.geometry, label, open_label, None
+            )
+
+    def misfit(self, atoms: np.ndarray, label: np.ndarray) -> float:
+        """Counts that rows miss, by walking the trees; rows of classes that a leaf has not, too."""
+        X, y = rows_at(self.geometry, atoms), label.astype(np.int64)
+        check = check_rows(self.release, X, y, self.b, use_distinct=self.kind == "distinct")
+        wrong = 0
+        if self.kind == "weights":
+            for tree in self.release.trees:
+                leaf = tree.apply(X.astype(self.release.float_type))
+                wrong += int(((tree.counts[leaf, y] <= 0) & (tree.totals[leaf] > 0)).sum())
+        return check.misfit + wrong
 
 
 def some_rows(schema: Schema, names: Sequence[str], n: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,46 +1,158 @@
-"""Leaves as bits, against walking the trees."""
+"""Leaves as bits, against walking the trees node by node."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from treeleak.partition import Geometry
+from helpers import bare_release, columns_of_any_kind, leaves_of, rows_at
+from treeleak.errors import NotCovered
+from treeleak.partial import KnownTables
+from treeleak.partition import Geometry, masks
+from treeleak.partition.masks import Masks
 from treeleak.release import to_release
-from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-
-SCHEMA = Schema(
-    [
-        Numeric("x", -3.0, 3.0),
-        Ordinal("k", 0, 9),
-        Categorical("c", (0, 1, 4)),
-        Binary("b"),
-        OneHot("g", ("g0", "g1", "g2")),
-    ]
-)
+from treeleak.release.tree import Release, Tree
+from treeleak.schema import Numeric, Schema
 
 
-def table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def reordered(tree: Tree, rng: np.random.Generator) -> Tree:
+    """The same tree with its nodes in any order in which children stand behind their parents."""
+    order, ready = [], [0]
+    while ready:
+        v = ready.pop(int(rng.integers(len(ready))))
+        order.append(v)
+        ready += [] if tree.left[v] < 0 else [int(tree.left[v]), int(tree.right[v])]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    left, right = (np.where(own < 0, own, place[own])[order] for own in (tree.left, tree.right))
+    return Tree(
+        tree.feature[order], tree.threshold[order], left, right, tree.missing_left[order]
+    )  # fmt: skip
+
+
+def check(geometry: Geometry, atoms: np.ndarray) -> None:
+    """Leaves by bits are those of walking each tree, and are numbered from the left."""
+    m = Masks.of(geometry)
+    found = m.trace(atoms.astype(np.int32))
+    walked = leaves_of(geometry.release, rows_at(geometry, atoms))
+    for t, tree in enumerate(geometry.release.trees):
+        rows = m.row[found[:, t]]
+        assert (tree.leaves[rows - geometry.leaf_start[t]] == walked[:, t]).all()
+        own = m.row[geometry.leaf_start[t] : geometry.leaf_start[t + 1]]
+        assert tree.leaves[own - geometry.leaf_start[t]].tolist() == from_the_left(tree)
+    assert (m.row[found] == geometry.trace_atoms(atoms)).all()
+
+
+def from_the_left(tree: Tree, v: int = 0) -> list[int]:
+    if tree.left[v] < 0:
+        return [v]
+    return from_the_left(tree, tree.left[v]) + from_the_left(tree, tree.right[v])
+
+
+def some_atoms(geometry: Geometry, n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(geometry.radix, size=(n, len(geometry.radix)))
+
+
+@settings(max_examples=120)
+@given(columns_of_any_kind(), st.integers(0, 2**32), st.integers(1, 4), st.booleans())
+def test_leaves_are_those_of_walking(schema, seed, n_trees, in_order):
     rng = np.random.default_rng(seed)
-    group = np.eye(3)[rng.integers(3, size=n)]
-    X = np.column_stack(
-        [
-            rng.normal(size=n).round(rng.integers(0, 3)).clip(-3, 3),
-            rng.integers(10, size=n),
-            rng.choice([0, 1, 4], size=n),
-            rng.integers(2, size=n),
-            group,
-        ]
-    )
-    return X, rng.integers(3, size=n)
+    release = bare_release(schema, rng, n_trees, depth=int(rng.integers(0, 7)))
+    if not in_order:
+        release = replace(release, trees=tuple(reordered(t, rng) for t in release.trees))
+    geometry = Geometry.of(release, schema)
+    check(geometry, some_atoms(geometry, 30, seed))
 
 
-def geometry(n: int, seed: int, **how: object) -> Geometry:
-    X, y = table(n, seed)
-    kind = ExtraTreesClassifier if seed % 2 else RandomForestClassifier
-    model = kind(5, bootstrap=False, random_state=seed, **how).fit(X, y)
-    return Geometry.of(to_release(model), SCHEMA.for_model(SCHEMA.columns))
+@settings(max_examples=60)
+@given(columns_of_any_kind(), st.integers(0, 2**32))
+def test_a_tree_that_is_not_listed_keeps_its_leaves(schema, seed):
+    rng = np.random.default_rng(seed)
+    geometry = Geometry.of(bare_release(schema, rng, 4, depth=5), schema)
+    m = Masks.of(geometry)
+    for a, n in enumerate(geometry.radix):
+        atoms = some_atoms(geometry, 20, seed)
+        for v in range(n):
+            own = slice(*m.change_start[m.start[a] + v : m.start[a] + v + 2])
+            listed = set(m.change_tree[own].tolist())
+            if not v:
+                assert not listed
+                continue
+            before, after = atoms.copy(), atoms.copy()
+            before[:, a], after[:, a] = v - 1, v
+            moved = (m.trace(before.astype(np.int32)) != m.trace(after.astype(np.int32))).any(0)
+            assert set(np.flatnonzero(moved)) <= listed
+            here = m.start[a] + v
+            other = (m.open[here] != m.open[here - 1]).any(axis=1)
+            assert listed == set(np.flatnonzero(other))
 
 
-def model_names(g: Geometry) -> Geometry:
-    return g
+def continuous(n: int) -> tuple[np.ndarray, np.ndarray, Schema]:
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 4)).round(2)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    attributes = [Numeric(f"x{i}", -5.0, 5.0, missing=True) for i in range(4)]
+    return X, rng.integers(3, size=n), Schema(attributes)
+
+
+@pytest.mark.parametrize(
+    ("make", "leaves"),
+    [
+        (lambda: RandomForestClassifier(6, bootstrap=False, random_state=0), 100),
+        (lambda: ExtraTreesClassifier(6, random_state=0), 100),
+        (lambda: RandomForestClassifier(6, max_leaf_nodes=64, random_state=0), 64),
+        (lambda: RandomForestClassifier(6, max_leaf_nodes=65, random_state=0), 65),
+        (lambda: RandomForestClassifier(6, max_leaf_nodes=9, random_state=0), 9),
+    ],
+)
+def test_forests_of_many_leaves_and_of_best_first_trees(make, leaves):
+    X, y, schema = continuous(400)
+    release = to_release(make().fit(X, y))
+    geometry = Geometry.of(release, schema.for_model(release.feature_names))
+    largest = np.diff(geometry.leaf_start).max()
+    assert largest == leaves if leaves < 100 else largest > 128
+    check(geometry, some_atoms(geometry, 300, 0))
+
+
+def test_best_first_trees_are_not_numbered_from_the_left():
+    # Else the test above shows nothing of them.
+    X, y, _ = continuous(400)
+    release = to_release(RandomForestClassifier(1, max_leaf_nodes=9, random_state=0).fit(X, y))
+    assert from_the_left(release.trees[0]) != release.trees[0].leaves.tolist()
+
+
+def test_known_columns_that_became_one_attribute():
+    X, y, schema = continuous(30)
+    release = to_release(RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y))
+    schema = schema.for_model(release.feature_names)
+    columns = pd.DataFrame(X[:, :2], columns=release.feature_names[:2])
+    known = KnownTables.of(release, schema, 30, None, columns, ordered=False)
+    geometry = known.geometry(release, counted=True)
+    check(geometry, some_atoms(geometry, 200, 1))
+
+
+def test_more_than_the_memory_is_refused(monkeypatch):
+    X, y, schema = continuous(60)
+    release = to_release(RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y))
+    geometry = Geometry.of(release, schema.for_model(release.feature_names))
+    words = Masks.of(geometry).open.size
+    monkeypatch.setattr(masks, "MAX_MASKS", words)
+    assert Masks.of(geometry).open.size == words
+    monkeypatch.setattr(masks, "MAX_MASKS", words - 1)
+    with pytest.raises(NotCovered, match="intervals and values times"):
+        Masks.of(geometry)
+
+
+def test_a_tree_that_is_one_leaf():
+    leaf = Tree(*(np.array([v]) for v in (-1, np.nan, -1, -1, False)))
+    X, y, schema = continuous(20)
+    release = to_release(RandomForestClassifier(2, bootstrap=False, random_state=0).fit(X, y))
+    release: Release = replace(release, trees=(leaf, *release.trees, leaf))
+    geometry = Geometry.of(release, schema.for_model(release.feature_names))
+    check(geometry, some_atoms(geometry, 50, 0))

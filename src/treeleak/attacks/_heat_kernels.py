@@ -92,7 +92,7 @@ class Rows(NamedTuple):
         Each attribute counted from 0.
     label : int32 array, shape (n_rows,)
     open_rows, open_label : int32 array
-        Rows that may move, and rows whose class may change.
+        Rows that may move, and those of them whose class may change.
     leaves : int32 array, shape (n_rows, n_trees)
         Numbered from the left.
     best : int32 array, shape (n_rows, n_attributes + 1)
@@ -432,6 +432,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
     """
     n_open, n_trees = len(rows.open_rows), rows.leaves.shape[1]
     n_attributes, n_lively = rows.atoms.shape[1], len(trees.lively)
+    classes = bath.classes if len(rows.open_label) else 0.0
     most = counts.equation.shape[1]
     for a in range(n_attributes):
         most = max(most, trees.start[a + 1] - trees.start[a])
@@ -451,7 +452,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
         for _ in range(n_open * n_lively):
             k = rows.open_rows[int(uniform(rows.rng) * n_open)]
             a = trees.lively[int(uniform(rows.rng) * n_lively)]
-            if bath.classes > 0 and uniform(rows.rng) < bath.classes:
+            if classes > 0 and uniform(rows.rng) < classes:
                 k = rows.open_label[int(uniform(rows.rng) * len(rows.open_label))]
                 _relabel(counts, rows, bath, k, room[3])
             elif uniform(rows.rng) < bath.swaps:

@@ -17,6 +17,7 @@ from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.given import KnownParts
 from treeleak.partition import Geometry
 from treeleak.partition.masks import Masks
+from treeleak.schema import Joint
 
 __all__ = ["Statement"]
 
@@ -42,7 +43,7 @@ class Statement:
     open_label : bool array, shape (n_rows,)
         Whether it is a guess.
     held : int array, shape (n_rows, n_attributes)
-        Atom of each row where that is known; -1 elsewhere.
+        Atom of each row where that is known; -1 elsewhere. Of an attribute, all are or none.
     exchangeable : bool
         Whether rows of one class may change places.
     """
@@ -117,10 +118,11 @@ class Statement:
         held = np.full((n_rows, len(geometry.parts)), -1)
         if parts is not None:
             edges = np.append(0, np.cumsum(geometry.radix))
-            for a in range(len(geometry.parts)):
+            for a, part in enumerate(geometry.parts):
                 own = parts.allowed[:, edges[a] : edges[a + 1]]
-                atom = np.where(own.sum(axis=1) == 1, own.argmax(axis=1), -1)
-                held[:, a] = atom[parts.group]
+                # Known parts that differ in the class alone have atoms of the same values.
+                told = (own.sum(axis=1) == 1) | isinstance(part.attribute, Joint)
+                held[:, a] = np.where(told, own.argmax(axis=1), -1)[parts.group]
         draws = np.pad(evidence.draws.T.astype(np.int32), ((0, 0), (0, n_behind)))
         # Trees behind those that drew count nothing here: what they say is held fast.
         equation = np.arange(n_leaves * n_classes).reshape(n_leaves, n_classes)

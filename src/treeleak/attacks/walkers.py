@@ -72,7 +72,7 @@ class Walker:
         leaves = statement.masks.trace(atoms)
         counts = statement.counted(leaves, label.astype(np.int64))
         misfit = int(np.abs(counts.residual).sum())
-        open_label = np.flatnonzero(statement.open_label).astype(np.int32)
+        open_label = open_rows[statement.open_label[open_rows]]
         both = np.array([misfit, misfit])
         rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
         return cls(statement, rows, counts, statement.flat)
@@ -95,7 +95,8 @@ class Walker:
     def release(self) -> None:
         """Let all rows move."""
         every = np.arange(self.statement.n_rows, dtype=np.int32)
-        self.rows = self.rows._replace(open_rows=every)
+        open_label = every[self.statement.open_label]
+        self.rows = self.rows._replace(open_rows=every, open_label=open_label)
 
     def forget(self) -> None:
         """Begin anew to look for the least misfit, with no multipliers."""

@@ -1,0 +1,137 @@
+"""The integer program over numbered rows, against every table of rows."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from helpers import Stated, columns_of_any_kind, tampered
+from treeleak.attacks.row_program import RowProgram
+from treeleak.attacks.space import values_of
+from treeleak.attacks.statement import Statement
+from treeleak.clock import Clock
+from treeleak.schema import Binary, Numeric, Ordinal, Schema
+
+MOST = 30_000
+"""Tables up to which all are tried."""
+
+
+def program_of(statement: Statement) -> RowProgram:
+    geometry = statement.geometry
+    return RowProgram(statement, values_of(geometry.parts, geometry.release.n_classes))
+
+
+def tables(statement: Statement, allowed: list[np.ndarray]) -> list[np.ndarray]:
+    """Every table of grid points, one for each row out of those allowed, that meets the counts."""
+    radix = statement.geometry.radix
+    points = np.array(list(itertools.product(*map(range, radix))), dtype=np.int32)
+    out = []
+    for chosen in itertools.product(*allowed):
+        atoms = points[list(chosen)]
+        if statement.misfit(atoms, statement.label) == 0:
+            out.append(atoms)
+    return out
+
+
+def everywhere(statement: Statement) -> list[np.ndarray]:
+    n_points = statement.geometry.n_points
+    return [np.arange(n_points)] * statement.n_rows
+
+
+def solved(statement: Statement, visited: np.ndarray | None = None, free: np.ndarray | None = None):
+    n = statement.n_rows
+    if visited is None:
+        visited = np.zeros((1, n, statement.draws.shape[1]), dtype=np.int32)
+    free = np.ones(n, dtype=bool) if free is None else free
+    return program_of(statement).solve(statement.label, visited, free, 30.0, Clock(60.0), 0)
+
+
+def check(statement: Statement, found: np.ndarray | None, none: bool, every: list) -> None:
+    """A table is found, and meets every count, wherever there is one; and only then."""
+    assert none == (not every)
+    assert (found is None) == none
+    if found is not None:
+        atoms = np.ascontiguousarray(found[:, :-1])
+        assert (found[:, -1] == statement.label).all()
+        assert statement.misfit(atoms, statement.label) == 0
+        assert ((statement.held < 0) | (atoms == statement.held)).all()
+
+
+@st.composite
+def few(draw) -> Stated:
+    schema = draw(columns_of_any_kind())
+    kind = draw(st.sampled_from(["draws", "distinct"]))
+    case = Stated(schema, draw(st.integers(0, 2**32)), kind, draw(st.integers(1, 4)))
+    assume(case.geometry.n_points ** len(case.truth) <= MOST)
+    return case
+
+
+@settings(max_examples=80)
+@given(few(), st.integers(0, 2**32), st.booleans())
+def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
+    if moved:
+        case.count(tampered(case.release, np.random.default_rng(seed)))
+    s = case.statement
+    check(s, *solved(s), tables(s, everywhere(s)))
+
+
+@settings(max_examples=60)
+@given(few(), st.integers(0, 2**32))
+def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
+    s, rng = case.statement, np.random.default_rng(seed)
+    n, radix = s.n_rows, case.geometry.radix
+    seen = [rng.integers(radix, size=(n, len(radix))) for _ in range(2)]
+    if rng.random() < 0.7:
+        seen.append(case.truth[:, :-1])
+    visited = np.stack([case.geometry.trace_atoms(own) for own in seen])
+    free = rng.random(n) < 0.4
+    points = np.array(list(itertools.product(*map(range, radix))))
+    leaves = case.geometry.trace_atoms(points)
+    allowed = []
+    for k in range(n):
+        known = [
+            free[k] | ~(s.draws[k, t] > 0) | np.isin(leaves[:, t], visited[:, k, t])
+            for t in range(leaves.shape[1])
+        ]
+        allowed.append(np.flatnonzero(np.logical_and.reduce(known)))
+    found, none = solved(s, visited, free)
+    check(s, found, none, tables(s, allowed))
+    if found is not None:
+        own = case.geometry.trace_atoms(found[:, :-1])
+        for k in np.flatnonzero(~free):
+            drawn = s.draws[k] > 0
+            assert (own[k] == visited[:, k]).any(axis=0)[drawn].all()
+
+
+@settings(max_examples=40)
+@given(few(), st.integers(0, 2**32), st.booleans())
+def test_held_atoms_are_held(case, seed, true):
+    rng, s = np.random.default_rng(seed), case.statement
+    held = np.full(s.held.shape, -1)
+    a = int(rng.integers(held.shape[1]))
+    held[:, a] = case.truth[:, a] if true else rng.integers(case.geometry.radix[a], size=len(held))
+    s = replace(s, held=held)
+    points = np.array(list(itertools.product(*map(range, case.geometry.radix))))
+    allowed = [np.flatnonzero(points[:, a] == v) for v in held[:, a]]
+    check(s, *solved(s), tables(s, allowed))
+
+
+def some_size() -> Stated:
+    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
+    return Stated(schema, 1, "distinct", 20)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-9])
+def test_no_work_proves_nothing_false(limit):
+    case = some_size()
+    s = case.statement
+    everyone = np.ones(s.n_rows, dtype=bool)
+    visited = np.zeros((1, s.n_rows, s.draws.shape[1]), dtype=np.int32)
+    found, none = program_of(s).solve(s.label, visited, everyone, limit, Clock(60.0), 0)
+    assert not none
+    assert found is None or s.misfit(np.ascontiguousarray(found[:, :-1]), s.label) == 0

@@ -1,0 +1,390 @@
+"""What rows that walk have to meet, and the walk, against counting and listing everything."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numba as nb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import (
+    Stated,
+    bootstrap_draws,
+    columns_of_any_kind,
+    counted,
+    drawn,
+    random_tree,
+    rows_at,
+)
+from treeleak.attacks._heat_kernels import Bath, Likes, walk
+from treeleak.attacks.likeness import learned, near
+from treeleak.attacks.statement import Statement
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.attacks.walkers import Walker
+from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
+from treeleak.partial import KnownTables
+from treeleak.partition import Geometry
+from treeleak.schema import Binary, Numeric, Ordinal, Schema
+from treeleak.verify import check_rows
+
+KINDS = ["rows", "weights", "none", "draws", "distinct"]
+
+
+@settings(max_examples=150)
+@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
+def test_the_misfit_is_that_of_the_independent_check(schema, seed, kind):
+    case = Stated(schema, seed, kind)
+    s = case.statement
+    truth = case.truth
+    assert s.n_rows == len(truth)
+    assert s.misfit(truth[:, :-1], truth[:, -1]) == 0
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        atoms = rng.integers(case.geometry.radix, size=truth[:, :-1].shape).astype(np.int32)
+        label = rng.integers(case.n_classes, size=len(truth))
+        if kind == "weights":
+            # Where a class may not lie its rows are counted apart: there they miss two counts.
+            assert (s.misfit(atoms, label) == 0) == (case.misfit(atoms, label) == 0)
+        else:
+            assert s.misfit(atoms, label) == case.misfit(atoms, label)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["rows", "none"]))
+def test_known_parts_are_counted_as_any_tree(seed, labelled, kind):
+    schema = Schema([Ordinal("a", 0, 3), Binary("b"), Numeric("n", -4.0, 8.0)])
+    case = Stated(schema, seed, kind)
+    names, truth = list(case.release.feature_names), case.truth
+    X, y = rows_at(case.geometry, truth[:, :-1]), truth[:, -1]
+    columns = pd.DataFrame({"a": X[:, names.index("a")]})
+    columns = columns.assign(label=y) if labelled else columns
+    known = KnownTables.of(case.release, schema, len(X), None, columns, ordered=False)
+    geometry = known.geometry(case.release, counted=True)
+    s = Statement.of_exact(evidence_for(case.release)(geometry), geometry)
+    part, rng = geometry.release.trees[-1], np.random.default_rng(seed)
+    for _ in range(5):
+        atoms = rng.integers(geometry.radix, size=(len(X), len(geometry.radix))).astype(np.int32)
+        label = rng.integers(case.n_classes, size=len(X))
+        rows = rows_at(geometry, atoms)
+        misfit = check_rows(geometry.release, rows, label).misfit
+        leaf = part.apply(rows.astype(geometry.release.float_type))
+        if kind == "rows" and part.counts is None:
+            # The check compares by class, where the others count by class.
+            found = np.bincount(leaf, minlength=part.n_nodes)
+            misfit += np.abs(found - part.totals)[part.leaves].sum()
+        if kind == "none" and part.counts is not None:
+            misfit += int((part.counts[leaf, label] <= 0).sum())
+            assert (s.misfit(atoms, label) == 0) == (misfit == 0)
+        else:
+            assert s.misfit(atoms, label) == misfit
+
+
+def test_known_draws_hold_what_is_known_of_a_row_alone():
+    # Two rows are alike in what is known and differ in the class: they have two parts, and the
+    # values of one are as good as those of the other.
+    schema = Schema([Ordinal("a", 0, 3), Binary("b")])
+    X, y = np.array([[0, 1], [0, 0], [3, 1], [2, 0]], dtype=float), np.array([0, 1, 1, 0])
+    rng = np.random.default_rng(0)
+    trees = [random_tree(rng, [[0.5, 1.5, 2.5], [0.5]], 4) for _ in range(3)]
+    b = bootstrap_draws(3, 4, rng)
+    release = drawn(trees, ["a", "b"], X, y, 2, b)
+    columns = pd.DataFrame({"a": X[:, 0], "label": y})
+    known = KnownTables.of(release, schema, 4, None, columns, ordered=True)
+    geometry = known.geometry(release, counted=True)
+    parts = known.parts(geometry, rows=False)
+    s = Statement.of_known(KnownDraws(geometry, b), geometry, y, np.zeros(4, bool), parts)
+    walker = Walker.started(s, 0)
+    walker.walked(50, Bath(0.1, 0.0, 0.3, 0, 0.0, False))
+    found = rows_at(geometry, walker.atoms)
+    first = list(geometry.release.feature_names).index("a")
+    assert found[:, first].tolist() == X[:, 0].tolist()
+
+
+def some_bath(rng: np.random.Generator, statement: Statement) -> Bath:
+    return Bath(
+        price=float(rng.choice([0.0, 0.3, 2.0])),
+        pull=float(rng.choice([0.0, 0.2])),
+        swaps=float(rng.choice([0.0, 0.5])),
+        trades=int(rng.choice([0, 3])) * (not statement.exchangeable),
+        classes=float(rng.choice([0.0, 0.3])) if statement.open_label.any() else 0.0,
+        until_met=bool(rng.integers(2)),
+    )
+
+
+def check_kept(walker: Walker) -> None:
+    """What a walker keeps is what its rows give."""
+    s, rows = walker.statement, walker.rows
+    label = rows.label.astype(np.int64)
+    assert (rows.leaves == s.masks.trace(rows.atoms)).all()
+    assert (walker.counts.residual == s.counted(rows.leaves, label).residual).all()
+    assert rows.misfit[0] == s.misfit(rows.atoms, label)
+    best = np.ascontiguousarray(rows.best[:, :-1])
+    assert rows.misfit[1] == s.misfit(best, rows.best[:, -1].astype(np.int64))
+    assert rows.misfit[1] <= rows.misfit[0]
+    assert walker.misfit == rows.misfit[1]
+
+
+@settings(max_examples=150)
+@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
+def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
+    case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
+    s, n = case.statement, case.statement.n_rows
+    fixed = rng.random(n) < 0.3
+    walker = Walker.started(s, seed % 1000, case.truth, fixed)
+    baths = [some_bath(rng, s) for _ in range(4)]
+    for bath in baths:
+        before = walker.misfit
+        assert 1 <= walker.walked(5, bath) <= 5
+        check_kept(walker)
+        assert walker.misfit <= before
+        assert (walker.places[fixed] == case.truth[fixed]).all()
+        assert not s.open_label.all() or (walker.places[~s.open_label, -1] == 0).all()
+    again = Walker.started(s, seed % 1000, case.truth, fixed)
+    for bath in baths:
+        again.walked(5, bath)
+    assert (again.places == walker.places).all()
+    walker.release()
+    walker.forget()
+    check_kept(walker)
+    assert walker.misfit == walker.rows.misfit[0]
+    assert not walker.counts.multiplier.any()
+    walker.walked(5, baths[0])
+    check_kept(walker)
+
+
+def test_a_walk_ends_where_every_count_is_met():
+    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 3, "rows", 6)
+    walker = Walker.started(case.statement, 0)
+    bath = Bath(0.5, 0.15, 0.3, 0, 0.0, True)
+    sweeps = walker.walked(5000, bath)
+    assert walker.misfit == 0
+    assert sweeps < 5000
+
+
+@nb.njit  # type: ignore[untyped-decorator]
+def _visits(times, sweeps, trees, counts, likes, rows, bath, radix, classes, out):
+    for _ in range(times):
+        walk(sweeps, trees, counts, likes, rows, bath)
+        number = 0
+        for k in range(len(rows.label)):
+            for a in range(len(radix)):
+                number = number * radix[a] + rows.atoms[k, a]
+            number = number * classes + rows.label[k]
+        out[number] += 1
+
+
+def frequencies(walker: Walker, bath: Bath, times: int) -> np.ndarray:
+    s = walker.statement
+    radix = np.diff(s.masks.start)
+    size = (int(radix.prod()) * s.n_classes) ** s.n_rows
+    out = np.zeros(size, dtype=np.int64)
+    _visits(
+        times, 2, s.trees, walker.counts, walker.likes, walker.rows, bath, radix, s.n_classes, out
+    )  # fmt: skip
+    return out / times
+
+
+def log_prior(likes: Likes, start: np.ndarray, atoms: np.ndarray, line: int) -> float:
+    """Log prior of a row, from its description."""
+    total = 0.0
+    for a, v in enumerate(atoms):
+        total += likes.log_share[line, start[a] + v]
+        for q, other in enumerate(likes.neighbour[a]):
+            if 0 <= other < a:
+                bins = likes.bin[start[a] + v], likes.bin[start[other] + atoms[other]]
+                total += likes.coupling[a, q][bins]
+    return float(total)
+
+
+def law(walker: Walker, price: float, open_label: bool) -> np.ndarray:
+    """What a long walk must see of each table of rows: exp(-price x misfit + log prior)."""
+    s, likes = walker.statement, walker.likes
+    radix = np.diff(s.masks.start)
+    points = list(itertools.product(*(range(r) for r in radix), range(s.n_classes)))
+    out = []
+    for table in itertools.product(points, repeat=s.n_rows):
+        rows = np.array(table, dtype=np.int32)
+        label = rows[:, -1].astype(np.int64)
+        if not open_label and (label != s.label).any():
+            out.append(-np.inf)
+            continue
+        atoms = np.ascontiguousarray(rows[:, :-1])
+        like = sum(
+            log_prior(likes, s.masks.start, a, likes.line[k]) for k, a in enumerate(atoms)
+        )  # fmt: skip
+        out.append(like - price * s.misfit(atoms, label))
+    likely = np.exp(np.array(out) - max(out))
+    return likely / likely.sum()
+
+
+TINY = Schema([Ordinal("a", 0, 2), Binary("b")])
+MIXES = {
+    "baths": Bath(0.8, 0.0, 0.0, 0, 0.0, False),
+    "exchanges": Bath(0.8, 0.0, 0.6, 0, 0.0, False),
+    "trades": Bath(0.8, 0.0, 0.0, 3, 0.0, False),
+    "classes": Bath(0.8, 0.0, 0.3, 2, 0.3, False),
+}
+
+
+def biased(statement: Statement, how: str) -> Likes:
+    """Likes that are flat, or differ by row, or couple attributes by class."""
+    rng = np.random.default_rng(5)
+    if how == "flat":
+        return statement.flat
+    if how == "near":
+        cost = rng.random((statement.n_rows, int(statement.masks.start[-1])))
+        return near(statement, cost, 1.5)
+    a = rng.integers(3, size=200)
+    b, label = ((a > 0) ^ (rng.random(200) < 0.1)), (a > 1) ^ (rng.random(200) < 0.2)
+    samples = [np.column_stack([a, b]).astype(np.int32)]
+    return learned(statement, samples, [label.astype(np.int64) % statement.n_classes])
+
+
+WALKS = [
+    ("rows", "baths"),
+    ("rows", "exchanges"),
+    ("none", "exchanges"),
+    ("none", "classes"),
+    ("draws", "trades"),
+    ("draws", "classes"),
+    ("distinct", "exchanges"),
+    ("distinct", "trades"),
+    ("distinct", "classes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mix", "likes"),
+    # What is learned is told the classes: they do not change then.
+    [
+        (*how, likes)
+        for how in WALKS
+        for likes in ("flat", "near", "learned")
+        if "classes" not in how or likes != "learned"
+    ],
+)
+def test_a_long_walk_sees_every_table_as_often_as_it_is_likely(kind, mix, likes):
+    bath = MIXES[mix]
+    case = two_classes(kind)
+    s = case.statement
+    if s.exchangeable:
+        bath = bath._replace(trades=0)
+    walker = Walker.started(s, 1)
+    walker.likes = biased(s, likes)
+    if likes == "learned":
+        walker.likes = walker.likes._replace(line=walker.rows.label)
+    wanted = law(walker, bath.price, bath.classes > 0)
+    possible = (wanted > 0).sum()
+    assert 2 / possible < wanted.max() < 0.6
+    times = 120_000
+    found = frequencies(walker, bath, times)
+    # The sum of the absolute errors of so many independent draws, and room for dependence.
+    noise = np.sqrt(wanted * (1 - wanted) / times).sum()
+    assert np.abs(found - wanted).sum() / 2 < 1.2 * noise + 0.004
+
+
+def two_classes(kind: str) -> Stated:
+    """Three rows of two classes on a grid of six points, in which trees part all values."""
+    for seed in itertools.count():
+        case = Stated(TINY, seed, kind, 2 if kind == "none" else 3)
+        several = case.n_classes == 2 and case.statement.masks.start.tolist() == [0, 3, 5]
+        both = kind == "none" or len(set(case.truth[:, -1].tolist())) == 2
+        if several and both and len(case.release.trees) > 1:
+            return case
+    raise AssertionError
+
+
+def samples_of(seed: int, statement: Statement) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Datasets in which attributes hang together."""
+    rng = np.random.default_rng(seed)
+    radix, n = np.diff(statement.masks.start), statement.n_rows
+    out, labels = [], []
+    for _ in range(4):
+        hidden = rng.random(n)
+        own = [np.minimum(((hidden + 0.3 * rng.random(n)) / 1.3 * r), r - 1) for r in radix]
+        out.append(np.column_stack(own).astype(np.int32))
+        labels.append((hidden * statement.n_classes).astype(np.int64))
+    return out, labels
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_learned_is_the_tree_on_bins(seed):
+    schema = Schema([Ordinal("a", 0, 30), Binary("b"), Ordinal("c", 0, 4), Numeric("n", 0, 9)])
+    rng = np.random.default_rng(seed)
+    cuts = [[v + 0.5 for v in range(30)], [0.5], [v + 0.5 for v in range(4)], list(range(1, 9))]
+    trees = [random_tree(rng, cuts, 7) for _ in range(12)]
+    X = np.column_stack([rng.integers(r, size=40) for r in (31, 2, 5, 9)]).astype(float)
+    release = counted(trees, ["a", "b", "c", "n"], X, rng.integers(2, size=40), 2)
+    geometry = Geometry.of(release, schema)
+    s = Statement.of_exact(evidence_for(release)(geometry), geometry)
+    samples, labels = samples_of(seed, s)
+    likes = learned(s, samples, labels)
+    start = s.masks.start
+    radix = np.diff(start)
+    assert radix[0] > 6
+    bins = [likes.bin[start[a] : start[a + 1]] for a in range(4)]
+    for a in range(4):
+        assert bins[a].tolist() == sorted(bins[a].tolist())
+        assert set(bins[a].tolist()) == set(range(bins[a].max() + 1))
+        if radix[a] <= 6:
+            assert bins[a].tolist() == list(range(radix[a]))
+    rows, label = np.concatenate(samples), np.concatenate(labels)
+    binned = np.column_stack([*(own[rows[:, a]] for a, own in enumerate(bins)), label])
+    n_bins = np.array([*(own.max() + 1 for own in bins), 2])
+    tree = TreePrior.fitted(binned, s.n_rows, n_bins, np.ones(n_bins.sum()))
+    for c in (0, 1):
+        # Summed over the atoms of each bin, a row is as likely as under the tree, given its class.
+        coarse = np.array(list(itertools.product(*(range(n) for n in n_bins[:-1]), [c])))
+        wanted = np.exp(tree.log_prior(coarse))
+        total, seen = 0.0, np.zeros(len(coarse))
+        picked = rng.integers(len(coarse), size=30)
+        for i in picked:
+            inside = [np.flatnonzero(bins[a] == coarse[i, a]) for a in range(4)]
+            seen[i] = sum(
+                np.exp(log_prior(likes, start, np.array(atoms), c))
+                for atoms in itertools.product(*inside)
+            )
+            total += seen[i]
+        assert seen[picked] == pytest.approx(wanted[picked] / wanted.sum(), rel=2e-3)
+    # Within a bin, atoms are as likely as they were seen, with two rows' worth of doubt.
+    seen = np.bincount(rows[:, 0], minlength=radix[0]) * s.n_rows / len(rows)
+    for k in range(n_bins[0]):
+        own = np.flatnonzero(bins[0] == k)
+        share = (seen[own] + 2 / len(own)) / (seen[own].sum() + 2)
+        ratio = np.exp(likes.log_share[0, own] - likes.log_share[0, own[0]])
+        assert ratio == pytest.approx(share / share[0], rel=1e-3)
+
+
+def test_rows_prefer_atoms_that_cost_little():
+    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 5, "rows", 4)
+    s = case.statement
+    cost = np.random.default_rng(0).random((s.n_rows, int(s.masks.start[-1])))
+    walker = Walker.started(s, 0)
+    walker.likes = near(s, cost, 200.0)
+    walker.walked(30, Bath(0.0, 0.0, 0.0, 0, 0.0, False))
+    for a in range(len(s.masks.start) - 1):
+        own = cost[:, s.masks.start[a] : s.masks.start[a + 1]]
+        assert (walker.atoms[:, a] == own.argmin(axis=1)).all()
+
+
+def test_held_atoms_never_move():
+    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 11, "draws", 6)
+    s = case.statement
+    held = np.full(s.held.shape, -1)
+    held[:, 0] = case.truth[:, 0]
+    s = replace(s, held=held)
+    walker = Walker.started(s, 0)
+    walker.walked(50, Bath(0.2, 0.0, 0.5, 0, 0.0, False))
+    assert (walker.atoms[:, 0] == case.truth[:, 0]).all()
+    check_kept(walker)
+
+
+def test_totals_do_not_say_classes():
+    case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 2, "none", 4)
+    assert isinstance(evidence_for(case.release)(case.geometry), ExactTotals)
+    assert case.statement.open_label.all() == (case.n_classes > 1)
