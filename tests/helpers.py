@@ -514,8 +514,11 @@ class Stated:
             )
 
     def misfit(self, atoms: np.ndarray, label: np.ndarray) -> float:
+        """Counts that rows of atoms miss."""
+        return self.missed(rows_at(self.geometry, atoms), label.astype(np.int64))
+
+    def missed(self, X: np.ndarray, y: np.ndarray) -> float:
         """Counts that rows miss, by walking the trees; rows of classes that a leaf has not, too."""
-        X, y = rows_at(self.geometry, atoms), label.astype(np.int64)
         check = check_rows(self.release, X, y, self.b, use_distinct=self.kind == "distinct")
         wrong = 0
         if self.kind == "weights":

@@ -25,7 +25,7 @@ from treeleak.attacks.search import run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.statement import Statement
 from treeleak.attacks.walkers import Walker
-from treeleak.clock import Clock
+from treeleak.clock import Clock, OutOfTime
 from treeleak.errors import NotCovered
 from treeleak.evidence import Contradiction
 from treeleak.given import Given
@@ -41,6 +41,8 @@ _PRICES, _LAST = (0.1, 2.0), (2.0, 2.5)
 """Price of a missed count, first and last: while rows settle, and then for all of them together."""
 _SWEEPS = 400
 """Sweeps of the first attempt."""
+_STEPS = 20
+"""Least number of prices in an attempt."""
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
 _SOLVE = 1.0
@@ -263,7 +265,10 @@ def _solved(
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)
-        solved, none = program.solve(label, seen, alike < least, limit, clock, seed)
+        try:
+            solved, none = program.solve(label, seen, alike < least, limit, clock, seed)
+        except OutOfTime:
+            return None, False
         if not none:
             return solved, False
     return None, none
@@ -273,7 +278,8 @@ def _schedule(
     prices: tuple[float, float], length: int, statement: Statement, n_open: int
 ) -> Iterator[tuple[int, float]]:
     """Sweeps between two looks at the clock, and the price of a missed count in them."""
-    at_once = max(_SLICE // max(n_open * len(statement.trees.lively), 1), 1)
+    moves = max(n_open * len(statement.trees.lively), 1)
+    at_once = max(min(_SLICE // moves, length // _STEPS), 1)
     low, high = prices
     for step in range(0, length, at_once):
         yield at_once, low * (high / low) ** (step / length)
