@@ -10,13 +10,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier
 
 from helpers import Stated, columns_of_any_kind, rows_at, summed, tampered
+from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.clock import Clock
 from treeleak.partition import cells
+from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
+from treeleak.verify import check_rows
 
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 LONG = 60
@@ -140,3 +144,116 @@ def test_stopping_in_the_solver_keeps_the_best_rows():
     check_form(answer, case)
     assert answer.rows[0].misfit == min(i.misfit for i in clock.trace)
     assert clock.trace[-1].misfit == answer.rows[0].misfit
+
+
+def frame(seed: int, n: int = 12) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers, some of them missing, duplicates, a constant and a binary column."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "x": rng.normal(size=n).round(1),
+            "with gaps": np.where(rng.random(n) < 0.2, np.nan, rng.integers(0, 50, size=n)),
+            "constant": np.full(n, 3.7),
+            "yes": rng.integers(2, size=n).astype(float),
+            "large": rng.normal(1e7, 3, size=n),
+        }
+    )
+    again = rng.integers(n // 2, size=n)
+    X = X.iloc[again].reset_index(drop=True) if rng.random() < 0.3 else X
+    return X, rng.integers(2, size=n)
+
+
+MODELS = {
+    "forest": lambda seed: RandomForestClassifier(4, bootstrap=False, random_state=seed),
+    "bootstrap": lambda seed: RandomForestClassifier(6, random_state=seed),
+    "extra": lambda seed: ExtraTreesClassifier(5, max_depth=4, random_state=seed),
+    "weights": lambda seed: ExtraTreesClassifier(
+        4, max_depth=3, class_weight="balanced", random_state=seed
+    ),
+}
+GAPS = Schema(
+    [
+        Numeric("x"),
+        Numeric("with gaps", missing=True),
+        Numeric("constant"),
+        Binary("yes"),
+        Numeric("large", 0.0, 1e8),
+    ]
+)
+
+
+def rebuilt(model, schema=None, **how) -> tuple[Reconstruction, Reconstruction]:
+    """Both ways, the listing one first."""
+    one = reconstruct(model, schema, time_limit=60.0, **how)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "MAX_GRID", 1)
+        return one, reconstruct(model, schema, time_limit=60.0, **how)
+
+
+def check_rebuilt(one: Reconstruction, other: Reconstruction, model) -> None:
+    """Both meet every count; the one that walked claims no more than what was given."""
+    assert one.status in ("unique", "feasible")
+    assert one.cells == "enumerated"
+    assert (other.status, other.misfit) == ("feasible", 0)
+    assert other.cells.startswith("generated: the grid of thresholds has")
+    assert other.free_columns == one.free_columns
+    assert other.interval_columns == one.interval_columns
+    given = np.zeros(other.X.shape, bool) if other.known is None else other.known.to_numpy()
+    sure = other.confidence.to_numpy() == 1
+    assert (sure == given).all()
+    assert not (other.proved & ~given.all(axis=1)).any()
+    draws = None if one.draws is None else one.draws.counts
+    y = np.searchsorted(model.classes_, other.y)
+    X = other.X.to_numpy(dtype=float)
+    assert check_rows(to_release(model), X, y, draws).ok
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("seed", range(3))
+def test_models_over_numbers(kind, seed, told):
+    X, y = frame(seed)
+    X = X if told else X.drop(columns="with gaps")
+    model = MODELS[kind](seed).fit(X, y)
+    check_rebuilt(*rebuilt(model, GAPS if told else None), model)
+
+
+@pytest.mark.parametrize("kind", ["forest", "bootstrap", "weights"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("labelled", [False, True])
+def test_what_is_known_stands_in_the_answer(kind, seed, labelled):
+    X, y = frame(seed)
+    X["yes"] = np.arange(len(X)) % 2  # Rows alike in what is known, of both classes.
+    model = MODELS[kind](seed).fit(X, y)
+    table = X.assign(label=y)
+    columns = table[["yes", *(["label"] if labelled else [])]]
+    rows = table.iloc[[1, 4]].rename_axis("row")
+    for how in ({"known_columns": columns}, {"known_rows": rows},
+                {"known_columns": columns, "known_rows": rows}):  # fmt: skip
+        one, other = rebuilt(model, GAPS, **how)
+        check_rebuilt(one, other, model)
+        if "known_columns" in how:
+            assert other.X["yes"].tolist() == X["yes"].tolist()
+            assert not labelled or other.y.tolist() == y.tolist()
+        if "known_rows" in how:
+            pd.testing.assert_frame_equal(
+                other.X.iloc[[1, 4]].astype(float), X.iloc[[1, 4]].astype(float)
+            )
+
+
+def test_nothing_is_left_to_walk():
+    X, y = frame(1)
+    model = MODELS["forest"](1).fit(X, y)
+    one, other = rebuilt(model, GAPS, known_rows=X.assign(label=y))
+    assert (other.status, other.misfit) == (one.status, 0)
+    pd.testing.assert_frame_equal(other.X.astype(float), X.astype(float))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_gives_the_same_rows(kind):
+    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
+    case = Stated(schema, 4, kind, 12)
+    one, again, other = (walked(case, Clock(60.0), seed) for seed in (0, 0, 1))
+    assert (one.rows[0].values == again.rows[0].values).all()
+    assert (one.rows[0].confidence == again.rows[0].confidence).all()
+    assert (one.rows[0].confidence != other.rows[0].confidence).any()
