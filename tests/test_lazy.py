@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from helpers import Stated, columns_of_any_kind, rows_at, summed, tampered
+from helpers import FEW, Stated, columns_of_any_kind, tampered
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
@@ -25,6 +24,7 @@ from treeleak.verify import check_rows
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 LONG = 60
 """Reports after which an attack that has not ended is stopped."""
+SMALL = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
 
 
 def stopping(after: int, times: float = 1e6) -> Clock:
@@ -95,18 +95,26 @@ def test_what_can_be_met_is_met(schema, seed, kind):
 
 
 @settings(max_examples=30)
-@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["rows", "draws", "distinct"]))
-def test_counts_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
+@given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["draws", "distinct"]))
+def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
     case = Stated(schema, seed, kind)
     case.count(tampered(case.release, np.random.default_rng(seed)))
     check(case, 12)
 
 
+def test_exact_counts_that_were_moved_are_proved_to_contradict():
+    seen = []
+    for seed in range(60):
+        case = Stated([*FEW, SMALL][seed % (len(FEW) + 1)], seed, "rows")
+        case.count(tampered(case.release, np.random.default_rng(seed)))
+        seen.append(check(case, 120))
+    assert all(seen.count(status) >= 10 for status in ("feasible", "infeasible"))
+
+
 def impossible(seed: int = 0) -> Stated:
     """Known draws that no rows explain, with nothing to show it before the search."""
-    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
     for s in itertools.count(seed):
-        case = Stated(schema, s, "draws", 8)
+        case = Stated(SMALL, s, "draws", 8)
         case.count(tampered(case.release, np.random.default_rng(s)))
         if case.evidence.contradiction() is None and listed(case).status == "infeasible":
             return case
@@ -115,8 +123,7 @@ def impossible(seed: int = 0) -> Stated:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stopping_at_any_report_leaves_a_valid_answer(kind):
-    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
-    case = Stated(schema, 4, kind, 12)
+    case = Stated(SMALL, 4, kind, 12)
     reports = []
     walked(case, Clock(60.0, reports.append))
     assert all(0 <= p.done <= 1 for p in reports)
@@ -140,9 +147,8 @@ def test_stopping_in_the_solver_keeps_the_best_rows():
 
     clock = Clock(1e6, report)
     answer = walked(case, clock)
-    assert "solving" in reports[-1].stage or any("solving" in p.stage for p in reports)
+    assert any("solving" in p.stage for p in reports)
     check_form(answer, case)
-    assert answer.rows[0].misfit == min(i.misfit for i in clock.trace)
     assert clock.trace[-1].misfit == answer.rows[0].misfit
 
 
@@ -251,8 +257,7 @@ def test_nothing_is_left_to_walk():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_rows(kind):
-    schema = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
-    case = Stated(schema, 4, kind, 12)
+    case = Stated(SMALL, 4, kind, 12)
     one, again, other = (walked(case, Clock(60.0), seed) for seed in (0, 0, 1))
     assert (one.rows[0].values == again.rows[0].values).all()
     assert (one.rows[0].confidence == again.rows[0].confidence).all()
