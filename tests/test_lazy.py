@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import signal
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers import FEW, Stated, columns_of_any_kind, tampered
 from treeleak import Reconstruction, reconstruct
-from treeleak.attacks import attack_for
+from treeleak import clock as clock_module
+from treeleak.attacks import attack_for, lazy
 from treeleak.attacks.answer import Answer
 from treeleak.clock import Clock
 from treeleak.partition import cells
@@ -262,3 +265,67 @@ def test_the_same_seed_gives_the_same_rows(kind):
     assert (one.rows[0].values == again.rows[0].values).all()
     assert (one.rows[0].confidence == again.rows[0].confidence).all()
     assert (one.rows[0].confidence != other.rows[0].confidence).any()
+
+
+class Ticking:
+    """Seconds that pass each time somebody looks."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def perf_counter(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def test_the_time_limit_is_kept(monkeypatch):
+    case = impossible()
+    monkeypatch.setattr(clock_module, "time", Ticking(0.01))
+    clock = Clock(1.0, started=0.0)
+    answer = walked(case, clock)
+    assert clock.stopped
+    # What was compiled is forgiven.
+    assert clock.seconds < clock.limit + 0.3
+    check_form(answer, case)
+    assert answer.status == "unknown"
+
+
+def test_an_interrupt_keeps_the_best_rows_so_far():
+    case, sent = impossible(), []
+
+    def interrupt(progress):
+        if progress.misfit and len(sent) < 1:
+            sent.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    clock = Clock(600.0, interrupt)
+    with clock.until_interrupt():
+        answer = walked(case, clock)
+    assert sent
+    assert clock.interrupted
+    check_form(answer, case)
+    assert 0 < answer.rows[0].misfit <= sent[0].misfit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_many_values_to_weigh(kind, monkeypatch):
+    monkeypatch.setattr(lazy, "_MOST_SHARES", 1)
+    case = Stated(SMALL, 4, kind, 12)
+    answer = walked(case, Clock(60.0))
+    check_form(answer, case)
+    assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
+    assert (answer.rows[0].confidence == 0.5).all()
+
+
+@pytest.mark.parametrize("kind", ["rows", "none"])
+def test_no_rows(kind):
+    case = Stated(SMALL, 4, kind, 12)
+    trees = tuple(
+        replace(t, counts=None if t.counts is None else 0 * t.counts, totals=0 * t.totals)
+        for t in case.release.trees
+    )
+    case.truth = case.truth[:0]
+    case.count(replace(case.release, trees=trees, n_rows=0))
+    answer = walked(case, Clock(60.0))
+    assert answer.status in ("unique", "feasible")
+    assert answer.rows[0].values.shape == (0, 4)

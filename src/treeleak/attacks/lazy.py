@@ -319,7 +319,7 @@ def _settled(
     widest = int(np.diff(values.start).max(initial=1))
     if max(statement.n_rows * values.n_values, widest**2) > _MOST_SHARES:
         return _unweighed(atoms, found.misfit, values)
-    if not found.misfit:
+    if not found.misfit and statement.n_rows:
         samples += _drawn(found, statement, values, clock, stage)
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
