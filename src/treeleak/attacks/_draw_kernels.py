@@ -525,7 +525,7 @@ def _exchanged(
     """Exchange some attributes of two rows that may be; False if that comes to nothing."""
     first[:], second[:] = state.atoms[i], state.atoms[j]
     differ, exchanged = 0, 0
-    if uniform(state.rng) < moves.single:
+    if moves.single > 0 and uniform(state.rng) < moves.single:
         one, n = -1, 0
         for a in range(len(first) - 1):
             if first[a] != second[a] and (
