@@ -37,12 +37,17 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _WALKERS = 2
-_PRICES, _LAST = (0.1, 2.0), (2.0, 2.5)
-"""Price of a missed count, first and last: while rows settle, and then for all of them together."""
-_SWEEPS = 400
-"""Sweeps of the first attempt."""
+_PRICES = ((0.1, 0.5, 2.5), (0.3, 1.2, 2.5))
+"""Price of a missed count at first, where rows have found their places, and last: in even attempts,
+which suit rows that resemble each other, and in odd ones."""
+_SLOW = 0.7
+"""Share of the sweeps up to the second of these."""
+_SWEEPS, _PER_ROW = 400, 8
+"""Sweeps of the first attempt, at least, and for each row."""
 _STEPS = 20
 """Least number of prices in an attempt."""
+_HEARD = 40
+"""Datasets of both walkers from which is learned, each time, what rows are like."""
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
 _SOLVE = 1.0
@@ -200,7 +205,7 @@ def _walked_until_met(
     """
     fixed, begin = np.zeros(statement.n_rows, dtype=bool), None
     best: _Found | None = None
-    done, length, attempt = 0, _SWEEPS, 0
+    length, attempt, done = max(_SWEEPS, _PER_ROW * statement.n_rows), 0, 0
     program = None if statement.exchangeable else RowProgram(statement, values)
     search = _SEARCH._replace(
         classes=_CLASSES if statement.open_label.any() else 0.0,
@@ -209,26 +214,19 @@ def _walked_until_met(
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
-        agreed, started = fixed, clock.seconds
-        visited: list[NDArray[np.int32]] = []
-        for part in (_PRICES, _LAST)[: 1 if program else 2]:
-            for sweeps, price in _schedule(part, length, statement, int((~fixed).sum())):
-                _all_walked(walkers, sweeps, search._replace(price=price))
-                done += sweeps
-                first = min(walkers, key=lambda w: w.misfit)
-                if best is None or first.misfit < best.misfit:
-                    best = _Found.of(walkers, first, done)
-                    clock.record(best.misfit)
-                clock.tell(stage, 0.7 * done / (done + length), best.misfit)
-                if best.misfit == 0 or clock.stopped:
-                    return best
-                if program is not None and price > _SEEN:
-                    visited += [w.rows.leaves.copy() for w in walkers]
-            if part is _PRICES:
-                agreed = _agreed(walkers, statement)
-                begin = walkers[0].places
-                for walker in walkers:
-                    walker.release()
+        started, recent = clock.seconds, _Recent(attempt % 2 == 0, [], [], [])
+        prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
+        for sweeps, price in _schedule(prices, length, statement, n_open):
+            _all_walked(walkers, sweeps, search._replace(price=price))
+            done += sweeps
+            first = min(walkers, key=lambda w: w.misfit)
+            if best is None or first.misfit < best.misfit:
+                best = _Found.of(walkers, first, done)
+                clock.record(best.misfit)
+            clock.tell(stage, 0.7 * done / (done + length), best.misfit)
+            if best.misfit == 0 or clock.stopped:
+                return best
+            recent.note(walkers, statement, price)
         attempt += 1
         if attempt == _DOUBTED:
             clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
@@ -237,20 +235,56 @@ def _walked_until_met(
         none = False
         if program is not None:
             limit = _SOLVE * (clock.seconds - started)
-            solved, none = _solved(program, walkers, visited, limit, clock, stage, seed + attempt)
+            solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
                 walkers[0] = Walker.started(statement, seed, solved)
                 return _Found.of(walkers, walkers[0], done)
-        if none or agreed.sum() < fixed.sum() + _PROGRESS * (~fixed).sum():
+        fixed, begin, before = _agreed(walkers, statement), walkers[0].places, fixed
+        if none or fixed.sum() < before.sum() + _PROGRESS * (~before).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
-            length, agreed = 2 * length, np.zeros_like(fixed)
-        fixed = agreed
+            length, fixed = 2 * length, np.zeros_like(fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Recent:
+    """Where rows were of late.
+
+    Attributes
+    ----------
+    taught : bool
+        Whether walkers are told what rows are like. Where there is nothing to be learned, that
+        leads astray: every other attempt does without.
+    atoms : list of int32 array, shape (n_rows, n_attributes)
+    labels : list of int array, shape (n_rows,)
+    leaves : list of int32 array, shape (n_rows, n_trees)
+        While missed counts were dear.
+    """
+
+    taught: bool
+    atoms: list[NDArray[np.int32]]
+    labels: list[IntArray]
+    leaves: list[NDArray[np.int32]]
+
+    def note(self, walkers: list[Walker], statement: Statement, price: float) -> None:
+        """Note where rows are, and tell them now and then what rows are like."""
+        if price > _SEEN and not statement.exchangeable:
+            self.leaves.extend(w.rows.leaves.copy() for w in walkers)
+        if not self.taught:
+            return
+        self.atoms.extend(w.atoms.copy() for w in walkers)
+        self.labels.extend(w.rows.label.astype(np.int64) for w in walkers)
+        if len(self.atoms) >= _HEARD:
+            likes = learned(statement, self.atoms, self.labels)
+            for walker in walkers:
+                walker.likes = likes._replace(line=walker.rows.label)
+            self.atoms.clear()
+            self.labels.clear()
 
 
 def _solved(
     program: RowProgram,
     walkers: list[Walker],
-    visited: list[NDArray[np.int32]],
+    recent: _Recent,
     limit: float,
     clock: Clock,
     stage: str,
@@ -261,7 +295,8 @@ def _solved(
     drawn = statement.draws > 0
     leaves = [w.rows.leaves for w in walkers]
     alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
-    seen = statement.masks.row[np.stack(visited[:: -(-len(visited) // _VISITS)] + leaves)]
+    thinned = recent.leaves[:: max(-(-len(recent.leaves) // _VISITS), 1)]
+    seen = statement.masks.row[np.stack(thinned + leaves)]
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)
@@ -275,14 +310,13 @@ def _solved(
 
 
 def _schedule(
-    prices: tuple[float, float], length: int, statement: Statement, n_open: int
+    prices: tuple[float, ...], length: int, statement: Statement, n_open: int
 ) -> Iterator[tuple[int, float]]:
     """Sweeps between two looks at the clock, and the price of a missed count in them."""
     moves = max(n_open * len(statement.trees.lively), 1)
     at_once = max(min(_SLICE // moves, length // _STEPS), 1)
-    low, high = prices
     for step in range(0, length, at_once):
-        yield at_once, low * (high / low) ** (step / length)
+        yield at_once, float(np.exp(np.interp(step / length, (0.0, _SLOW, 1.0), np.log(prices))))
 
 
 def _all_walked(walkers: list[Walker], sweeps: int, bath: Bath) -> None:
@@ -384,7 +418,7 @@ def _nearest(
     walker.likes = near(statement, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
-        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_LAST[1]))
+        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_PRICES[0][-1]))
         clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms
