@@ -573,7 +573,7 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
 
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap):
-    X, y = small(40, 40)
+    X, y = small(25, 40)
     model = RandomForestClassifier(30, bootstrap=bootstrap, random_state=0).fit(X, y)
     found = reconstruct(model, Schema.from_columns(X.columns))
     assert (found.status, found.misfit) == ("feasible", 0)
