@@ -148,7 +148,6 @@ def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     for bath in baths:
         again.walked(5, bath)
     assert (again.places == walker.places).all()
-    walker.release()
     walker.forget()
     check_kept(walker)
     assert walker.misfit == walker.rows.misfit[0]

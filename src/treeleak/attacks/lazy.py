@@ -240,7 +240,7 @@ def _walked_until_met(
                 walkers[0] = Walker.started(statement, seed, solved)
                 return _Found.of(walkers, walkers[0], done)
         fixed, begin, before = _agreed(walkers, statement), walkers[0].places, fixed
-        if none or fixed.sum() < before.sum() + _PROGRESS * (~before).sum():
+        if none or fixed.sum() <= before.sum() + _PROGRESS * (~before).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             length, fixed = 2 * length, np.zeros_like(fixed)
 

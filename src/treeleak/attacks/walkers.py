@@ -92,12 +92,6 @@ class Walker:
         """The rows as they are, the class last."""
         return np.column_stack([self.rows.atoms, self.rows.label])
 
-    def release(self) -> None:
-        """Let all rows move."""
-        every = np.arange(self.statement.n_rows, dtype=np.int32)
-        open_label = every[self.statement.open_label]
-        self.rows = self.rows._replace(open_rows=every, open_label=open_label)
-
     def forget(self) -> None:
         """Begin anew to look for the least misfit, with no multipliers."""
         self.counts.multiplier[:] = 0.0

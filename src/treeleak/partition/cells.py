@@ -24,6 +24,7 @@ from treeleak.release.tree import Release
 from treeleak.schema import Schema
 
 __all__ = [
+    "MAX_FINE_GRID",
     "MAX_GRID",
     "MAX_INCIDENCES",
     "Geometry",
@@ -38,10 +39,15 @@ __all__ = [
 MAX_GRID = 2**28
 """Largest grid that is enumerated, in points."""
 
+MAX_FINE_GRID = 2**20
+"""The same where a column has several intervals: of such grids, far more points stay alive."""
+
 MAX_INCIDENCES = 2**28
 """Largest number of (cell, tree) pairs kept: 1 GiB of signatures."""
 
 _CHUNK = 2**18
+_FEW = 2
+"""Intervals of a column that are no more than values of others."""
 
 IntArray = NDArray[np.int64]
 
@@ -259,9 +265,11 @@ def _enumerate(
 ) -> Partition:
     """Keep the grid points for which ``mark`` gives any class."""
     total = geometry.n_points
-    if total > MAX_GRID:
+    fine = any(len(part) > _FEW and part.atoms[0].interval for part in geometry.parts)
+    most = min(MAX_GRID, MAX_FINE_GRID) if fine else MAX_GRID
+    if total > most:
         raise GridTooLarge(
-            f"the grid of thresholds has {total:.3g} points, at most {MAX_GRID:,} are enumerated"
+            f"the grid of thresholds has {total:.3g} points, at most {most:,} are enumerated"
         )
 
     def chunk(start: int) -> tuple[IntArray, NDArray[np.uint64]]:
