@@ -50,8 +50,8 @@ _HEARD = 40
 """Datasets of both walkers from which is learned, each time, what rows are like."""
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
-_SOLVE = 1.0
-"""Work for the integer solver after each attempt, as a share of the time that the attempt took."""
+_SOLVE = 6e-6
+"""Work for the integer solver after an attempt, about seconds, for each move: about as long."""
 _DOUBTED, _DOUBT_SHARE = 2, 0.2
 """Attempts after which it is asked whether the counts can be met at all, and its share of the time.
 """
@@ -214,7 +214,7 @@ def _walked_until_met(
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
-        started, recent = clock.seconds, _Recent(attempt % 2 == 0, [], [], [])
+        recent = _Recent(attempt % 2 == 0, [], [], [])
         prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
         for sweeps, price in _schedule(prices, length, statement, n_open):
             _all_walked(walkers, sweeps, search._replace(price=price))
@@ -234,7 +234,8 @@ def _walked_until_met(
                 raise _Contradicted(clash)
         none = False
         if program is not None:
-            limit = _SOLVE * (clock.seconds - started)
+            # Counted in moves, not in seconds: the same on any machine.
+            limit = _SOLVE * length * n_open * len(statement.trees.lively)
             solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
                 walkers[0] = Walker.started(statement, seed, solved)
