@@ -13,7 +13,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
