@@ -50,6 +50,8 @@ _HEARD = 40
 """Datasets of both walkers from which is learned, each time, what rows are like."""
 _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
+_AT_ONCE = 10.0
+"""Work for the integer solver before any walk, about seconds, where the program is small."""
 _SOLVE = 6e-6
 """Work for the integer solver after an attempt, about seconds, for each move: about as long."""
 _DOUBTED, _DOUBT_SHARE = 2, 0.2
@@ -211,6 +213,13 @@ def _walked_until_met(
         classes=_CLASSES if statement.open_label.any() else 0.0,
         trades=0 if statement.exchangeable or (statement.held >= 0).any() else _TRADES,
     )
+    if program is not None and not statement.open_label.any() and program.small:
+        clock.tell(f"{stage}: solving for all at once", 0.0)
+        if (solved := _solved_at_once(program, clock, seed)) is not None:
+            seeds = np.random.SeedSequence(seed).generate_state(_WALKERS)
+            walkers = [Walker.started(statement, int(s), solved) for s in seeds]
+            clock.record(walkers[0].misfit)
+            return _Found.of(walkers, walkers[0], 0)
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
@@ -280,6 +289,17 @@ class _Recent:
                 walker.likes = likes._replace(line=walker.rows.label)
             self.atoms.clear()
             self.labels.clear()
+
+
+def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.int32] | None:
+    """Ask the integer solver for all rows, wherever they may be."""
+    n_rows = program.statement.n_rows
+    nowhere = np.zeros((0, n_rows, program.statement.draws.shape[1]), dtype=np.int32)
+    free = np.ones(n_rows, dtype=bool)
+    try:
+        return program.solve(program.statement.label, nowhere, free, _AT_ONCE, clock, seed)[0]
+    except OutOfTime:
+        return None
 
 
 def _solved(

@@ -26,6 +26,9 @@ __all__ = ["RowProgram"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+_SMALL = 80_000
+"""Pairs of row and leaf up to which the solver is asked for all rows at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class RowProgram:
@@ -47,6 +50,14 @@ class RowProgram:
     @cached_property
     def _paths(self) -> list[list[int] | None]:
         return paths_of(self.statement.geometry, self._encodings)
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether to ask for all rows at once: by the leaves that they may be in."""
+        s, start = self.statement, self.statement.geometry.leaf_start
+        per_tree = np.add.reduceat(self._fits, start[:-1], axis=0)
+        open_leaves = per_tree[np.arange(len(per_tree)), s.label[:, None], s.draws]
+        return bool(open_leaves[s.draws > 0].sum() <= _SMALL)
 
     def solve(
         self,
