@@ -14,7 +14,7 @@ from treeleak.attacks.space import Values, values_of
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 
-__all__ = ["Answer", "Rows", "nothing_open", "status_of"]
+__all__ = ["ENUMERATED", "NOT_NEEDED", "Answer", "Rows", "nothing_open", "status_of"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Rows:
     misfit: int
 
 
-ENUMERATED = "enumerated"
+ENUMERATED, NOT_NEEDED = "enumerated", "not needed"
 
 Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
 
@@ -80,7 +80,8 @@ class Answer:
     expected_distance : float or None
         Mean distance of the rows from the samples, per row and column, each matched with them.
     cells : str
-        How the cells were found: "enumerated", "generated: ..." with the reason, or "not needed".
+        How the cells were found: "enumerated", "generated: ..." with the reason, or "not
+        needed" for formulations with variables for each row.
     """
 
     status: Status

@@ -29,6 +29,7 @@ from treeleak.attacks._draw_kernels import (
     drop_all,
     walk,
 )
+from treeleak.attacks.answer import ENUMERATED
 from treeleak.attacks.likelihood import DrawLikelihood, Likelihood
 from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
@@ -147,6 +148,13 @@ class Landscape:
         moves = _moves(own.group, own.allowed, self.values, weights)
         moves = moves._replace(swaps=own.swaps, baths=own.baths)
         return replace(self, weights=weights, moves=moves)
+
+    @property
+    def cells(self) -> str:
+        """How the cells were found: see :attr:`Answer.cells`."""
+        if len(self.ground.table):
+            return ENUMERATED
+        return f"generated: the grid of thresholds has {self.geometry.n_points:.3g} points"
 
     @property
     def radix(self) -> IntArray:

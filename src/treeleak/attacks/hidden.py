@@ -105,6 +105,7 @@ def hidden_draws(
         samples=samples,
         likeliest=likeliest,
         expected_distance=error,
+        cells=land.cells,
     )
 
 

@@ -128,6 +128,7 @@ def behind_noise(
         samples=samples,
         likeliest=likeliest + values.atom_start[:-1],
         expected_distance=error,
+        cells=land.cells,
     )
 
 

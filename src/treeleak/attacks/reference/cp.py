@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.answer import Answer
+from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
 from treeleak.attacks.reference.program import STAGE, Program, refuse, solve, unproved_rows
@@ -96,7 +96,9 @@ def reference_cp(
         numbers["optimal"] = int(status == cp_model.OPTIMAL)
     rows = unproved_rows(values, found, misfit, given.parts)
     ordered = isinstance(evidence, KnownDraws) or given.parts is not None
-    return Answer(outcome, values, (rows,), numbers=numbers, ordered=ordered)
+    return Answer(
+        outcome, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED
+    )  # fmt: skip
 
 
 def _check_parts(evidence: ExactCounts | KnownDraws | HiddenDraws, given: Given) -> None:

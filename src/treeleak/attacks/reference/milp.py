@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from treeleak.attacks.answer import Answer
+from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.program import (
     check_size,
     node_tests,
@@ -105,7 +105,9 @@ def reference_milp(
     clock.record(0)
     clock.tell(_STAGE, 1.0, 0)
     rows = unproved_rows(values, values_at(atoms, values), 0)
-    return Answer("feasible", values, (rows,), numbers=numbers)
+    return Answer(
+        "feasible", values, (rows,), numbers=numbers, cells=NOT_NEEDED
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

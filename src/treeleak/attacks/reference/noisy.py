@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ortools.sat.python import cp_model
 from scipy.stats import t as student
 
-from treeleak.attacks.answer import Answer
+from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.literals import encodings_of
 from treeleak.attacks.reference.program import (
     STAGE,
@@ -102,7 +102,10 @@ def reference_noisy(
     misfit = program.misfit(solver)
     clock.tell(STAGE, 1.0, misfit)
     rows = unproved_rows(values, program.solution(solver, values), misfit, given.parts)
-    return Answer("likely", values, (rows,), numbers=numbers, ordered=given.parts is not None)
+    return Answer(
+        "likely", values, (rows,), numbers=numbers, ordered=given.parts is not None,
+        cells=NOT_NEEDED,
+    )  # fmt: skip
 
 
 def noise_bound(noise: CountNoise) -> int:
