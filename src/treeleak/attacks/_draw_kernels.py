@@ -14,7 +14,7 @@ import numba as nb
 import numpy as np
 
 from treeleak.attacks._belief_kernels import draw_row, relearn
-from treeleak.attacks._kernels import uniform
+from treeleak.attacks._kernels import draw_scored, uniform
 
 __all__ = [
     "RULES",
@@ -42,8 +42,6 @@ RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
 """Rules of :class:`LabelNoise`, as numbers."""
 _SCANNED = 48
 """Ways to split distinct rows between two classes up to which all are weighed."""
-_NEVER = 40.0
-"""Log of how many times less probable than the likeliest atom one is that is left out of a bath."""
 _STEPS = 12
 """Steps of a walk over the splits, where there are more."""
 
@@ -707,26 +705,15 @@ def _gains(
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
     """Draw an atom of an attribute for row i, by weights, among those that it may have."""
-    r, g, rng = ground.radix[a], moves.group[i], state.rng
+    r, g = ground.radix[a], moves.group[i]
     ruled = len(ground.rule_start) > 0
-    best = -np.inf
     for x in range(r):
         legal = moves.allowed[g, ground.start[a] + x]
         if legal and ruled:
             atom[a] = x
             legal = _obeys(atom, ground)
         log_weight[x] = log_weight[x] if legal else -np.inf
-        best = max(best, log_weight[x])
-    total = 0.0
-    for x in range(r):
-        if log_weight[x] > best - _NEVER:
-            total += np.exp(log_weight[x] - best)
-        log_weight[x] = total
-    at = uniform(rng) * total
-    x = 0
-    while x < r - 1 and log_weight[x] <= at:
-        x += 1
-    return x
+    return draw_scored(log_weight, r, state.rng)  # type: ignore[no-any-return]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -14,12 +14,9 @@ import numba as nb
 import numpy as np
 
 from treeleak._bits import lowest_bit
-from treeleak.attacks._kernels import uniform
+from treeleak.attacks._kernels import draw_scored, uniform
 
 __all__ = ["Bath", "Counts", "Likes", "Rows", "Trees", "walk"]
-
-_FAR = 30.0
-"""An atom this much less likely than the best, on the log scale, is not drawn."""
 
 
 class Trees(NamedTuple):
@@ -251,23 +248,6 @@ def _costs(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _draw(score: Any, n: int, rng: Any) -> int:
-    """Draw a number by the exponential of its score; what is in ``score`` is lost."""
-    best = -np.inf
-    for v in range(n):
-        best = max(best, score[v])
-    total = 0.0
-    for v in range(n):
-        if score[v] > best - _FAR:
-            total += np.exp(score[v] - best)
-        score[v] = total
-    u, v = uniform(rng) * total, 0
-    while v < n - 1 and score[v] <= u:
-        v += 1
-    return v
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _bathe(
     trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, a: int, room: Any
 ) -> None:
@@ -282,7 +262,7 @@ def _bathe(
     _like(likes, start, atoms, k, a, score)
     for v in range(n):
         score[v] -= cost[v]
-    v = _draw(score, n, rows.rng)
+    v = draw_scored(score, n, rows.rng)
     atoms[a] = v
     _enter(trees, words, begin + v, rows.leaves[k])
     rows.misfit[0] += grown + _count(counts, rows.leaves[k], label, k, 1)
@@ -330,7 +310,7 @@ def _relabel(counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
     grown = _count(counts, leaves, rows.label[k], k, -1)
     for c in range(n_classes):
         score[c] = -_cost(counts, bath.price, leaves, c, k)
-    rows.label[k] = _draw(score, n_classes, rows.rng)
+    rows.label[k] = draw_scored(score, n_classes, rows.rng)
     rows.misfit[0] += grown + _count(counts, leaves, rows.label[k], k, 1)
 
 

@@ -7,7 +7,10 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["anneal", "fit_weights", "propagate", "uniform"]
+__all__ = ["anneal", "draw_scored", "fit_weights", "propagate", "uniform"]
+
+_FAR = 30.0
+"""An atom this much less likely than the best, on the log scale, is not drawn."""
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -95,6 +98,23 @@ def uniform(state: Any) -> float:
     state[0] = x
     bits: Any = (x * np.uint64(2685821657736338717)) >> np.uint64(11)
     return bits * (1.0 / 9007199254740992.0)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def draw_scored(score: Any, n: int, rng: Any) -> int:
+    """Draw a number by the exponential of its score; what is in ``score`` is lost."""
+    best = -np.inf
+    for v in range(n):
+        best = max(best, score[v])
+    total = 0.0
+    for v in range(n):
+        if score[v] > best - _FAR:
+            total += np.exp(score[v] - best)
+        score[v] = total
+    u, v = uniform(rng) * total, 0
+    while v < n - 1 and score[v] <= u:
+        v += 1
+    return v
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
