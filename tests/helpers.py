@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks._draw_kernels import Prior, walk
+from treeleak.attacks._draw_kernels import Prior, room_for_baths, walk
 from treeleak.attacks.chains import Chain, Landscape
 from treeleak.attacks.space import Values
 from treeleak.attacks.statement import Statement
@@ -636,11 +636,11 @@ def written(land: Landscape, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 @nb.njit  # type: ignore[untyped-decorator]
 def _visits(
     times: int, steps: int, heat: float, gap: float, state: Any, law: Any, ground: Any, moves: Any,
-    prior: Any, belief: Any, counts: Any,
+    prior: Any, belief: Any, room: Any, counts: Any,
 ) -> None:  # fmt: skip
     """How often a walk sees each table of rows."""
     for _ in range(times):
-        walk(steps, heat, gap, state, law, ground, moves, prior, belief)
+        walk(steps, heat, gap, state, law, ground, moves, prior, belief, room)
         number = 0
         for row in state.atoms:
             for a in range(len(row)):
@@ -661,7 +661,15 @@ def frequencies(
     moves = land.moves._replace(swaps=swaps, jumps=jumps, fresh=fresh)
     law = land.likelihood.law
     law = law._replace(every=3 if law.every else 0)
-    kernel = chain.state, law, land.ground, moves, chain.prior, chain.belief
+    kernel = (
+        chain.state,
+        law,
+        land.ground,
+        moves,
+        chain.prior,
+        chain.belief,
+        room_for_baths(land.radix),
+    )
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
     return counts / times
 

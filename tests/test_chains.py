@@ -28,7 +28,7 @@ from helpers import (
     written,
 )
 from treeleak.attacks import chains
-from treeleak.attacks._draw_kernels import State, log_prior_of, split, walk
+from treeleak.attacks._draw_kernels import State, log_prior_of, room_for_baths, split, walk
 from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
 from treeleak.attacks.likelihood import DrawLikelihood
 from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood
@@ -495,12 +495,13 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
     moves = scattered.moves._replace(swaps=0.7, jumps=0.0)
     law = scattered.likelihood.law
     law = law._replace(every=2 if law.every else 0)
+    room = room_for_baths(scattered.radix)
     for start in range(10):
         chain = Chain.started(scattered, prior, start)
         height = chain.log_posterior
         for _ in range(25):
             kernel = chain.state, law, scattered.ground, moves, prior, chain.belief
-            walk(9, 1e-9, chains.GAP, *kernel)
+            walk(9, 1e-9, chains.GAP, *kernel, room)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
 
@@ -704,7 +705,8 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     height = chain.log_posterior
     for _ in range(60):
         law = land.likelihood.law
-        walk(5, 1e-9, chains.GAP, chain.state, law, land.ground, moves, kernel, chain.belief)
+        parts = chain.state, law, land.ground, moves, kernel, chain.belief
+        walk(5, 1e-9, chains.GAP, *parts, room_for_baths(land.radix))
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
     X, y = written(land, chain.state.atoms)

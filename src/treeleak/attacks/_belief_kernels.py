@@ -40,7 +40,7 @@ class Belief(NamedTuple):
         Where the table of each attribute begins, and the end.
     log_share : float64 array
         log p_a(x | u) at offset[a] + u * radix[a] + x, u a bin of the parent's atoms.
-    start, bin : int32 arrays
+    bin : int32 array
         As in :class:`Prior`.
     n_bins : int32 array, shape (n_attributes + 1,)
     order : int32 array, shape (n_attributes + 1,)
@@ -62,7 +62,6 @@ class Belief(NamedTuple):
     parent: Any
     offset: Any
     log_share: Any
-    start: Any
     bin: Any
     n_bins: Any
     order: Any
@@ -140,7 +139,7 @@ def _counted(atoms: Any, a: int, up: int, radix: Any, belief: Any, buffer: Any) 
     count = buffer[: r if up < 0 else belief.n_bins[up] * r]
     count[:] = 0.0
     for i in range(len(atoms)):
-        u = 0 if up < 0 else belief.bin[belief.start[up] + atoms[i, up]]
+        u = 0 if up < 0 else belief.bin[up, atoms[i, up]]
         count[u * r + atoms[i, a]] += 1.0
     return count
 
@@ -279,7 +278,7 @@ def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
     for a in prior.order:
         r, at = ground.radix[a], prior.offset[a]
         if prior.parent[a] >= 0:
-            at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * r
+            at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * r
         u, x = uniform(rng), 0
         while x < r - 1:
             u -= np.exp(prior.log_share[at + x])

@@ -32,6 +32,7 @@ __all__ = [
     "log_named",
     "log_prior_of",
     "log_surjections",
+    "room_for_baths",
     "split",
     "walk",
 ]
@@ -137,9 +138,7 @@ class Prior(NamedTuple):
     ----------
     parent : int32 array, shape (n_attributes + 1,)
         The attribute on which each depends; -1 for the root.
-    start : int32 array, shape (n_attributes + 1,)
-        The first atom of each, in ``bin``.
-    bin : int32 array, shape (n_atoms,)
+    bin : int32 array, shape (n_attributes + 1, most atoms)
         Atoms of a parent that make no difference below it have the same number.
     offset : int64 array, shape (n_attributes + 1,)
         Where its table begins: bin of the parent's atom times own radix plus own atom.
@@ -151,7 +150,6 @@ class Prior(NamedTuple):
     """
 
     parent: Any
-    start: Any
     bin: Any
     offset: Any
     log_share: Any
@@ -292,7 +290,7 @@ def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
     for a in range(len(radix)):
         at = prior.offset[a] + atom[a]
         if prior.parent[a] >= 0:
-            at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * radix[a]
+            at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
         out += prior.log_share[at]
     return out
 
@@ -302,13 +300,13 @@ def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
     """Log probability of a row for each atom of one attribute, up to a constant; not by a table."""
     at = prior.offset[a]
     if prior.parent[a] >= 0:
-        at += prior.bin[prior.start[prior.parent[a]] + atom[prior.parent[a]]] * radix[a]
+        at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
     out[: radix[a]] = prior.log_share[at : at + radix[a]]
     for b in range(len(radix)):
         if prior.parent[b] == a:
             below = prior.offset[b] + atom[b]
             for x in range(radix[a]):
-                out[x] += prior.log_share[below + prior.bin[prior.start[a] + x] * radix[b]]
+                out[x] += prior.log_share[below + prior.bin[a, x] * radix[b]]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -734,6 +732,12 @@ def _settle(
     state.atoms[i] = atom
 
 
+def room_for_baths(radix: Any) -> tuple[Any, Any, Any]:
+    """Arrays that a walk with baths writes into: gains, weights and a stack of nodes."""
+    most = int(radix.max()) + 1
+    return np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
+
+
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def walk(
     steps: int,
@@ -745,11 +749,13 @@ def walk(
     moves: Any,
     prior: Any,
     belief: Any,
+    room: Any,
 ) -> int:
     """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over the rest, in place.
 
     The target is the posterior, the prior of every row times the likelihood, to the power of
-    1 / heat; while it is learned what rows are like, only the likelihood is heated.
+    1 / heat; while it is learned what rows are like, only the likelihood is heated. ``room`` is
+    None where no move is a bath: without them, the loop is compiled to a faster one.
 
     Returns
     -------
@@ -762,11 +768,9 @@ def walk(
     first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
     leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
     tally = np.empty((len(state.rows), 2))
-    most = ground.radix.max() + 1
-    gain, weight, stack = np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
     cold = 1.0 / heat
     cold_prior = 1.0 if belief.every > 0 else cold
-    taken = 0
+    taken, ruled = 0, len(ground.rule_start) > 0
     if n_open == 0:
         return 0
     for e in range(len(state.rows)):
@@ -788,7 +792,7 @@ def walk(
                 continue
             c, k = first[n_attributes], second[n_attributes]
             here, there = _point(first, ground.stride), _point(second, ground.stride)
-            if not (_obeys(first, ground) and _obeys(second, ground)):
+            if ruled and not (_obeys(first, ground) and _obeys(second, ground)):
                 continue
             log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
             log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
@@ -821,7 +825,8 @@ def walk(
                 taken += 1
             continue
         first[:] = atoms[i]
-        if kind >= 1.0 - moves.baths:
+        if room is not None and kind >= 1.0 - moves.baths:
+            gain, weight, stack = room
             n_own = moves.open_start[g + 1] - moves.open_start[g]
             a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_own)]
             if a == n_attributes:
@@ -869,7 +874,7 @@ def walk(
         if same or not legal:
             continue
         point = _point(first, ground.stride)
-        if not _obeys(first, ground):
+        if ruled and not _obeys(first, ground):
             continue
         log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
         _drop(first, point, ground, leaf)

@@ -12,6 +12,7 @@ holds a dataset and a belief, and its samples are those of both.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,7 @@ from treeleak.attacks._draw_kernels import (
     believe_all,
     climb,
     drop_all,
+    room_for_baths,
     walk,
 )
 from treeleak.attacks.answer import ENUMERATED
@@ -345,19 +347,26 @@ def as_kernel_prior(prior: TreePrior | FloatArray) -> Prior:
     none = np.zeros(0, dtype=np.int32)
     if not isinstance(prior, TreePrior):
         grid = prior.ravel().astype(np.float32)
-        return Prior(none, none, none, none.astype(np.int64), np.zeros(0), grid, none)
-    bins = np.concatenate(prior.bins).astype(np.int32)
-    start = np.cumsum([0, *prior.radix])[:-1].astype(np.int32)
+        bins = np.zeros((0, 0), dtype=np.int32)
+        return Prior(none, bins, none.astype(np.int64), np.zeros(0), grid, none)
     offset = np.cumsum([0, *(table.size for table in prior.log_share)])[:-1]
     flat = np.concatenate([table.ravel() for table in prior.log_share])
     parent, grid = prior.parent.astype(np.int32), none.astype(np.float32)
-    return Prior(parent, start, bins, offset, flat, grid, none)
+    return Prior(parent, _padded(prior.bins), offset, flat, grid, none)
+
+
+def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
+    """Lay the bins of the atoms of each attribute in a line of their own."""
+    out = np.zeros((len(bins), max(map(len, bins))), dtype=np.int32)
+    for own, line in zip(bins, out, strict=True):
+        line[: len(own)] = own
+    return out
 
 
 def believed(belief: Belief) -> Prior:
     """See what a chain takes rows to be like as a prior, which changes with it."""
     none = np.zeros(0, dtype=np.float32)
-    tree = belief.parent, belief.start, belief.bin, belief.offset, belief.log_share
+    tree = belief.parent, belief.bin, belief.offset, belief.log_share
     return Prior(*tree, none, belief.order)
 
 
@@ -374,8 +383,7 @@ def _belief(land: Landscape, every: int) -> Belief:
         np.full(len(radix), -1, dtype=np.int32),
         offset.astype(np.int64),
         np.zeros(offset[-1]),
-        values.atom_start[:-1].astype(np.int32),
-        np.concatenate(values.bins).astype(np.int32),
+        _padded(values.bins),
         n_bins,
         np.arange(len(radix), dtype=np.int32),
         share.copy(),
@@ -477,10 +485,11 @@ class Chain:
         learns = learns and self.belief.every > 0
         moves = land.moves._replace(fresh=_FRESH if learns else 0.0)
         belief = self.belief if learns else self.belief._replace(every=0)
+        room = room_for_baths(land.radix) if moves.baths else None
         while left > 0 and not clock.stopped:
             steps = min(_SLICE, left)
             law, ground = land.likelihood.law, land.ground
-            walk(steps, heat, gap, self.state, law, ground, moves, self.prior, belief)
+            walk(steps, heat, gap, self.state, law, ground, moves, self.prior, belief, room)
             left -= steps
         return self
 

@@ -103,7 +103,6 @@ class _Found:
     Attributes
     ----------
     walkers : list of Walker
-        The one with the least misfit first.
     atoms : int32 array, shape (n_rows, n_attributes)
     label : int array, shape (n_rows,)
     misfit : int

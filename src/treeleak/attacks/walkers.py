@@ -18,7 +18,6 @@ from treeleak.attacks.statement import Statement
 __all__ = ["Walker"]
 
 IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak._bits import lowest_bit
 
-__all__ = ["close_leaves", "leaves_of", "lowest_leaf", "number_leaves"]
+__all__ = ["close_leaves", "leaves_of", "number_leaves"]
 
 
 @nb.njit(cache=True)  # type: ignore[untyped-decorator]
@@ -57,18 +57,6 @@ def close_leaves(
             if not goes_left[table[v] + k]:
                 for leaf in range(low, high):
                     open_[start[a] + k, t, leaf >> 6] &= ~(np.uint64(1) << np.uint64(leaf & 63))
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def lowest_leaf(words: Any, t: int, n_words: int) -> int:
-    """Lowest leaf of tree t that is open, counted from its first; ``words`` has all trees."""
-    leaf = 0
-    for w in range(n_words):
-        word = words[t * n_words + w]
-        if word != 0:
-            leaf = 64 * w + lowest_bit(word)
-            break
-    return leaf
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
