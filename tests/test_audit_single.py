@@ -18,7 +18,8 @@ import treeleak
 from helpers import valid
 from treeleak.audit.uncertainty import left_by_rules, left_by_tree
 from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
-from treeleak.cli import _Tables, app
+from treeleak.cli import app
+from treeleak.cli.tables import Tables
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.infer import infer_rule_schema
 from treeleak.learn import DPForestClassifier, GreedyRuleList
@@ -428,7 +429,7 @@ def test_texts_that_look_missing_are_texts_where_they_are_named(tmp_path, given)
     schema = None
     if given == "schema":
         schema = Schema([Categorical("job", labels=("None", "null"), missing=True), Numeric("n")])
-    table = _Tables(tmp_path / "rules.json", schema, "label", False).read(tmp_path / "train.csv")
+    table = Tables(tmp_path / "rules.json", schema, "label", False).read(tmp_path / "train.csv")
     assert table["job"].fillna("missing").tolist() == ["None", "missing", "null", "missing"]
     assert table["n"].fillna(-1).tolist() == [1, -1, 3, -1]
     assert table["n"].dtype == float
@@ -440,7 +441,7 @@ def test_texts_of_trees_that_look_missing_are_texts(tmp_path):
     write_release(release, tmp_path / "release.json")
     X = TOY_X.assign(a2=["None", "some", "some", "None"])
     X.assign(y=TOY_Y).to_csv(tmp_path / "train.csv", index=False)
-    table = _Tables(tmp_path / "release.json", None, "y", False).read(tmp_path / "train.csv")
+    table = Tables(tmp_path / "release.json", None, "y", False).read(tmp_path / "train.csv")
     assert table["a2"].tolist() == X["a2"].tolist()
 
 

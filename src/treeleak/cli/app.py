@@ -1,0 +1,65 @@
+"""The application that commands register with, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from treeleak._version import __version__
+from treeleak.cli.files import INTERRUPTED, say
+from treeleak.errors import TreeleakError
+
+__all__ = ["app", "main"]
+
+
+class _Group(TyperGroup):
+    """Turns errors into one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TreeleakError as error:
+            say(f"treeleak: {error}")
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            say("treeleak: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="How much of its training data does a tree model give away? Rebuild it and see.",
+    epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 130 interrupted.",
+)
+
+
+def main() -> None:
+    """Run the command line; what nobody foresaw is shown in full."""
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        say("treeleak: this is a bug; please report it with the lines above.")
+        sys.exit(1)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"treeleak {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass

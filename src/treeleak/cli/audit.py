@@ -1,0 +1,118 @@
+"""``treeleak audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import (
+    AUDITED,
+    BAD_INPUT,
+    check_place,
+    progress_shown,
+    say,
+    status_of,
+    write,
+)
+from treeleak.cli.options import (
+    Audited,
+    Bootstrap,
+    Control,
+    DrawnCountsOnly,
+    Earlier,
+    KnownColumns,
+    KnownRows,
+    Label,
+    NRows,
+    Population,
+    Quiet,
+    SchemaFile,
+    Seed,
+    SeedSearch,
+    TimeLimit,
+    Train,
+    TrustPickle,
+    check_options,
+    read_schema,
+)
+from treeleak.cli.tables import Beside, Tables, named, training_rows
+from treeleak.errors import BadInput
+
+__all__ = ["audit"]
+
+
+@app.command()
+def audit(
+    model: Audited,
+    schema: SchemaFile = None,
+    train: Train = None,
+    label: Label = None,
+    control: Control = None,
+    time_limit: TimeLimit = 60,
+    seed: Seed = 0,
+    bootstrap: Bootstrap = "auto",
+    seed_search: SeedSearch = 1_000_000,
+    n_rows: NRows = None,
+    drawn_counts_only: DrawnCountsOnly = False,
+    known_rows: KnownRows = None,
+    known_columns: KnownColumns = None,
+    population: Population = None,
+    earlier: Earlier = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the audit as JSON.")
+    ] = None,
+    include_rows: Annotated[
+        bool, typer.Option("--include-rows", help="Show rebuilt rows, and put them in the JSON.")
+    ] = False,
+    trust_pickle: TrustPickle = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find out what a model gives away: inventory, counts, reconstruction."""
+    from rich.console import Console
+
+    import treeleak
+    from treeleak.report import render
+
+    check_options(time_limit, bootstrap)
+    beside = Beside(known_rows, known_columns, population, earlier)
+    known = read_schema(schema)
+    tables = Tables(model, known, label, trust_pickle)
+    rows, labels = training_rows(tables, train, beside.tables)
+    if control is not None and train is None:
+        raise BadInput("--control is compared with the training rows: give --train, too")
+    others = None
+    if control is not None:
+        others = tables.read(control).drop(columns=[label], errors="ignore")
+    given = beside.read(tables)
+    if json is not None:
+        check_place(json, model, schema, train, control, *beside.files)
+    names = {} if control is None else {"the control rows": control}
+    with progress_shown(quiet) as progress, beside.named(), named(names):
+        result = treeleak.audit(
+            model,
+            rows,
+            labels,
+            schema=known,
+            time_limit=time_limit,
+            seed=seed,
+            bootstrap=bootstrap,
+            seed_search=seed_search,
+            trust_pickle=trust_pickle,
+            progress=progress,
+            n_rows=n_rows,
+            use_distinct=not drawn_counts_only,
+            control=others,
+            **given,
+        )
+    if json is not None:
+        write(json, result.to_json(include_rows) + "\n", private=include_rows, force=True)
+    render(result, Console(highlight=False), include_rows)
+    if result.mismatch is not None:
+        say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
+    status = status_of(result.reconstruction)
+    if status == AUDITED and result.mismatch is not None:
+        status = BAD_INPUT
+    raise typer.Exit(status)

@@ -1,0 +1,33 @@
+"""``treeleak demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import progress_shown
+from treeleak.cli.options import Quiet
+
+__all__ = ["demo"]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put the files.")] = Path(
+        "demo"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Train a forest on public data, then get the training rows back from its file."""
+    from rich.console import Console
+
+    from treeleak.demo import run
+
+    with progress_shown(quiet) as progress:
+        shown = run(out, progress)
+    console = Console(highlight=False)
+    for part in shown:
+        console.print(part)

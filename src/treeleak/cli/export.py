@@ -1,0 +1,34 @@
+"""``treeleak export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import check_free
+from treeleak.cli.options import Force, Model, TrustPickle
+from treeleak.errors import BadInput
+
+__all__ = ["export"]
+
+
+@app.command()
+def export(
+    model: Model,
+    out: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="Where to write it.")],
+    trust_pickle: TrustPickle = False,
+    force: Force = False,
+) -> None:
+    """Write trees and counts as a file that no library is needed to read."""
+    from treeleak.release import to_release
+    from treeleak.release.exchange import write_release
+
+    check_free(out, force, model)
+    release = to_release(model, trust_pickle)
+    try:
+        write_release(release, out)
+    except OSError as error:
+        raise BadInput(f"{out}: {error.strerror or error}") from error

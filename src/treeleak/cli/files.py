@@ -1,0 +1,105 @@
+"""Files that commands write, what they say, and how they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from treeleak.errors import BadInput
+
+if TYPE_CHECKING:
+    from treeleak.clock import Progress
+    from treeleak.reconstruction import Reconstruction
+
+__all__ = [
+    "AUDITED",
+    "BAD_INPUT",
+    "INTERRUPTED",
+    "NO_ANSWER",
+    "check_free",
+    "check_place",
+    "progress_shown",
+    "say",
+    "status_of",
+    "write",
+]
+
+AUDITED, NO_ANSWER, INTERRUPTED = 0, 3, 130
+BAD_INPUT = BadInput.exit_code
+
+
+def status_of(result: Reconstruction | None) -> int:
+    """Exit status that goes with an answer."""
+    if result is None:
+        return AUDITED
+    if result.interrupted:
+        return INTERRUPTED
+    return NO_ANSWER if result.status == "unknown" else AUDITED
+
+
+def check_place(path: Path, *inputs: Path | None) -> None:
+    """Refuse a place that cannot be written, or is read by the same command."""
+    if not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}")
+    if path.exists() and any(i.exists() and path.samefile(i) for i in inputs if i is not None):
+        raise BadInput(f"{path}: is read by the same command, and would be overwritten")
+
+
+def check_free(path: Path, force: bool, *inputs: Path | None) -> None:
+    """Refuse to overwrite unless told to."""
+    check_place(path, *inputs)
+    if path.exists() and not force:
+        raise BadInput(f"{path}: exists already; --force overwrites it")
+
+
+def write(path: Path, text: str, private: bool, force: bool) -> None:
+    """Write a file; a private one is never, not for a moment, open to others."""
+    try:
+        if force:
+            # What is there may have wider permissions, or be a link to somewhere else.
+            path.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(path, flags, 0o600 if private else 0o666)
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+
+
+def say(text: str) -> None:
+    """Print to the error stream."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def progress_shown(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Show on the error stream what is being done; nothing where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(10),
+        TimeElapsedColumn(Column(min_width=7)),
+        TextColumn("{task.fields[missed]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the model", total=1.0, missed="")
+
+        def show(step: Progress) -> None:
+            missed = "" if step.misfit is None else f"{step.misfit:,} counts missed"
+            bar.update(task, description=step.stage, completed=step.done, missed=missed)
+
+        yield show

@@ -1,0 +1,49 @@
+"""``treeleak informed``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import check_place, write
+from treeleak.cli.options import Model, SchemaFile, Seed, TrustPickle, read_schema
+from treeleak.cli.tables import Tables, named, training_rows
+
+__all__ = ["informed"]
+
+
+@app.command()
+def informed(
+    model: Model,
+    train: Annotated[Path, typer.Option(metavar="CSV", help="All training rows, with labels.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the labels.")],
+    schema: SchemaFile = None,
+    targets: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
+    ] = 100,
+    seed: Seed = 0,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
+    ] = None,
+    trust_pickle: TrustPickle = False,
+) -> None:
+    """Say how well a model tells one training row to somebody who knows all others."""
+    from rich.console import Console
+
+    import treeleak
+    from treeleak.report import render_informed
+
+    known = read_schema(schema)
+    rows, labels = training_rows(Tables(model, known, label, trust_pickle), train, ())
+    if json is not None:
+        check_place(json, model, schema, train)
+    with named({"the training rows": train}):
+        result = treeleak.informed_audit(
+            model, rows, labels, known, targets, seed, trust_pickle=trust_pickle
+        )
+    if json is not None:
+        write(json, result.to_json() + "\n", private=False, force=True)
+    render_informed(result, Console(highlight=False))

@@ -1,0 +1,148 @@
+"""Options that several commands take.
+
+Typer reads the help of every option from the signature.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from treeleak.errors import BadInput
+
+if TYPE_CHECKING:
+    from treeleak.schema import Schema
+
+
+__all__ = [
+    "Audited",
+    "Bootstrap",
+    "Control",
+    "DrawnCountsOnly",
+    "Earlier",
+    "Force",
+    "KnownColumns",
+    "KnownRows",
+    "Label",
+    "Model",
+    "NRows",
+    "Population",
+    "Quiet",
+    "SchemaFile",
+    "Seed",
+    "SeedSearch",
+    "TimeLimit",
+    "Train",
+    "TrustPickle",
+    "check_options",
+    "read_schema",
+]
+
+_FILES = "A .skops, .pkl, .joblib or release.json file, or the text of a J48 tree"
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
+Audited = Annotated[
+    Path, typer.Argument(metavar="MODEL", help=f"{_FILES}; also rules.json, of rule lists.")
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="What a row can be (TOML or JSON).")
+]
+Train = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV", help="The training rows, in the columns that enter the trees, to compare."
+    ),
+]
+Control = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Rows of the same population that the model was not trained on: is what was rebuilt "
+        "nearer to the training rows than to these? Needs --train.",
+    ),
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of the labels, in all CSV files.")
+]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="For the reconstruction.", show_default=True)
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Of the attack: same seed, same answer.")
+]
+Bootstrap = Annotated[
+    str, typer.Option(metavar="auto|none|known|hidden", help="What to assume of the draws.")
+]
+SeedSearch = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Where the seeds were taken out of the file of a bootstrap forest: "
+        "forest seeds to try, 0, 1, 2 and so on, until one fits; 0 for none.",
+    ),
+]
+NRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Rows of the training set, if the model does not say: for counts with noise, and for "
+        "draws that are hidden.",
+    ),
+]
+DrawnCountsOnly = Annotated[
+    bool,
+    typer.Option("--drawn-counts-only", help="Leave aside how many different rows a leaf holds."),
+]
+KnownRows = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Training rows that are known, with labels. A column 'row' holds their positions.",
+    ),
+]
+KnownColumns = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV", help="Columns that are known of all training rows, labels maybe among them."
+    ),
+]
+Population = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV|JSON",
+        help="Other rows of the population, or in JSON its marginals: column, value, share.",
+    ),
+]
+Earlier = Annotated[
+    Path | None,
+    typer.Option(metavar="MODEL", help="A model trained before on a part of the same rows."),
+]
+TrustPickle = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pickle", help="Open pickle and joblib files: they can run code. Off by default."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+
+
+def check_options(time_limit: float, bootstrap: str) -> None:
+    """Refuse what Typer cannot check."""
+    from treeleak.evidence import BOOTSTRAP_MODES
+
+    if not time_limit > 0:
+        raise BadInput(f"--time-limit must be positive, not {time_limit:g}")
+    if bootstrap not in BOOTSTRAP_MODES:
+        known = ", ".join(BOOTSTRAP_MODES)
+        raise BadInput(f"--bootstrap must be one of {known}, not {bootstrap!r}")
+
+
+def read_schema(path: Path | None) -> Schema | None:
+    """Read the schema file, if there is one."""
+    from treeleak.schema import Schema
+
+    return None if path is None else Schema.read(path)

@@ -1,0 +1,160 @@
+"""``treeleak reconstruct``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import check_free, progress_shown, say, status_of, write
+from treeleak.cli.options import (
+    Bootstrap,
+    DrawnCountsOnly,
+    Earlier,
+    Force,
+    KnownColumns,
+    KnownRows,
+    Label,
+    Model,
+    NRows,
+    Population,
+    Quiet,
+    SchemaFile,
+    Seed,
+    SeedSearch,
+    TimeLimit,
+    TrustPickle,
+    check_options,
+    read_schema,
+)
+from treeleak.cli.tables import Beside, Tables, named, read_records
+from treeleak.errors import BadInput
+
+if TYPE_CHECKING:
+    from treeleak.reconstruction import Reconstruction
+
+
+__all__ = ["reconstruct"]
+
+METHODS = ("auto", "reference-cp", "reference-milp")
+
+
+@app.command()
+def reconstruct(
+    model: Model,
+    out: Annotated[Path, typer.Option(metavar="CSV", help="Where to write the rows.")],
+    schema: SchemaFile = None,
+    label: Label = None,
+    time_limit: TimeLimit = 60,
+    seed: Seed = 0,
+    bootstrap: Bootstrap = "auto",
+    seed_search: SeedSearch = 1_000_000,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(METHODS),
+            help="treeleak's own attack, or the constraint or integer program published in 2024.",
+        ),
+    ] = "auto",
+    n_rows: NRows = None,
+    drawn_counts_only: DrawnCountsOnly = False,
+    known_rows: KnownRows = None,
+    known_columns: KnownColumns = None,
+    population: Population = None,
+    earlier: Earlier = None,
+    space: Annotated[
+        str,
+        typer.Option(
+            metavar="model|input",
+            help="Write the columns that enter the trees, or those that enter the pipeline.",
+        ),
+    ] = "model",
+    members: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Records: how probable is it that each is in the training set? "
+            "For hidden draws and for noise; needs --members-out.",
+        ),
+    ] = None,
+    members_out: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Where to write the records with these probabilities."),
+    ] = None,
+    trust_pickle: TrustPickle = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rebuild the training rows and write them to a file that only you can read."""
+    import treeleak
+    from treeleak.reconstruction import Space
+
+    check_options(time_limit, bootstrap)
+    if method not in METHODS:
+        raise BadInput(f"--method must be one of {', '.join(METHODS)}, not {method!r}")
+    if space not in get_args(Space):
+        raise BadInput(f"--space must be one of {', '.join(get_args(Space))}, not {space!r}")
+    if (members is None) != (members_out is None):
+        raise BadInput("--members and --members-out go together: give both or none")
+    beside = Beside(known_rows, known_columns, population, earlier)
+    check_free(out, force, model, schema, members, *beside.files)
+    if members_out is not None:
+        check_free(members_out, force, model, schema, members, *beside.files)
+        if members_out.resolve() == out.resolve():
+            raise BadInput(f"{out}: is named by both --out and --members-out")
+    known = read_schema(schema)
+    tables = Tables(model, known, label, trust_pickle)
+    given = beside.read(tables)
+    records = None if members is None else read_records(members, tables)
+    with progress_shown(quiet) as progress, beside.named():
+        result = treeleak.reconstruct(
+            model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
+            trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
+            use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
+        )  # fmt: skip
+    label = label or "label"
+    stopped = "interrupted, " if result.interrupted else ""
+    if result.X is None or result.y is None:
+        if result.status == "infeasible":
+            raise BadInput(
+                f"{model}: no rows fit the counts and the schema: {result.contradiction}"
+            )
+        say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
+        raise typer.Exit(status_of(result))
+    if label in result.X:
+        raise BadInput(f"the model has a column {label!r}: give the labels another name (--label)")
+    table = result.X.assign(**{label: result.y.to_numpy()})
+    write(out, table.to_csv(index=False), private=True, force=force)
+    say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
+    _say_order(result)
+    if result.misfit:
+        say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
+    if records is not None and members is not None and members_out is not None:
+        with named({"the records": members}):
+            chance = result.membership(records)
+        table = records.assign(membership=chance)
+        write(members_out, table.to_csv(index=False), private=True, force=force)
+        say(
+            f"{members_out}: {len(table)} records, of which {chance.sum():.1f} are expected to be "
+            "in the training set."
+        )
+    raise typer.Exit(status_of(result))
+
+
+def _say_order(result: Reconstruction) -> None:
+    if result.ordered:
+        say("In order: row k of the file is that for row k of the training set. Do not sort it.")
+    if result.draws is not None:
+        say(f"Which rows each tree drew is known from: {result.draws}.")
+    if result.draws_hidden:
+        say("Which rows each tree drew is not known: all draws were taken as possible.")
+    if result.row_count is not None:
+        say(f"Training set: {result.row_count}.")
+    if result.in_earlier is not None:
+        say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
+    if result.status == "likely" and result.expected_error is not None:
+        say(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects.")
+    if never := result.numbers.get("rows_never_drawn"):
+        say(f"{never} of the rows were drawn by no tree: they are guesses.")

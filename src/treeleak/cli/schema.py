@@ -1,0 +1,53 @@
+"""``treeleak schema``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import check_free, say, write
+from treeleak.cli.options import Audited, Force, Label, Train, TrustPickle
+from treeleak.cli.tables import Tables, training_rows
+from treeleak.errors import BadInput
+
+__all__ = ["schema"]
+
+
+@app.command()
+def schema(
+    model: Audited,
+    train: Train = None,
+    label: Label = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write it, if not to the terminal.")
+    ] = None,
+    trust_pickle: TrustPickle = False,
+    force: Force = False,
+) -> None:
+    """Write a starting schema, for you to correct: what a row can be."""
+    from treeleak.infer import suggest_rule_schema, suggest_schema
+    from treeleak.release import RuleList, read_model, to_release
+
+    if out is not None:
+        check_free(out, force, model, train)
+    rows, _ = training_rows(Tables(model, None, label, trust_pickle), train, ())
+    content = read_model(model, trust_pickle)
+    try:
+        if isinstance(content, RuleList):
+            suggested, remarks = suggest_rule_schema(content, rows)
+        else:
+            suggested, remarks = suggest_schema(to_release(model, trust_pickle), rows)
+    except BadInput as error:
+        raise (error if train is None else BadInput(f"{train}: {error}")) from error
+    basis = "the model" if rows is None else "the model and training rows"
+    comments = [f"Inferred from {basis}. Check it: what it says is taken as true.", *remarks]
+    text = "".join(f"# {' '.join(c.splitlines())}\n" for c in comments) + suggested.to_toml()
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write(out, text, private=False, force=force)
+        for remark in remarks:
+            say(remark)

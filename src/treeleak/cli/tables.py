@@ -1,0 +1,224 @@
+"""Tables that commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treeleak.errors import BadInput, NotCovered, TreeleakError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from treeleak.release import Release, RuleList
+    from treeleak.schema import Schema
+
+
+__all__ = ["Beside", "Tables", "check_label", "named", "read_records", "training_rows"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Reads CSV files about a model."""
+
+    model: Path
+    schema: Schema | None
+    label: str | None
+    trust_pickle: bool
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Read a table; empty, NA, None and their like are missing, unless they are texts.
+
+        In a column of which model or schema name such a text, it is that text.
+        """
+        import pandas as pd
+
+        try:
+            table = pd.read_csv(path)
+            if table.notna().all(axis=None):
+                return table
+            written = pd.read_csv(path, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        for column, texts in self.texts.items():
+            if column in table:
+                lost = table[column].isna() & written[column].isin(texts)
+                if lost.any():
+                    table[column] = table[column].astype(object).mask(lost, written[column])
+        return table
+
+    @cached_property
+    def content(self) -> Release | RuleList:
+        """The model."""
+        from treeleak.release import RuleList, read_model, to_release
+
+        content = read_model(self.model, self.trust_pickle)
+        if isinstance(content, RuleList):
+            return content
+        return to_release(self.model, self.trust_pickle)
+
+    @property
+    def texts(self) -> dict[str, set[str]]:
+        """Texts that the model or the schema name, of each column and of the labels."""
+        from treeleak.release import RuleList
+        from treeleak.schema import Categorical
+
+        content: Release | RuleList | None = None
+        # Of a model that is not covered, the command itself says so.
+        with suppress(NotCovered):
+            content = self.content
+        named: dict[str, set[str]] = {}
+        if isinstance(content, RuleList):
+            for condition in (c for rule in content.rules for c in rule.conditions):
+                texts = [v for v in condition.values or () if isinstance(v, str)]
+                named.setdefault(condition.column, set()).update(texts)
+        elif content is not None:
+            named = {column: set(texts) for column, texts in content.levels.items()}
+        for attribute in () if self.schema is None else self.schema.attributes:
+            if isinstance(attribute, Categorical):
+                named.setdefault(attribute.name, set()).update(attribute.labels or ())
+        if self.label is not None and content is not None:
+            classes = {c for c in content.classes if isinstance(c, str)}
+            named.setdefault(self.label, set()).update(classes)
+        return named
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The model's columns."""
+        from treeleak.release import RuleList
+
+        content = self.content
+        return content.columns if isinstance(content, RuleList) else content.feature_names
+
+
+def training_rows(
+    tables: Tables, path: Path | None, others: Sequence[Path]
+) -> tuple[pd.DataFrame | None, pd.Series[Any] | None]:
+    """Read training rows and their labels."""
+    label = tables.label
+    if path is None:
+        if label is not None and not others:
+            raise BadInput("--label names a column of the training rows: give --train, too")
+        return None, None
+    table = tables.read(path)
+    if label is None:
+        return table, None
+    check_label(path, table, label)
+    return table.drop(columns=label), table[label]
+
+
+def read_records(path: Path, tables: Tables) -> pd.DataFrame:
+    """Read records in the model's columns, and find what is wrong with them before any work."""
+    from treeleak.infer import read_columns
+    from treeleak.release import to_release
+
+    table = tables.read(path)
+    if "membership" in table:
+        raise BadInput(f"{path}: column 'membership' is there already")
+    read_columns(to_release(tables.model, tables.trust_pickle), table, str(path))
+    return table
+
+
+def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
+    """Refuse a table without the column of the labels."""
+    if label not in table:
+        raise BadInput(f"{path}: no column {label!r} for the labels")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files with what is known beside the model."""
+
+    known_rows: Path | None
+    known_columns: Path | None
+    population: Path | None
+    earlier: Path | None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that were given."""
+        all_ = (self.known_rows, self.known_columns, self.population, self.earlier)
+        return tuple(path for path in all_ if path is not None)
+
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """Those in which --label may name a column."""
+        return tuple(path for path in self.files if path != self.earlier)
+
+    def read(self, tables: Tables) -> dict[str, Any]:
+        """Read them, as :func:`treeleak.reconstruct` takes them."""
+        given: dict[str, Any] = {} if self.earlier is None else {"earlier": self.earlier}
+        names, label = tables.columns if self.tables else (), tables.label
+        if self.known_rows is not None:
+            table = tables.read(self.known_rows)
+            if "row" in table and "row" not in names:
+                table = table.set_index("row")
+            if label is not None:
+                check_label(self.known_rows, table, label)
+            given["known_rows"] = table
+        if self.known_columns is not None:
+            given["known_columns"] = tables.read(self.known_columns)
+        if self.population is not None:
+            json = self.population.suffix.lower() == ".json"
+            read = _marginals if json else tables.read
+            given["population"] = read(self.population)
+        for path, key in zip(self.tables, (k for k in given if k != "earlier"), strict=True):
+            other = [c for c in given[key] if c not in names and c != label]
+            if other and (label is not None or path.suffix.lower() == ".json"):
+                raise BadInput(
+                    f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
+                    "labels, which --label names"
+                )
+        return given
+
+    def named(self) -> AbstractContextManager[None]:
+        """Let errors name the files."""
+        names = {
+            "known_rows": self.known_rows,
+            "known_columns": self.known_columns,
+            "the population's rows": self.population,
+            "the population's shares": self.population,
+            "the earlier release": self.earlier,
+        }
+        return named({name: path for name, path in names.items() if path is not None})
+
+
+@contextmanager
+def named(files: Mapping[str, Path]) -> Iterator[None]:
+    """Put a file's name in place of what Python calls its table."""
+    try:
+        yield
+    except TreeleakError as error:
+        text = str(error)
+        for name, path in files.items():
+            text = text.replace(name, str(path))
+        raise type(error)(text) from error
+
+
+def _marginals(path: Path) -> Any:
+    """Read column -> {value: share}; JSON writes values that are numbers as texts."""
+    import json
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{path}: holds no mapping of columns to shares")
+    return {
+        column: {_number(v): share for v, share in shares.items()}
+        if isinstance(shares, dict)
+        else shares
+        for column, shares in found.items()
+    }
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
