@@ -2,7 +2,7 @@
 
 from treeleak import datasets, metrics, probabilistic
 from treeleak._version import __version__
-from treeleak.audit import Audit, audit
+from treeleak.audit import Audit, Policy, Ruling, audit, judge, read_policy
 from treeleak.errors import (
     BadInput,
     BadModel,
@@ -43,7 +43,9 @@ __all__ = [
     "Numeric",
     "OneHot",
     "Ordinal",
+    "Policy",
     "Reconstruction",
+    "Ruling",
     "Schema",
     "TreeleakError",
     "__version__",
@@ -51,7 +53,9 @@ __all__ = [
     "datasets",
     "informed",
     "informed_audit",
+    "judge",
     "metrics",
     "probabilistic",
+    "read_policy",
     "reconstruct",
 ]

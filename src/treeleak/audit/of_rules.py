@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from treeleak.audit.counts import Counts, count_rules
+from treeleak.audit.counts import THRESHOLD, Counts, count_rules
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
@@ -30,6 +30,7 @@ def audit_rules(
     y: Sequence[Any] | None,
     schema: Schema | None,
     provenance: Callable[[str], Provenance],
+    threshold: int = THRESHOLD,
 ) -> Audit:
     """Audit rules; see :func:`treeleak.audit.run.audit`.
 
@@ -46,7 +47,7 @@ def audit_rules(
     truth: TrainingRows | None = None
     mismatch: str | None = None
     try:
-        counts = count_rules(rules)
+        counts = count_rules(rules, threshold)
     except NotCovered as error:
         open_parts.append(("counts", str(error)))
     if X is not None:

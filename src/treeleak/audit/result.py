@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import Counts
@@ -13,6 +13,9 @@ from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.uncertainty import Uncertainty
 from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
+
+if TYPE_CHECKING:
+    from treeleak.audit.policy import Ruling
 
 __all__ = ["AUDIT_VERSION", "Audit", "Provenance"]
 
@@ -83,6 +86,8 @@ class Audit:
         What one tree or one rule list leaves to know of each row; None for other models.
     of : {"leaves", "rules"}
         What groups the rows, in a model of this kind.
+    ruling : Ruling or None
+        Whether it meets a policy, where it was held against one.
     """
 
     verdict: Verdict
@@ -100,6 +105,7 @@ class Audit:
     budget: Budget | None = None
     uncertainty: Uncertainty | None = None
     of: str = "leaves"
+    ruling: Ruling | None = None
 
     @property
     def headline(self) -> str:
@@ -126,6 +132,7 @@ class Audit:
             "uncertainty": None if self.uncertainty is None else self.uncertainty.to_dict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
             "variants": [v.to_dict() for v in self.variants],
+            "ruling": None if self.ruling is None else self.ruling.to_dict(),
             "mismatch": self.mismatch,
             "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
             "advice": list(self.advice),

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from treeleak.audit.budget import Budget, budget_of
-from treeleak.audit.counts import Counts, count_leaves
+from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
     Measurement,
@@ -58,6 +58,7 @@ def audit(
     earlier: Any = None,
     n_rows: int | None = None,
     control: Any = None,
+    threshold: int = THRESHOLD,
 ) -> Audit:
     """Find out what a model gives away of its training rows.
 
@@ -94,6 +95,8 @@ def audit(
         Rows of the same population that the model was not trained on, in the same columns, ten
         times as many as training rows or more. The audit then also tests whether the rebuilt rows
         are nearer to the training rows than to others like them.
+    threshold : int
+        A leaf with fewer rows counts as small.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def audit(
         if unused := [name for name, given in others_given.items() if given is not None]:
             raise NotCovered(f"the audit of rules makes no use of {unused[0]}")
         try:
-            return audit_rules(content, X, y, schema, provenance)
+            return audit_rules(content, X, y, schema, provenance, threshold)
         except BadModel as error:
             raise (BadModel(f"{file}: {error}") if file else error) from error
     open_parts: list[tuple[str, str]] = []
@@ -155,7 +158,7 @@ def audit(
                 raise BadInput("the control rows are none: the table is empty")
             notes += said
         try:
-            counts = count_leaves(release)
+            counts = count_leaves(release, threshold)
         except NotCovered as error:
             open_parts.append(("counts", str(error)))
         try:

@@ -36,7 +36,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="How much of its training data does a tree model give away? Rebuild it and see.",
-    epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 130 interrupted.",
+    epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
+    "130 interrupted.",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from treeleak.cli.app import app
 from treeleak.cli.files import (
     AUDITED,
     BAD_INPUT,
+    NO_ANSWER,
+    VIOLATED,
     check_place,
     progress_shown,
     say,
@@ -61,6 +64,14 @@ def audit(
     known_columns: KnownColumns = None,
     population: Population = None,
     earlier: Earlier = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the model must meet (TOML): if it does not, or if that was not assessed, "
+            "the exit status is 4.",
+        ),
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the audit as JSON.")
     ] = None,
@@ -74,11 +85,13 @@ def audit(
     from rich.console import Console
 
     import treeleak
+    from treeleak.audit.counts import THRESHOLD
     from treeleak.report import render
 
     check_options(time_limit, bootstrap)
     beside = Beside(known_rows, known_columns, population, earlier)
     known = read_schema(schema)
+    rule = None if policy is None else treeleak.read_policy(policy)
     tables = Tables(model, known, label, trust_pickle)
     rows, labels = training_rows(tables, train, beside.tables)
     if control is not None and train is None:
@@ -88,7 +101,7 @@ def audit(
         others = tables.read(control).drop(columns=[label], errors="ignore")
     given = beside.read(tables)
     if json is not None:
-        check_place(json, model, schema, train, control, *beside.files)
+        check_place(json, model, schema, train, control, policy, *beside.files)
     names = {} if control is None else {"the control rows": control}
     with progress_shown(quiet) as progress, beside.named(), named(names):
         result = treeleak.audit(
@@ -105,8 +118,11 @@ def audit(
             n_rows=n_rows,
             use_distinct=not drawn_counts_only,
             control=others,
+            threshold=THRESHOLD if rule is None else rule.threshold,
             **given,
         )
+    if rule is not None:
+        result = replace(result, ruling=treeleak.judge(result, rule))
     if json is not None:
         write(json, result.to_json(include_rows) + "\n", private=include_rows, force=True)
     render(result, Console(highlight=False), include_rows)
@@ -115,4 +131,6 @@ def audit(
     status = status_of(result.reconstruction)
     if status == AUDITED and result.mismatch is not None:
         status = BAD_INPUT
+    if result.ruling is not None and not result.ruling.passed and status in (AUDITED, NO_ANSWER):
+        status = VIOLATED
     raise typer.Exit(status)

@@ -22,6 +22,7 @@ __all__ = [
     "BAD_INPUT",
     "INTERRUPTED",
     "NO_ANSWER",
+    "VIOLATED",
     "check_free",
     "check_place",
     "progress_shown",
@@ -30,7 +31,7 @@ __all__ = [
     "write",
 ]
 
-AUDITED, NO_ANSWER, INTERRUPTED = 0, 3, 130
+AUDITED, NO_ANSWER, VIOLATED, INTERRUPTED = 0, 3, 4, 130
 BAD_INPUT = BadInput.exit_code
 
 

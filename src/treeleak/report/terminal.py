@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Uncertainty
+from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling, Uncertainty
 from treeleak.audit.percent import percent
 from treeleak.metrics import Individual, Significance
 from treeleak.reconstruction import Reconstruction
@@ -41,6 +41,8 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     """
     style = STYLE.get(audit.verdict, "bold")
     console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
+    if audit.ruling is not None:
+        console.print(_ruling(audit.ruling))
     console.print(_source(audit), style="dim")
     _part(console, "1. What is in the model", _inventory(audit.inventory))
     _part(console, f"2. How few rows stand behind its {audit.of}", _counts(audit))
@@ -52,6 +54,19 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     if audit.notes:
         _part(console, "Notes", _bullets(audit.notes))
     _part(console, "What to change", _bullets(audit.advice))
+
+
+def _ruling(ruling: Ruling) -> Panel:
+    """What the policy asks for, and what was found."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for column in ("", "asked for", "found"):
+        table.add_column(column)
+    for check in ruling.checks:
+        style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
+        table.add_row(check.what, check.bound, Text(f"{check.found} ({check.state})", style=style))
+    style = "bold green" if ruling.passed else "bold red"
+    body = Group(Text(ruling.headline, style=style), Text(), table)
+    return Panel(body, title=Text("Policy"), border_style=style)
 
 
 def _part(console: Console, title: str, body: Iterable[RenderableType]) -> None:

@@ -1,0 +1,381 @@
+"""A policy: what a model must meet to be released, and whether an audit shows that it does.
+
+The gate fails closed: what was not assessed, for whatever reason, does not pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from treeleak.audit.counts import THRESHOLD
+from treeleak.audit.measurement import Measurement
+from treeleak.audit.percent import percent
+from treeleak.audit.result import Audit
+from treeleak.audit.verdict import LEAK
+from treeleak.errors import BadInput, NotCovered
+from treeleak.reconstruction import Reconstruction
+
+__all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy"]
+
+NOT_THESE = "the rows given are not the model's training rows"
+NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
+NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that a policy may bound.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    figure : callable
+        Takes it from an audit; raises NotCovered where the audit has none.
+    kind : {"share", "number", "flag"}
+        A flag is only ever bounded by ``false``.
+    least : bool
+        Whether the bound is the least that is allowed; else it is the most.
+    """
+
+    what: str
+    figure: Callable[[Audit], float]
+    kind: Literal["share", "number", "flag"] = "share"
+    least: bool = False
+
+    def said(self, figure: float) -> str:
+        """Write a figure of this kind."""
+        if self.kind == "flag":
+            return "yes" if figure else "no"
+        return percent(figure, 1) if self.kind == "share" else f"{figure:,.4g}"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a model must meet to be released.
+
+    Attributes
+    ----------
+    name : str
+    threshold : int
+        A leaf or a group with fewer rows is small: groups are then not shown in a releasable
+        report.
+    limits : mapping of str to float
+        What is bounded (:data:`LIMITS`), and by how much.
+    """
+
+    name: str
+    limits: Mapping[str, float]
+    threshold: int = THRESHOLD
+
+    def __post_init__(self) -> None:
+        """Check what a file may have said.
+
+        Raises
+        ------
+        BadInput
+            Naming the key.
+        """
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise BadInput("name: the policy needs one")
+        if type(self.threshold) is not int or self.threshold < 1:
+            raise BadInput(f"threshold: must be a whole number from 1 on, not {self.threshold!r}")
+        if not isinstance(self.limits, Mapping) or not self.limits:
+            raise BadInput(f"limits: none, so nothing would be checked; known: {', '.join(LIMITS)}")
+        for key, bound in self.limits.items():
+            if key not in LIMITS:
+                near = difflib.get_close_matches(key, LIMITS, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(LIMITS)}"
+                raise BadInput(f"limits: nothing is called {key!r}; {hint}")
+            if LIMITS[key].kind == "flag":
+                if bound is not False:
+                    raise BadInput(f"limits.{key}: must be false, not {bound!r}")
+            elif type(bound) not in (int, float) or not math.isfinite(bound) or bound < 0:
+                raise BadInput(f"limits.{key}: must be a number from 0 on, not {bound!r}")
+            elif LIMITS[key].kind == "share" and bound > 1:
+                raise BadInput(f"limits.{key}: a share is 1 at most, not {bound!r}")
+        object.__setattr__(self, "limits", MappingProxyType(dict(self.limits)))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit, held against an audit.
+
+    Attributes
+    ----------
+    key : str
+        "ended" for the attack itself, which every policy asks for; else as in :data:`LIMITS`.
+    what : str
+        In words.
+    bound, found : str
+        In words, too.
+    state : {"met", "violated", "not assessed"}
+    """
+
+    key: str
+    what: str
+    bound: str
+    found: str
+    state: Literal["met", "violated", "not assessed"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Whether an audit meets a policy.
+
+    Attributes
+    ----------
+    policy : Policy
+    checks : tuple of Check
+    """
+
+    policy: Policy
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check is met; what was not assessed is not."""
+        return bool(self.checks) and all(check.state == "met" for check in self.checks)
+
+    @property
+    def headline(self) -> str:
+        """The ruling in one sentence."""
+        if self.passed:
+            return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
+        open_ = sum(check.state == "not assessed" for check in self.checks)
+        bad = sum(check.state == "violated" for check in self.checks)
+        said = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
+        said += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        return f"Does not meet the policy {self.policy.name!r}: {', '.join(said)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the ruling (formats/audit.schema.json)."""
+        return {
+            "policy": self.policy.name,
+            "threshold": self.policy.threshold,
+            "limits": dict(self.policy.limits),
+            "passed": self.passed,
+            "headline": self.headline,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def read_policy(path: str | os.PathLike[str]) -> Policy:
+    """Read a policy file (TOML): ``name``, ``threshold`` and the table ``limits``.
+
+    Raises
+    ------
+    BadInput
+        Naming the file and the key.
+    """
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        if other := set(document) - {"name", "threshold", "limits"}:
+            raise BadInput(
+                f"nothing is called {min(other)!r}; known: name, threshold, the table limits"
+            )
+        return Policy(
+            document.get("name", Path(path).stem),
+            document.get("limits", {}),
+            document.get("threshold", THRESHOLD),
+        )
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInput(f"{path}: no TOML: {error}") from error
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def judge(audit: Audit, policy: Policy) -> Ruling:
+    """Hold an audit against a policy.
+
+    Every policy asks that an attack ended with an answer. Then each limit that the policy names is
+    checked, and no other.
+
+    Parameters
+    ----------
+    audit : Audit
+        Made with ``threshold=policy.threshold``.
+    policy : Policy
+
+    Raises
+    ------
+    BadInput
+        If the audit counted leaves with another threshold.
+    """
+    if audit.counts is not None and audit.counts.threshold != policy.threshold:
+        raise BadInput(
+            f"the audit counted leaves with fewer than {audit.counts.threshold} rows, the policy "
+            f"asks for {policy.threshold}: audit with threshold={policy.threshold}"
+        )
+    checks = [_ended(audit)]
+    checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in policy.limits.items()]
+    return Ruling(policy, tuple(checks))
+
+
+def _ended(audit: Audit) -> Check:
+    """Check that some attack said all it can say."""
+    what, bound = "the attack came to an answer", "in time"
+    rebuilt = audit.reconstruction
+    if audit.mismatch is not None:
+        found = NOT_THESE
+    elif audit.of == "rules" and audit.uncertainty is not None:
+        return Check("ended", what, bound, "what is left to know was counted", "met")
+    elif rebuilt is None:
+        reasons = dict(audit.not_assessed)
+        found = reasons.get("reconstruction", "no attack was run")
+    elif rebuilt.interrupted:
+        found = "interrupted"
+    elif rebuilt.status in ("unknown", "infeasible"):
+        found = rebuilt.meaning
+    else:
+        return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
+    return Check("ended", what, bound, found, "not assessed")
+
+
+def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
+    asked = limit.said(bound)
+    if limit.kind != "flag":
+        asked = f"at {'least' if limit.least else 'most'} {asked}"
+    try:
+        figure = limit.figure(audit)
+        if math.isnan(figure):
+            raise NotCovered("there is no such figure")
+    except NotCovered as why:
+        return Check(key, limit.what, asked, str(why), "not assessed")
+    met = figure >= bound if limit.least else figure <= bound
+    return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")
+
+
+# ------------------------------------------------------------------------------------- figures
+
+
+def _leaking(audit: Audit) -> float:
+    return len({entry.what for entry in audit.inventory if entry.mark == "leaks"})
+
+
+def _stored(audit: Audit) -> float:
+    return len({entry.where for entry in audit.inventory if entry.rows})
+
+
+def _unknown_parts(audit: Audit) -> float:
+    return len({entry.what for entry in audit.inventory if entry.mark == "not assessed"})
+
+
+def _leak(audit: Audit) -> float:
+    return float(audit.verdict == LEAK)
+
+
+def _of_leaves(key: str) -> Callable[[Audit], float]:
+    def share(audit: Audit) -> float:
+        if audit.counts is None:
+            raise NotCovered(dict(audit.not_assessed).get("counts", "no rows were counted"))
+        number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
+        if number is None or not leaves:
+            raise NotCovered("the model counts no classes")
+        return number if key == "smallest" else number / leaves
+
+    return share
+
+
+def _rebuilt(audit: Audit) -> Reconstruction:
+    rebuilt = audit.reconstruction
+    if rebuilt is None:
+        raise NotCovered(dict(audit.not_assessed).get("reconstruction", "no attack was run"))
+    if rebuilt.X is None or rebuilt.status == "unknown":
+        raise NotCovered(rebuilt.meaning)
+    return rebuilt
+
+
+def _measured(audit: Audit) -> Measurement:
+    if audit.mismatch is not None:
+        raise NotCovered(NOT_THESE)
+    if audit.measurement is None:
+        raise NotCovered(dict(audit.not_assessed).get("measurement", NEEDS_TRAIN))
+    return audit.measurement
+
+
+def _proved(audit: Audit) -> float:
+    return _rebuilt(audit).share_proved_rows
+
+
+def _exact(audit: Audit) -> float:
+    _rebuilt(audit)
+    return _measured(audit).exact_rows
+
+
+def _located(audit: Audit) -> float:
+    _rebuilt(audit)
+    return _measured(audit).located_rows
+
+
+def _over_guess(audit: Audit) -> float:
+    _rebuilt(audit)
+    m = _measured(audit)
+    guess = m.guess_mean if m.shape is None else min(m.guess_mean, m.shape.error)
+    return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
+
+
+def _over_population(audit: Audit) -> float:
+    _rebuilt(audit)
+    test = _measured(audit).significance
+    if test is None:
+        raise NotCovered(dict(audit.not_assessed).get("population", NEEDS_CONTROL))
+    if test.overlapping:
+        raise NotCovered("too few rows of the population were given")
+    others = float(test.errors.mean())
+    return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
+
+
+def _left(audit: Audit) -> float:
+    if audit.uncertainty is None:
+        raise NotCovered(dict(audit.not_assessed).get("uncertainty", "neither one tree nor rules"))
+    if audit.uncertainty.dist is None:
+        raise NotCovered("there are no rows")
+    return audit.uncertainty.dist
+
+
+def _epsilon(audit: Audit) -> float:
+    if audit.budget is None:
+        raise NotCovered("the counts carry no noise")
+    if audit.budget.cost is None:
+        raise NotCovered(f"nothing bounds what it costs: {audit.budget.why}")
+    return audit.budget.cost
+
+
+LIMITS: Mapping[str, Limit] = MappingProxyType(
+    {
+        "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
+        "stored_rows": Limit("places where training rows stand as they are", _stored, "number"),
+        "leaking_parts": Limit("kinds of parts that stem from single rows", _leaking, "number"),
+        "unknown_parts": Limit("kinds of parts that no rule knows", _unknown_parts, "number"),
+        "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),
+        "single_leaves": Limit("leaves with a single row", _of_leaves("single")),
+        "one_class_leaves": Limit("leaves with rows of one class only", _of_leaves("one_class")),
+        "smallest_leaf": Limit(
+            "rows in the smallest leaf", _of_leaves("smallest"), "number", least=True
+        ),
+        "proved_rows": Limit("rows that the file proves", _proved),
+        "exact_rows": Limit("training rows rebuilt exactly", _exact),
+        "located_rows": Limit("training rows rebuilt as far as trees tell", _located),
+        "advantage_over_guess": Limit(
+            "how much smaller the error is than that of a guess", _over_guess
+        ),
+        "advantage_over_population": Limit(
+            "how much smaller the error is than against other rows of the population",
+            _over_population,
+        ),
+        "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
+        "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
+    }
+)
+"""What a policy may bound."""

@@ -1,0 +1,283 @@
+"""Policies: what is read, what is checked, and that what was not assessed never passes."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import skops.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
+
+import treeleak
+from helpers import valid
+from treeleak.audit import Policy, judge, read_policy
+from treeleak.audit.policy import LIMITS
+from treeleak.cli import app
+from treeleak.errors import BadInput
+
+LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
+
+
+@pytest.fixture(scope="module")
+def data():
+    compas = treeleak.datasets.load_compas()
+    X = compas.X.sample(60, random_state=3)
+    return X, compas.y[X.index], compas
+
+
+@pytest.fixture(scope="module")
+def forest(data):
+    X, y, _ = data
+    return RandomForestClassifier(30, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def audited(forest, data):
+    X, y, compas = data
+    others = compas.X.drop(X.index)
+    return treeleak.audit(forest, X, y, schema=compas.schema, control=others)
+
+
+@pytest.fixture(scope="module")
+def bare(forest, data):
+    """Without training rows."""
+    return treeleak.audit(forest, schema=data[2].schema)
+
+
+def states(audit, **limits):
+    ruling = judge(audit, Policy("p", limits))
+    return {check.key: check.state for check in ruling.checks}
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def test_a_policy_is_read(tmp_path):
+    file = tmp_path / "house.toml"
+    file.write_text(
+        'name = "House rule"\nthreshold = 5\n[limits]\nleak_shown = false\nproved_rows = 0\n'
+    )
+    policy = read_policy(file)
+    assert (policy.name, policy.threshold) == ("House rule", 5)
+    assert dict(policy.limits) == {"leak_shown": False, "proved_rows": 0}
+    file.write_text("[limits]\nproved_rows = 0.5\n")
+    assert (read_policy(file).name, read_policy(file).threshold) == ("house", 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "nothing would be checked"),
+        ("[limits]\n", "nothing would be checked"),
+        ("[limits]\nproved_row = 0\n", "did you mean 'proved_rows'?"),
+        ("[limits]\nxyz = 0\n", "known: leak_shown"),
+        ("[limits]\nproved_rows = 'no'\n", "limits.proved_rows: must be a number"),
+        ("[limits]\nproved_rows = true\n", "limits.proved_rows: must be a number"),
+        ("[limits]\nproved_rows = -1\n", "limits.proved_rows: must be a number from 0 on"),
+        ("[limits]\nproved_rows = nan\n", "limits.proved_rows: must be a number"),
+        ("[limits]\nproved_rows = inf\n", "limits.proved_rows: must be a number"),
+        ("[limits]\nproved_rows = 10\n", "a share is 1 at most"),
+        ("[limits]\nleak_shown = true\n", "limits.leak_shown: must be false"),
+        ("[limits]\nleak_shown = 0\n", "limits.leak_shown: must be false"),
+        ("limits = 3\n", "nothing would be checked"),
+        ("threshold = 0\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
+        ("threshold = true\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
+        ("name = 3\n[limits]\nproved_rows = 0\n", "name: the policy needs one"),
+        ("limit = 3\n", "nothing is called 'limit'; known: name, threshold"),
+        ("[limits\n", "no TOML"),
+        ("\udcff", "no TOML"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(tmp_path, text, said):
+    file = tmp_path / "p.toml"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(BadInput) as refused:
+        read_policy(file)
+    assert str(file) in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_policy_that_is_not_there(tmp_path):
+    with pytest.raises(BadInput, match=r"none\.toml: No such file"):
+        read_policy(tmp_path / "none.toml")
+
+
+# ------------------------------------------------------------------------------------- judging
+
+
+def test_figures_are_those_of_the_audit(audited):
+    m, total = audited.measurement, audited.counts.total
+    figures = {
+        "leak_shown": 1.0,
+        "stored_rows": 0,
+        "small_leaves": total["small"] / total["leaves"],
+        "single_leaves": total["single"] / total["leaves"],
+        "one_class_leaves": total["one_class"] / total["leaves"],
+        "smallest_leaf": 1,
+        "proved_rows": float(audited.reconstruction.proved.mean()),
+        "exact_rows": m.exact_rows,
+        "located_rows": m.located_rows,
+        "advantage_over_guess": 1 - m.error / m.guess_mean,
+        "advantage_over_population": 1 - m.error / np.mean(m.significance.errors),
+    }
+    assert {k: LIMITS[k].figure(audited) for k in figures} == pytest.approx(figures)
+    assert LIMITS["leaking_parts"].figure(audited) == len(
+        {e.what for e in audited.inventory if e.mark == "leaks"}
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(key=st.sampled_from(sorted(set(LIMITS) - {"leak_shown"})), bound=st.floats(0, 1, width=32))
+def test_a_limit_is_met_up_to_its_bound(audited, key, bound):
+    state = states(audited, **{key: bound})[key]
+    limit = LIMITS[key]
+    try:
+        figure = limit.figure(audited)
+    except treeleak.NotCovered:
+        assert state == "not assessed"
+        return
+    met = figure >= bound if limit.least else figure <= bound
+    assert state == ("met" if met else "violated")
+
+
+def test_a_loose_policy_passes_and_says_so(audited):
+    limits = dict.fromkeys(("small_leaves", "proved_rows", "exact_rows"), 1.0)
+    ruling = judge(audited, Policy("loose", limits))
+    assert ruling.passed
+    assert ruling.headline == "Meets the policy 'loose': all 4 checks."
+    assert not judge(audited, Policy("strict", limits | {"proved_rows": 0.9})).passed
+    assert states(audited, leak_shown=False)["leak_shown"] == "violated"
+
+
+@pytest.mark.parametrize("key", ["exact_rows", "located_rows", "advantage_over_guess"])
+def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
+    ruling = judge(bare, Policy("p", {key: 1.0}))
+    assert not ruling.passed
+    assert [c.state for c in ruling.checks] == ["met", "not assessed"]
+    assert "--train" in ruling.checks[1].found
+
+
+def test_without_control_rows_the_population_does_not_pass(forest, data):
+    X, y, compas = data
+    audit = treeleak.audit(forest, X, y, schema=compas.schema)
+    assert states(audit, advantage_over_population=1.0)["advantage_over_population"] == (
+        "not assessed"
+    )
+    few = treeleak.audit(forest, X, y, schema=compas.schema, control=compas.X.drop(X.index)[:70])
+    assert states(few, advantage_over_population=1.0)["advantage_over_population"] == (
+        "not assessed"
+    )
+
+
+@pytest.mark.parametrize("status", ["unknown", "infeasible"])
+def test_an_attack_that_did_not_end_does_not_pass(audited, status):
+    rebuilt = replace(audited.reconstruction, status=status)
+    found = states(replace(audited, reconstruction=rebuilt), **LOOSE)
+    assert found["ended"] == "not assessed"
+    if status == "unknown":
+        assert found["proved_rows"] == found["exact_rows"] == "not assessed"
+
+
+def test_an_interrupted_attack_does_not_pass(audited):
+    rebuilt = replace(audited.reconstruction, interrupted=True)
+    assert states(replace(audited, reconstruction=rebuilt), **LOOSE)["ended"] == "not assessed"
+
+
+def test_other_rows_do_not_pass(forest, data):
+    X, y, compas = data
+    audit = treeleak.audit(forest, X[::-1], y[::-1], schema=compas.schema)
+    assert audit.mismatch is not None
+    found = judge(audit, Policy("p", {"exact_rows": 1.0}))
+    assert [c.state for c in found.checks] == ["not assessed", "not assessed"]
+    # A mismatch names trees and leaves: a ruling goes into reports that others see.
+    assert not any("leaf" in c.found for c in found.checks)
+
+
+def test_a_model_without_attack_does_not_pass(data):
+    X, y, _ = data
+    model = RandomForestRegressor(3, random_state=0).fit(X, y)
+    ruling = judge(treeleak.audit(model), Policy("p", {"leak_shown": False}))
+    assert not ruling.passed
+    assert ruling.checks[0].state == "not assessed"
+    assert ruling.checks[1].state == "met"
+
+
+def test_what_is_left_to_know(data):
+    X, y, compas = data
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    audit = treeleak.audit(tree, X, y, schema=compas.schema)
+    dist = audit.uncertainty.dist
+    assert states(audit, left_to_know=math.floor(dist * 100) / 100)["left_to_know"] == "met"
+    assert states(audit, left_to_know=math.ceil(dist * 100) / 100)["left_to_know"] == "violated"
+    assert states(audit, epsilon=1e9)["epsilon"] == "not assessed"
+
+
+def test_the_threshold_is_that_of_the_counts(forest, data):
+    policy = Policy("p", {"small_leaves": 1.0}, threshold=2)
+    with pytest.raises(BadInput, match="audit with threshold=2"):
+        judge(treeleak.audit(forest), policy)
+    audit = treeleak.audit(forest, threshold=2)
+    assert judge(audit, policy).passed
+    total = audit.counts.total
+    assert total["small"] == total["single"]
+
+
+def test_the_ruling_stands_in_the_json(audited):
+    ruling = judge(audited, Policy("p", {"epsilon": 1, "proved_rows": 0}))
+    document = valid(replace(audited, ruling=ruling).to_dict())
+    assert document["ruling"]["passed"] is False
+    assert [c["state"] for c in document["ruling"]["checks"]] == [
+        "met", "not assessed", "violated",
+    ]  # fmt: skip
+    assert valid(audited.to_dict())["ruling"] is None
+
+
+# -------------------------------------------------------------------------------- command line
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, forest, data):
+    X, y, compas = data
+    folder = tmp_path_factory.mktemp("policy")
+    skops.io.dump(forest, folder / "model.skops")
+    X.assign(label=y).to_csv(folder / "train.csv", index=False)
+    (folder / "schema.toml").write_text(compas.schema.to_toml())
+    return folder
+
+
+def gate(files, limits, *more, train=True):
+    policy = files / "policy.toml"
+    policy.write_text(f'name = "Gate"\n[limits]\n{limits}\n')
+    rows = ["--train", files / "train.csv", "--label", "label"] if train else []
+    arguments = ["audit", files / "model.skops", "--schema", files / "schema.toml", *rows]
+    return CliRunner().invoke(app, [str(a) for a in (*arguments, "--policy", policy, *more)])
+
+
+def test_the_gate_on_the_command_line(files):
+    passed = gate(files, "proved_rows = 1", "--json", files / "a.json")
+    assert passed.exit_code == 0
+    assert "Meets the policy 'Gate'" in passed.stdout
+    assert json.loads((files / "a.json").read_text())["ruling"]["passed"] is True
+    violated = gate(files, "proved_rows = 0")
+    assert violated.exit_code == 4
+    assert "Does not meet the policy 'Gate': 1 of 2 checks" in " ".join(violated.stdout.split())
+    assert max(map(len, violated.stdout.splitlines())) <= 80
+
+
+def test_the_gate_fails_closed(files):
+    assert gate(files, "exact_rows = 1", train=False).exit_code == 4
+    assert gate(files, "proved_rows = 1", "--time-limit", "1e-9").exit_code == 4
+    missing = gate(files, "proved_rows = 1", "--policy", files / "none.toml")
+    assert missing.exit_code == 2
+
+
+def test_a_bad_policy_is_refused_before_any_work(files, monkeypatch):
+    monkeypatch.setattr(treeleak, "audit", None)
+    refused = gate(files, "proved = 1")
+    assert refused.exit_code == 2
+    assert "policy.toml: limits: nothing is called 'proved'; did you mean" in refused.stderr
