@@ -1,0 +1,138 @@
+"""What another training would save: the same kind of model, judged by use and by leak."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from treeleak.errors import BadInput, NotCovered
+from treeleak.harden import retrain as module
+from treeleak.harden.retrain import retrain
+
+
+@pytest.fixture(scope="module")
+def data():
+    compas = treeleak.datasets.load_compas()
+    X = compas.X.sample(80, random_state=2)
+    return X, compas.y[X.index], compas.schema
+
+
+@pytest.fixture(scope="module")
+def compared(data):
+    X, y, schema = data
+    model = RandomForestClassifier(20, criterion="entropy", random_state=1).fit(X, y)
+    return retrain(model, X, y, schema=schema, time_limit=3)
+
+
+def test_accuracies_are_those_of_cross_validation(compared, data):
+    X, y, _ = data
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    for way in compared.alternatives:
+        if way.epsilon is None:
+            settings = {"n_estimators": 20, "criterion": "entropy", **way.settings}
+            model = RandomForestClassifier(**settings, random_state=0)
+            own = cross_val_score(model, X, y, cv=folds)
+            assert way.accuracy == pytest.approx(own.mean()), way.what
+    now, *others = compared.alternatives
+    assert now.lost == now.lost_se == 0
+    assert all(o.lost == pytest.approx(now.accuracy - o.accuracy) for o in others)
+    assert compared.most_common == y.value_counts(normalize=True).max()
+
+
+def test_leaks_are_those_of_an_audit(compared, data):
+    X, y, schema = data
+    now = compared.alternatives[0]
+    model = RandomForestClassifier(20, criterion="entropy", random_state=0).fit(X, y)
+    audit = treeleak.audit(model, X, y, schema=schema, time_limit=3)
+    assert (now.verdict, now.status) == (audit.verdict, audit.reconstruction.status)
+    assert now.error == audit.measurement.error
+    assert now.exact_rows == audit.measurement.exact_rows
+    assert {a.epsilon for a in compared.alternatives} == {None, *module.EPSILONS}
+
+
+def test_advice_names_what_saves_most_without_a_loss(compared):
+    now, *others = compared.alternatives
+    ended = ("unique", "feasible", "likely")
+    fit = [
+        a for a in others
+        if a.epsilon is None and a.lost <= a.lost_se and a.error > now.error and a.status in ended
+    ]  # fmt: skip
+    told = [a for a in compared.advice if not a.startswith("Not recommended")]
+    if fit:
+        best = max(fit, key=lambda a: a.error / a.guess)
+        assert told[0].lower().startswith(best.what.lower())
+    private = [a for a in others if a.epsilon is not None]
+    most = max(a.accuracy for a in private)
+    least = min(a.epsilon for a in private if a.accuracy >= most - a.lost_se)
+    assert f"epsilon {least:g} " in told[1]
+
+
+def test_an_attack_without_an_answer_recommends_nothing(compared):
+    now, other = compared.alternatives[:2]
+    useful = replace(other, lost=-1.0, error=other.guess, status="unknown")
+    said = module._advice([now, useful])
+    assert said[0].startswith("Not recommended")
+    assert useful.what in said[0]
+    assert "none was shown to save" in said[1]
+    assert "None of these was shown" in said[2]
+    assert "None of these" not in " ".join(module._advice([now, replace(useful, status="likely")]))
+
+
+def test_without_a_schema_noise_is_not_assessed(data):
+    X, y, _ = data
+    result = retrain(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=2)
+    assert all(a.epsilon is None for a in result.alternatives)
+    assert "--schema" in result.not_assessed[0]
+    assert not any("trees" in a.what for a in result.alternatives)
+    assert not any("tests on a path" in a.what for a in result.alternatives)
+
+
+def test_settings_are_read_from_a_file_and_from_inside_others(data, tmp_path):
+    X, y, _ = data
+    forest = RandomForestClassifier(7, min_samples_leaf=6, max_depth=3, random_state=5)
+    pipeline = make_pipeline(MinMaxScaler(), forest).fit(X, y)
+    skops.io.dump(pipeline, tmp_path / "model.skops")
+    searched = GridSearchCV(forest, {"min_samples_leaf": [6]}, cv=2).fit(X, y)
+    for model in (tmp_path / "model.skops", pipeline, searched):
+        kind, settings = module._settings(model, trust_pickle=False)
+        assert kind is RandomForestClassifier
+        assert {k: settings[k] for k in ("n_estimators", "min_samples_leaf", "max_depth")} == {
+            "n_estimators": 7, "min_samples_leaf": 6, "max_depth": 3,
+        }  # fmt: skip
+        ways = [way.settings for way in module._ways(kind, settings, 0)]
+        assert ways == [{}, {"min_samples_leaf": 10}, {"min_samples_leaf": 20}]
+
+
+def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
+    X, y, schema = data
+    model = RandomForestClassifier(5, random_state=1).fit(X, y)
+    calls = []
+
+    def audit(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return treeleak.audit(*arguments, **options)
+
+    monkeypatch.setattr(module, "audit", audit)
+    result = retrain(model, X, y, schema=schema, time_limit=2)
+    assert len(result.alternatives) == 2
+    assert "interrupted" in result.not_assessed[-1]
+
+
+def test_what_cannot_be_trained_again_is_refused(data):
+    X, y, _ = data
+    with pytest.raises(NotCovered, match="GradientBoostingClassifier"):
+        retrain(GradientBoostingClassifier(n_estimators=2).fit(X, y), X, y)
+    tree = DecisionTreeClassifier().fit(X, y)
+    with pytest.raises(BadInput, match="80 rows, 79 labels"):
+        retrain(tree, X, y[:-1])
+    with pytest.raises(NotCovered, match="too few, or of one class"):
+        retrain(tree, X, np.zeros(len(X)))
