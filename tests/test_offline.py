@@ -31,7 +31,7 @@ y = data.y[X.index]
 model = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
 result = treeleak.reconstruct(model, data.schema)
 treeleak.metrics.reconstruction_error(result.X, X, data.schema)
-treeleak.audit(model, X, y, schema=data.schema).to_json(include_rows=True)
+treeleak.audit(model, X, y, schema=data.schema).to_json("internal")
 """
 
 

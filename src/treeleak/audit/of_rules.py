@@ -78,4 +78,5 @@ def audit_rules(
         provenance=provenance(rules.origin),
         uncertainty=left,
         of="rules",
+        truth=truth,
     )

@@ -6,18 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
-from treeleak.audit.counts import Counts
+from treeleak.audit.counts import THRESHOLD, Counts
+from treeleak.audit.exposure import Exposure
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
+from treeleak.audit.releasable import ELSEWHERE, Edition, releasable, speaks_of_none
 from treeleak.audit.uncertainty import Uncertainty
 from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
+from treeleak.release import Release
+from treeleak.schema import Binary, OneHot
+from treeleak.training import TrainingRows
 
 if TYPE_CHECKING:
     from treeleak.audit.policy import Ruling
 
-__all__ = ["AUDIT_VERSION", "Audit", "Provenance"]
+__all__ = ["AUDIT_VERSION", "Audit", "Edition", "Provenance"]
 
 AUDIT_VERSION = 1
 
@@ -88,6 +96,15 @@ class Audit:
         What groups the rows, in a model of this kind.
     ruling : Ruling or None
         Whether it meets a policy, where it was held against one.
+    exposure : Exposure or None
+        What was recovered, of which columns, groups and rows; None where nothing was rebuilt.
+    article29 : Article29 or None
+        Singling out and inference; None where there is no reconstruction or no truth.
+    truth : TrainingRows or None
+        The training rows, where they were given and are the ones that the model counted. Never in
+        a document.
+    release : Release or None
+        What was audited; None for rules and for models that are not covered. Never in a document.
     """
 
     verdict: Verdict
@@ -106,33 +123,93 @@ class Audit:
     uncertainty: Uncertainty | None = None
     of: str = "leaves"
     ruling: Ruling | None = None
+    exposure: Exposure | None = None
+    article29: Article29 | None = None
+    truth: TrainingRows | None = None
+    release: Release | None = None
 
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
-        said = next((f.text for f in self.findings if f.verdict == self.verdict), "")
+        return self.headline_of("internal")
+
+    def headline_of(self, edition: Edition) -> str:
+        """Say the verdict in one sentence, as it may stand in an edition."""
+        said = next((f.said(edition) for f in self.findings if f.verdict == self.verdict), "")
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
-            said = f"No attack was run: {reasons[0]}. Nothing follows, neither leak nor safety."
+            why = reasons[0]
+            if edition == "releasable" and not speaks_of_none(why, self.names):
+                why = ELSEWHERE
+            said = f"No attack was run: {why}. Nothing follows, neither leak nor safety."
         return f"{self.verdict.capitalize()}. {said}".rstrip()
 
-    def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
-        """Describe the audit; rows only where asked for (formats/audit.schema.json)."""
-        rebuilt = self.reconstruction
+    @property
+    def names(self) -> frozenset[str]:
+        """Columns, labels and texts of the data: no free text of a releasable edition has them."""
+        found: set[str] = set()
+        if self.release is not None:
+            found |= {*self.release.feature_names, *map(str, self.release.classes)}
+            found |= {text for texts in self.release.levels.values() for text in texts}
+        if self.reconstruction is not None:
+            found |= {a.name for a in self.reconstruction.schema.attributes}
+        return frozenset(name for name in found if name)
+
+    def to_dict(
+        self, edition: Edition = "releasable", threshold: int | None = None
+    ) -> dict[str, Any]:
+        """Describe the audit (formats/audit.schema.json).
+
+        Parameters
+        ----------
+        edition : {"releasable", "internal"}
+            The releasable one holds no row, no value of any person, nothing of a single leaf and no
+            group under the threshold; :mod:`treeleak.audit.releasable` has the rules. The internal
+            one has all that was found, with the rebuilt rows.
+        threshold : int, optional
+            Rows that a group must have to be told in the releasable edition; those of a small leaf
+            (:attr:`Counts.threshold`) unless given.
+        """
+        if edition == "internal":
+            return self._document(edition)
+        if threshold is None:
+            threshold = THRESHOLD if self.counts is None else self.counts.threshold
+        return releasable(self._document(edition), self.names, self._few(threshold), threshold)
+
+    def _few(self, threshold: int) -> frozenset[str]:
+        """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
+        if self.reconstruction is None:
+            return frozenset()
+        attributes = self.reconstruction.schema.attributes
+        flags = [c for a in attributes if isinstance(a, (Binary, OneHot)) for c in a.columns]
+        if self.truth is None:
+            return frozenset(flags)
+        ones = (self.truth.X[flags].to_numpy() == 1.0).sum(axis=0)
+        least = np.minimum(ones, len(self.truth.X) - ones)
+        return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
+
+    def _document(self, edition: Edition) -> dict[str, Any]:
+        rebuilt, internal = self.reconstruction, edition == "internal"
+        exposed = None if self.exposure is None else self.exposure.to_dict()
+        if exposed is not None and self.exposure is not None and internal:
+            exposed["rows"] = self.exposure.rows_to_dict()
         return {
             "format": "treeleak-audit",
             "version": AUDIT_VERSION,
+            "edition": edition,
             "verdict": self.verdict,
-            "headline": self.headline,
-            "findings": [f.__dict__ for f in self.findings],
+            "headline": self.headline_of(edition),
+            "findings": [f.to_dict(edition) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
             "counts": None if self.counts is None else self.counts.to_dict(),
             "budget": None if self.budget is None else self.budget.to_dict(),
-            "reconstruction": None if rebuilt is None else rebuilt.to_dict(include_rows),
+            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
             "uncertainty": None if self.uncertainty is None else self.uncertainty.to_dict(),
             "measurement": None if self.measurement is None else self.measurement.to_dict(),
             "variants": [v.to_dict() for v in self.variants],
             "ruling": None if self.ruling is None else self.ruling.to_dict(),
+            "exposure": exposed,
+            "article29": None if self.article29 is None else self.article29.to_dict(),
             "mismatch": self.mismatch,
             "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
             "advice": list(self.advice),
@@ -140,6 +217,6 @@ class Audit:
             "provenance": self.provenance.to_dict(),
         }
 
-    def to_json(self, include_rows: bool = False) -> str:
+    def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(include_rows))
+        return as_json(self.to_dict(edition, threshold))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from treeleak.audit.budget import Budget, budget_of
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
+from treeleak.audit.exposure import Exposure, check_names, examine
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
     Measurement,
@@ -59,6 +60,8 @@ def audit(
     n_rows: int | None = None,
     control: Any = None,
     threshold: int = THRESHOLD,
+    sensitive: Sequence[str] = (),
+    groups: Sequence[str] = (),
 ) -> Audit:
     """Find out what a model gives away of its training rows.
 
@@ -97,6 +100,12 @@ def audit(
         are nearer to the training rows than to others like them.
     threshold : int
         A leaf with fewer rows counts as small.
+    sensitive : sequence of str
+        Columns, or attributes of the schema: how often does somebody guess them who knows all else
+        of a person? Needs the training rows.
+    groups : sequence of str
+        Columns, or attributes of the schema, by whose values errors are told, as they are by class.
+        They may be columns of ``X`` that the model lacks.
 
     Returns
     -------
@@ -111,6 +120,9 @@ def audit(
     started = time.perf_counter()
     if X is None and y is not None:
         raise BadInput("labels without rows: give X with y")
+    if X is None and (sensitive or groups):
+        what = "sensitive columns" if sensitive else "groups"
+        raise BadInput(f"{what} without training rows: give X with {what}")
     if X is None and control is not None:
         raise BadInput("control rows without training rows: give X with control")
     file, sha256, content = _opened(model, trust_pickle)
@@ -150,6 +162,10 @@ def audit(
     }
     alone = impossible = 0
     if release is not None:
+        columns = {*release.feature_names, *release.one_hot}
+        columns |= set() if schema is None else {a.name for a in schema.attributes}
+        check_names(sensitive, columns, "sensitive")
+        check_names(groups, columns | set(getattr(X, "columns", ())), "groups")
         notes += release.notes
         budget = budget_of(release)
         if control is not None:
@@ -218,6 +234,9 @@ def audit(
         open_parts.append(
             ("measurement", "all rows were given" if given else "no rows were rebuilt")
         )
+    exposed: Exposure | None = None
+    if rebuilt is not None:
+        exposed = examine(rebuilt, truth, proofs_hold=not impossible)
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
         variants=variants, budget=budget, uncertainty=left,
@@ -238,6 +257,9 @@ def audit(
         variants=variants,
         budget=budget,
         uncertainty=left,
+        exposure=exposed,
+        truth=truth,
+        release=release,
     )
 
 

@@ -129,14 +129,23 @@ class Uncertainty:
     nearest: float | None = None
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def average(self) -> str:
+        """What is left on average, in words: nothing of single leaves."""
         if self.dist_g is None:
             return "The model counts no rows at all."
+        return (
+            f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
+            "on average."
+        )
+
+    def __str__(self) -> str:
+        if self.dist_g is None:
+            return self.average
         least = self.exposed[0]
         others = f" and {self.as_exposed - 1:,} more" if self.as_exposed > 1 else ""
         return (
-            f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
-            f"on average, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
+            f"{self.average[:-1]}, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
             f"{percent(least.left)}: {least.name} ({least.place}){others}."
         )
 

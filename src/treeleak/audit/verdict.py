@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.percent import percent
+from treeleak.audit.releasable import Edition
 from treeleak.audit.uncertainty import FILLED, Uncertainty
 from treeleak.metrics import Significance
 from treeleak.reconstruction import Reconstruction
@@ -47,11 +48,22 @@ class Finding:
         None for a remark that the verdict does not rest on.
     text : str
         In plain words, for somebody who has not read the rest.
+    unnamed : str or None
+        The same for the releasable edition, where :attr:`text` speaks of single leaves or values.
     """
 
     part: Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
     verdict: Verdict | None
     text: str
+    unnamed: str | None = None
+
+    def said(self, edition: Edition) -> str:
+        """The text, as it may stand in an edition."""
+        return self.text if edition == "internal" or self.unnamed is None else self.unnamed
+
+    def to_dict(self, edition: Edition = "internal") -> dict[str, Any]:
+        """Describe the finding (formats/audit.schema.json)."""
+        return {"part": self.part, "verdict": self.verdict, "text": self.said(edition)}
 
 
 def find(
@@ -141,22 +153,23 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
     if left.of == "leaves":
-        return Finding("uncertainty", None, str(left))
+        return Finding("uncertainty", None, str(left), left.average)
     if not left.exact:
-        return Finding("uncertainty", OPEN, f"{FILLED} {left}")
+        return Finding("uncertainty", OPEN, f"{FILLED} {left}", f"{FILLED} {left.average}")
     if not proofs_hold:
         text = "Training rows are not possible under the schema: nothing is told for sure."
         return Finding("uncertainty", OPEN, text)
     if left.n_rows and left.told == left.n_rows:
-        text = f"All {left.n_rows:,} training rows are told in every value. {left}"
-        return Finding("uncertainty", LEAK, text)
+        text = f"All {left.n_rows:,} training rows are told in every value. "
+        return Finding("uncertainty", LEAK, f"{text}{left}", f"{text}{left.average}")
     if left.told_in_small:
-        text = (
-            f"{left.told_in_small:,} rows are told in every value, and share their rule with fewer "
-            f"than {THRESHOLD} in all. {left}"
+        how = (
+            "rows are told in every value, and share their rule with fewer "
+            f"than {THRESHOLD} in all."
         )
-        return Finding("uncertainty", LEAK, text)
-    return Finding("uncertainty", NO_LEAK, str(left))
+        text, unnamed = f"{left.told_in_small:,} {how} {left}", f"Some {how} {left.average}"
+        return Finding("uncertainty", LEAK, text, unnamed)
+    return Finding("uncertainty", NO_LEAK, str(left), left.average)
 
 
 def _of_rows(
@@ -168,8 +181,9 @@ def _of_rows(
 ) -> list[Finding]:
     n, status = reconstruction.n_rows, reconstruction.status
     if status == "infeasible":
-        text = f"No rows fit the counts and the schema: {reconstruction.contradiction}."
-        return [Finding("reconstruction", OPEN, text)]
+        text = "No rows fit the counts and the schema"
+        named = f"{text}: {reconstruction.contradiction}."
+        return [Finding("reconstruction", OPEN, named, f"{text}.")]
     found: list[Finding] = []
     given = int(reconstruction.given.all(axis=1).sum())
     if n and given == n:

@@ -124,7 +124,12 @@ def audit(
     if rule is not None:
         result = replace(result, ruling=treeleak.judge(result, rule))
     if json is not None:
-        write(json, result.to_json(include_rows) + "\n", private=include_rows, force=True)
+        write(
+            json,
+            result.to_json("internal" if include_rows else "releasable") + "\n",
+            private=include_rows,
+            force=True,
+        )
     render(result, Console(highlight=False), include_rows)
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")

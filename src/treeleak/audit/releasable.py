@@ -1,0 +1,193 @@
+"""What of an audit may leave the house: the releasable edition of its document.
+
+All that is left out, merged or put in other words stands here, in one place. Keys that no rule
+speaks of are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal
+
+__all__ = ["ELSEWHERE", "Edition", "hidden_groups", "releasable", "speaks_of_none"]
+
+Edition = Literal["releasable", "internal"]
+
+ELSEWHERE = "what was found names single leaves, columns or values: it is in the internal edition"
+_CONTRADICTION = "the counts of the model contradict each other or the schema"
+_MISMATCH = "the model did not count these rows"
+
+# A share says nothing of one row; any other number may be a value or the count of a leaf.
+_TELLING = re.compile(r"""['"]|\d(?![\d.]*\s?%)""")
+
+
+def speaks_of_none(text: str, names: Collection[str]) -> bool:
+    """Say whether a text holds no number but shares, nothing in quotes, and none of these names."""
+    if _TELLING.search(text):
+        return False
+    return not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in names)
+
+
+def hidden_groups(rows: Sequence[int], threshold: int) -> list[bool]:
+    """Say which groups of rows must be hidden, together.
+
+    Those under the threshold; and if their sum stays under it, or one stands alone, the next
+    smallest, too: the rest of the table and its total would tell it.
+
+    Parameters
+    ----------
+    rows : sequence of int
+        Rows of each group; a group without any says nothing of anybody.
+    threshold : int
+    """
+    hidden = [0 < n < threshold for n in rows]
+    others = sorted((n, k) for k, n in enumerate(rows) if n >= threshold)
+    for n, k in others:
+        together = [m for m, h in zip(rows, hidden, strict=True) if h]
+        if not together or (len(together) > 1 and sum(together) >= threshold):
+            break
+        hidden[k] = n > 0
+    return hidden
+
+
+def releasable(
+    document: Mapping[str, Any], names: Collection[str], few: Collection[str], threshold: int
+) -> dict[str, Any]:
+    """Take out of an audit's document what may tell of single people.
+
+    Parameters
+    ----------
+    document : mapping
+        As the internal edition has it, without rows.
+    names : collection of str
+        Columns, labels and texts of the data, that no free text may hold.
+    few : collection of str
+        Columns whose very name speaks of few rows: 0 and 1 by category.
+    threshold : int
+        Rows that a group must have to be told.
+    """
+
+    def sentences(texts: Sequence[str]) -> list[str]:
+        kept = [t for t in texts if speaks_of_none(t, names)]
+        left = len(texts) - len(kept)
+        return [*kept, f"Left out of this edition: {ELSEWHERE}."] if left else kept
+
+    def reconstruction(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        if told is None:
+            return None
+        return told | {
+            "contradiction": None if told["contradiction"] is None else _CONTRADICTION,
+            "notes": sentences(told["notes"]),
+            "free_columns": [c for c in told["free_columns"] if c not in few],
+            "interval_columns": [c for c in told["interval_columns"] if c not in few],
+            "without_population": reconstruction(told["without_population"]),
+            "without_distinct": reconstruction(told["without_distinct"]),
+        }
+
+    def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if told is None else told | {"individual": _rows(told["individual"], threshold)}
+
+    def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        if told is None:
+            return None
+        return {**told, **_OF_SINGLE_LEAVES, "notes": sentences(told["notes"])}
+
+    rules: Mapping[str, Callable[[Any], Any]] = {
+        "counts": lambda told: _counts(told, threshold),
+        "reconstruction": reconstruction,
+        "uncertainty": uncertainty,
+        "measurement": measurement,
+        "variants": lambda told: [v | {"measurement": measurement(v["measurement"])} for v in told],
+        "exposure": lambda told: _exposure(told, few, threshold),
+        "ruling": lambda told: _ruling(told, names, threshold),
+        "mismatch": lambda told: None if told is None else f"{_MISMATCH}; {ELSEWHERE}",
+        "not_assessed": lambda told: [
+            p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
+        ],
+        "notes": sentences,
+    }
+    kept = {key: document[key] for key in _AS_IT_IS if key in document}
+    return kept | {key: rule(document[key]) for key, rule in rules.items()}
+
+
+_AS_IT_IS = (
+    "format", "version", "edition", "verdict", "headline", "findings", "inventory", "budget",
+    "article29", "advice", "provenance",
+)  # fmt: skip
+_OF_SINGLE_LEAVES: Mapping[str, Any] = {
+    "exposed": [],
+    "as_exposed": None,
+    "rows_as_exposed": None,
+    "told": None,
+    "told_in_small": None,
+}
+
+
+def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
+    """Leave totals; how few rows the smallest leaf has is said only if they are enough."""
+    if told is None:
+        return None
+
+    def enough(n: int) -> int | None:
+        return n if n >= threshold else None
+
+    total = told["total"] | {"smallest": enough(told["total"]["smallest"])}
+    trees = told["trees"] | {"smallest": [enough(n) for n in told["trees"]["smallest"]]}
+    return told | {"total": total, "trees": trees}
+
+
+def _ruling(
+    told: dict[str, Any] | None, names: Collection[str], threshold: int
+) -> dict[str, Any] | None:
+    """Leave what was found, but for the smallest leaf, and for reasons that name something."""
+    if told is None:
+        return None
+    checks = []
+    for check in told["checks"]:
+        found = check["found"]
+        if check["state"] == "not assessed" and not speaks_of_none(found, names):
+            found = ELSEWHERE
+        elif check["key"] == "smallest_leaf" and check["state"] == "violated":
+            found = f"fewer than {check['bound'].removeprefix('at least ')}"
+        checks.append(check | {"found": found})
+    return told | {"checks": checks}
+
+
+def _rows(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
+    """Leave groups that are large enough, without the worst of their rows."""
+    if told is None:
+        return None
+    sides = ("inliers", "outliers")
+    small = any(hidden_groups([told[side]["n_rows"] for side in sides], threshold))
+    said = {name: group | {"worst": None} for name, group in told.items()}
+    none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
+    return said | (dict.fromkeys(sides, none) if small else {})
+
+
+def _exposure(
+    told: dict[str, Any] | None, few: Collection[str], threshold: int
+) -> dict[str, Any] | None:
+    """Leave columns and groups that tell of enough rows."""
+    if told is None:
+        return None
+    columns = [
+        c
+        for c in told["columns"]
+        if c["column"] not in few and not 0 < (c["others"] or 0) < threshold
+    ]
+    groups: list[dict[str, Any]] = []
+    for column in dict.fromkeys(g["column"] for g in told["groups"]):
+        own = [g for g in told["groups"] if g["column"] == column]
+        hidden = hidden_groups([g["rows"] for g in own], threshold)
+        groups += [g for g, small in zip(own, hidden, strict=True) if not small and g["rows"]]
+        if any(hidden):
+            blank = dict.fromkeys(("rows", "error", "exact", "guess"))
+            groups.append({"column": column, "group": f"groups under {threshold} rows", **blank})
+    left_out = len(told["columns"]) - len(columns)
+    return {
+        "recovered": told["recovered"],
+        "columns": columns,
+        "columns_left_out": left_out,
+        "groups": groups,
+    }

@@ -1,0 +1,139 @@
+"""How often an attack on single people succeeds, beside somebody who does not know the model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from scipy.stats import norm
+
+from treeleak.errors import BadInput
+
+__all__ = ["LEVEL", "Rate", "Risk", "wilson"]
+
+LEVEL = 0.95
+"""Of all intervals here."""
+
+
+class Interval(NamedTuple):
+    """Both ends of an interval."""
+
+    low: float
+    high: float
+
+
+def wilson(hits: int, n: int, level: float = LEVEL) -> Interval:
+    """Bound the probability of a success by Wilson's interval.
+
+    Parameters
+    ----------
+    hits, n : int
+        Successes, and tries.
+    level : float
+
+    Returns
+    -------
+    Interval
+        From 0 to 1 where nothing was tried.
+
+    Raises
+    ------
+    BadInput
+        If there are more successes than tries, or fewer than none.
+    """
+    if not 0 <= hits <= n:
+        raise BadInput(f"{hits} successes in {n} tries")
+    if n == 0:
+        return Interval(0.0, 1.0)
+    z2 = float(norm.ppf((1 + level) / 2)) ** 2
+    middle = (hits + z2 / 2) / (n + z2)
+    half = math.sqrt(z2 * (hits * (n - hits) / n + z2 / 4)) / (n + z2)
+    # Rounding would leave the ends just off what they are there.
+    low = 0.0 if hits == 0 else max(middle - half, 0.0)
+    high = 1.0 if hits == n else min(middle + half, 1.0)
+    return Interval(low, high)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Successes among tries.
+
+    Attributes
+    ----------
+    hits, n : int
+    """
+
+    hits: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """Successes per try; 0 where nothing was tried."""
+        return self.hits / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's, at :data:`LEVEL`."""
+        return wilson(self.hits, self.n)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the rate (formats/audit.schema.json)."""
+        return {"share": self.share, "n": self.n, **self.interval._asdict()}
+
+
+@dataclass(frozen=True)
+class Risk:
+    """An attack's success beyond what somebody reaches without the model.
+
+    After Giomi and others (2023): where a guess succeeds anyway, success says nothing of the model.
+
+    Attributes
+    ----------
+    success : Rate
+        On training rows.
+    baseline : Rate
+        Of a guess that knows less, on the same rows.
+    control : Rate or None
+        Of the same attack on people whom the model did not see; None where none were given.
+    """
+
+    success: Rate
+    baseline: Rate
+    control: Rate | None = None
+
+    @property
+    def beside(self) -> Rate:
+        """The higher of baseline and control."""
+        if self.control is None or self.control.share <= self.baseline.share:
+            return self.baseline
+        return self.control
+
+    @property
+    def value(self) -> float:
+        """``(success - beside) / (1 - beside)``, and 0 where that is negative."""
+        if self.beside.share == 1.0:
+            return 0.0
+        gain = self.success.share - self.beside.share
+        return min(max(gain / (1.0 - self.beside.share), 0.0), 1.0)
+
+    @property
+    def interval(self) -> Interval:
+        """Bounds of :attr:`value`, from the intervals of both rates (Newcombe's difference)."""
+        a, b = self.success, self.beside
+        if b.share == 1.0:
+            return Interval(0.0, 0.0)
+        gain = a.share - b.share
+        below = math.hypot(a.share - a.interval.low, b.interval.high - b.share)
+        above = math.hypot(a.interval.high - a.share, b.share - b.interval.low)
+        ends = ((gain - below) / (1.0 - b.share), (gain + above) / (1.0 - b.share))
+        return Interval(*(min(max(end, 0.0), 1.0) for end in ends))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the risk (formats/audit.schema.json)."""
+        return {
+            "success": self.success.to_dict(),
+            "baseline": self.baseline.to_dict(),
+            "control": None if self.control is None else self.control.to_dict(),
+            "risk": {"value": self.value, **self.interval._asdict()},
+        }
