@@ -1,6 +1,7 @@
 """What an audit says of columns, groups and rows, and what of it may leave the house."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,17 @@ def test_a_releasable_edition_names_no_leaf(data):
     assert document["counts"]["total"]["smallest"] is None
     assert document["counts"]["total"]["single"] == found.counts.total["single"]
     assert document["measurement"]["individual"]["all"]["worst"] is None
+
+
+def test_a_ruling_tells_no_count_of_one_leaf(audited):
+    limits = {"smallest_leaf": 1, "single_leaves": 0.5, "left_to_know": 0.5}
+    ruling = treeleak.judge(audited, treeleak.Policy("mild", limits))
+    document = valid(json.loads(replace(audited, ruling=ruling).to_json()))
+    found = {c["key"]: c for c in document["ruling"]["checks"]}
+    assert found["smallest_leaf"]["state"] == "met"
+    assert found["smallest_leaf"]["found"] == "fewer than 10"
+    assert found["single_leaves"]["found"].endswith("%")
+    assert found["left_to_know"]["found"] == "neither one tree nor rules"
 
 
 def test_why_rows_do_not_fit_is_told_without_a_count(data):

@@ -146,10 +146,10 @@ def _ruling(
     checks = []
     for check in told["checks"]:
         found = check["found"]
-        if check["state"] == "not assessed" and not speaks_of_none(found, names):
-            found = ELSEWHERE
-        elif check["key"] == "smallest_leaf" and check["state"] == "violated":
-            found = f"fewer than {check['bound'].removeprefix('at least ')}"
+        if check["state"] == "not assessed":
+            found = found if speaks_of_none(found, names) else ELSEWHERE
+        elif check["key"] == "smallest_leaf" and float(found.replace(",", "")) < threshold:
+            found = f"fewer than {threshold}"
         checks.append(check | {"found": found})
     return told | {"checks": checks}
 
