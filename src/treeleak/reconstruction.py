@@ -85,8 +85,8 @@ class Reconstruction:
         How often each tree drew each row, and where that is known from; None if every tree saw
         every row.
     misfit : float
-        Sum over all leaves and classes of |released count - count of these rows|; what that is for
-        other evidence, :attr:`misfit_means` says.
+        Sum over all leaves and classes of the difference between the released count and that of
+        these rows; what that is for other evidence, :attr:`misfit_means` says.
     contradiction : str or None
         Where and why the counts cannot be met.
     evidence : str

@@ -1,0 +1,108 @@
+"""Examples run as their readers run them: each in a process of its own, warnings as errors."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+
+ROOT = Path(__file__).parents[1]
+SMALL = {"defences.py": ["--rows", "40", "--seconds", "2"]}
+SCRIPTS = sorted(ROOT.glob("examples/*.py"))
+WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
+def test_each_script_runs_in_an_empty_folder(script, tmp_path):
+    process = subprocess.run(
+        [sys.executable, "-W", "error", str(script), *SMALL.get(script.name, [])],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    assert len(process.stdout.splitlines()) > 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_example_is_on_the_page():
+    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    files = {p for p in (ROOT / "examples").rglob("*.*") if p.is_file() and p.suffix != ".pyc"}
+    linked = re.findall(r"\]\((\.\./examples/[^)]+)\)", page)
+    assert {(ROOT / "docs" / link).resolve() for link in linked} == files
+
+
+# ------------------------------------------------------------------------------ the workflow
+
+
+def gate() -> str:
+    """The commands of the workflow's step that decides."""
+    step = WORKFLOW.read_text(encoding="utf-8").split("- name: Audit the model")[1]
+    block = step.split("run: |\n")[1].split("      - name:")[0]
+    return "\n".join(line.strip() for line in block.splitlines())
+
+
+def decide(folder: Path, command: str) -> int:
+    """Run it as the service does: bash, stopping at the first error."""
+    commands = folder / "bin"
+    commands.mkdir()
+    (commands / "treeleak").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m treeleak "$@"\n')
+    (commands / "treeleak").chmod(0o755)
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        timeout=240,
+        check=False,
+    ).returncode
+
+
+def repository(folder: Path, **options: object) -> Path:
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(100, random_state=0)
+    forest = RandomForestClassifier(bootstrap=False, random_state=0, **options)
+    skops.io.dump(forest.fit(X, data.y[X.index]), folder / "model.skops")
+    (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
+    page = (ROOT / "docs" / "github-action.md").read_text(encoding="utf-8")
+    policy = page.split("```toml\n")[1].split("```")[0]
+    (folder / "policy.toml").write_text(policy, encoding="utf-8")
+    return folder
+
+
+def test_the_gate_lets_a_model_through_that_meets_the_policy(tmp_path):
+    folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
+    assert decide(folder, gate()) == 0
+    assert (folder / "audit.json").exists()
+
+
+def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
+    folder = repository(tmp_path)
+    assert decide(folder, gate()) == 4
+    assert (folder / "audit.json").exists()
+
+
+@pytest.mark.parametrize("missing", ["model.skops", "schema.toml", "policy.toml"])
+def test_the_gate_fails_closed_without_its_files(tmp_path, missing):
+    folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
+    (folder / missing).unlink()
+    assert decide(folder, gate()) not in (0, 4)
+
+
+def test_the_workflow_swallows_no_failure_and_uploads_nothing_private():
+    text = re.sub(r"#.*", "", WORKFLOW.read_text(encoding="utf-8"))
+    for swallowing in ("continue-on-error", "|| true", "paths", "set +e"):
+        assert swallowing not in text
+    assert "--include-rows" not in text
+    assert "if: always()" in text
+    uploaded = re.findall(r"path: (\S+)", text)
+    assert all(name in gate() for name in uploaded)
