@@ -13,9 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit.exposure import check_names, labels_of
+from treeleak.audit.leaf_words import LeafWords
+from treeleak.audit.people import check_names, labels_of
 from treeleak.audit.releasable import ELSEWHERE, hidden_groups, speaks_of_none
 from treeleak.errors import BadInput
+from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Schema
 
 
@@ -187,3 +189,121 @@ def test_a_group_of_columns_is_named_without_its_categories():
     assert list(labels_of(schema)) == [
         "work", "one of 2 columns", "one of 2 columns (3)", "country", "x", "n"
     ]  # fmt: skip
+
+
+def test_columns_groups_and_rows_are_those_of_one_matching(data):
+    X, y, schema = data
+    X = X.assign(region=["north", "south", "west"] * 20, score=np.arange(60.0))
+    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0)
+    forest.fit(X[list(schema.columns)], y)
+    found = treeleak.audit(forest, X, y, schema=schema, groups=["region", "score", "age"])
+    pairs, exposed = found.measurement.pairs, found.exposure
+    true, rebuilt = found.truth.X, found.reconstruction.X
+    names = labels_of(schema)
+    differs = rebuilt[true.columns].to_numpy() != true.iloc[pairs.true].to_numpy()
+    wrong = pd.DataFrame(differs, columns=true.columns)
+    by_name = pd.DataFrame({n: wrong[list(a.columns)].any(axis=1) for n, a in names.items()})
+    assert 0 < by_name.to_numpy().mean() < 0.5
+    np.testing.assert_allclose(exposed.columns["right"], 1 - by_name.mean())
+    for name, attribute in names.items():
+        most = true[list(attribute.columns)].value_counts().iloc[0]
+        assert exposed.columns.loc[name, "majority"] == pytest.approx(most / 60)
+        assert exposed.columns.loc[name, "others"] == 60 - most
+    rows = exposed.rows.set_index("row")
+    assert len(rows) == 60
+    np.testing.assert_array_equal(rows["matched"].sort_index(), pairs.true)
+    np.testing.assert_array_equal(rows["wrong"].sort_index(), by_name.sum(axis=1))
+    order = list(zip(~rows["proved"], -rows["sure"], strict=True))
+    assert order == sorted(order)
+    errors = pd.Series(wrong.mean(axis=1).to_numpy(), index=pairs.true).sort_index()
+    groups = exposed.groups.set_index(["column", "group"])
+    assert groups.loc["class", "rows"].sum() == 60
+    assert list(dict.fromkeys(exposed.groups["column"])) == ["class", "region", "score", "age"]
+    for k, region in enumerate(["north", "south", "west"]):
+        line = groups.loc[("region", region)]
+        assert line["rows"] == 20
+        assert line["error"] == pytest.approx(errors[errors.index % 3 == k].mean())
+        assert line["exact"] == pytest.approx((errors[errors.index % 3 == k] == 0).mean())
+        assert line["error"] < line["guess"]
+    assert list(groups.loc["score"].index) == [
+        "lowest quarter", "second quarter", "third quarter", "highest quarter"
+    ]  # fmt: skip
+    assert set(groups.loc["age"].index) <= {c for c in X if c.startswith("age")}
+    assert groups["rows"].sum() == 4 * 60
+
+
+def test_each_exposed_row_stands_in_its_leaves(audited):
+    release, X = audited.release, audited.reconstruction.X
+    exposed = audited.exposure
+    assert len(exposed.leaves) == len(exposed.rows) == 60
+    for row, near in zip(exposed.rows["row"], exposed.leaves, strict=True):
+        counts = []
+        for number, tree in enumerate(release.trees):
+            leaf = tree.apply(X.iloc[[row]].to_numpy(dtype=release.float_type))[0]
+            counts.append((tree.counts[leaf].sum(), number, leaf))
+        told = [(leaf.rows, leaf.tree, leaf.leaf) for leaf in near]
+        assert told == sorted(counts)[:3]
+
+
+@given(st.integers(0, 10_000))
+def test_words_of_a_leaf_hold_for_its_rows_and_no_others(seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"flag": rng.integers(2, size=30), "size": rng.normal(size=30).round(2)})
+    y = rng.integers(2, size=30)
+    tree = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(X, y)
+    release = to_release(tree)
+    words = LeafWords(release, Schema([Binary("flag"), Numeric("size")]))
+    leaves = release.trees[0].apply(X.to_numpy(dtype=release.float_type))
+    for leaf in release.trees[0].leaves:
+        said = words.say(0, int(leaf))
+        python = " and ".join(
+            f"({part.replace(' = ', ' == ').replace('≤', '<=')})" for part in said.split("; ")
+        )
+        # Words are rounded to six digits.
+        inside = X.eval(python) if said != "anywhere" else pd.Series(True, index=X.index)
+        np.testing.assert_array_equal(inside, leaves == leaf)
+
+
+def test_without_training_rows_only_what_the_attack_expects_is_told(data):
+    X, y, schema = data
+    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+    exposed = treeleak.audit(forest, schema=schema).exposure
+    unknown = ["right", "guess", "majority", "others"]
+    assert exposed.columns[unknown].isna().all(axis=None)
+    assert exposed.columns[["expected", "proved"]].notna().all(axis=None)
+    assert exposed.groups.empty
+    assert exposed.rows[["matched", "wrong"]].isna().all(axis=None)
+
+
+def test_what_was_given_counts_in_no_figure(data):
+    X, y, schema = data
+    forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+    known = X.iloc[:20].assign(label=y.iloc[:20])
+    found = treeleak.audit(forest, X, y, schema=schema, known_rows=known, time_limit=20)
+    assert found.exposure.recovered.n_rows == 40
+    assert len(found.exposure.rows) == 40
+    groups = found.exposure.groups
+    assert groups["rows"].sum() == 60
+    errors = found.measurement.pairs.errors
+    assert np.isnan(errors).sum() == 20
+    mean = groups["error"] * [np.isfinite(errors[y.to_numpy() == c]).sum() for c in (0, 1)]
+    assert mean.sum() / 40 == pytest.approx(found.measurement.error)
+
+
+def test_small_groups_are_one_line_without_figures(audited):
+    groups = pd.DataFrame(
+        {
+            "column": ["a"] * 4 + ["b"] * 2,
+            "group": [*"wxyz", "u", "v"],
+            "rows": [3, 12, 20, 25, 30, 30],
+            "error": 0.1,
+            "exact": 0.5,
+            "guess": 0.2,
+        }
+    )
+    found = replace(audited, exposure=replace(audited.exposure, groups=groups))
+    told = valid(json.loads(found.to_json()))["exposure"]["groups"]
+    # The one small group alone would follow from the rest: the next smallest goes with it.
+    assert [g["group"] for g in told] == ["y", "z", "groups under 10 rows", "u", "v"]
+    assert told[2]["rows"] is None
+    assert [g["group"] for g in found.to_dict("internal")["exposure"]["groups"]] == list("wxyzuv")

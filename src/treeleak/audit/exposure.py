@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
-from itertools import takewhile
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from treeleak.errors import BadInput
+from treeleak.audit.leaf_words import LeafWords, rows_in_nodes
+from treeleak.audit.measurement import Pairs
+from treeleak.audit.people import Training, labels_of
+from treeleak.metrics.matching import right_values
 from treeleak.reconstruction import Reconstruction
-from treeleak.schema import Attribute, OneHot, Schema
-from treeleak.training import TrainingRows
+from treeleak.release import Release
 
 __all__ = [
     "MOST_ROWS",
@@ -23,16 +24,18 @@ __all__ = [
     "Exposure",
     "NearLeaf",
     "Recovered",
-    "check_names",
     "examine",
-    "labels_of",
 ]
 
 MOST_ROWS = 500
 """Most exposed rows that are told one by one."""
 
-_LAST_PART = re.compile(r"[_\-:=. |]*[^_\-:=. |]*$")
-"""What follows the last sign that parts words, with it."""
+MOST_LEAVES = 3
+"""Leaves that are told of each of them."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 
 PROBABLE = 0.9
 """Least confidence of each value that a tree tests, in a row that counts as probable."""
@@ -143,53 +146,42 @@ class Exposure:
 
 
 def examine(
-    rebuilt: Reconstruction, truth: TrainingRows | None = None, proofs_hold: bool = True
+    rebuilt: Reconstruction,
+    release: Release,
+    pairs: Pairs | None = None,
+    training: Training | None = None,
+    proofs_hold: bool = True,
 ) -> Exposure | None:
-    """Find out what was recovered, and of whom; None where no rows were rebuilt."""
+    """Find out what was recovered, and of whom; None where no rows were rebuilt.
+
+    Parameters
+    ----------
+    rebuilt : Reconstruction
+    release : Release
+    pairs : Pairs, optional
+        Which training row stands for which rebuilt row.
+    training : Training, optional
+        Without it, nothing is said of groups.
+    proofs_hold : bool
+        Whether the schema allows the training rows.
+    """
     if rebuilt.X is None or rebuilt.X.empty:
         return None
+    rows, leaves = _rows(rebuilt, release, pairs, proofs_hold)
     return Exposure(
         recovered=Recovered.of(rebuilt, proofs_hold),
-        columns=_columns(rebuilt, truth),
-        groups=pd.DataFrame(columns=["column", "group", "rows", "error", "exact", "guess"]),
-        rows=_rows(rebuilt, proofs_hold),
-        leaves=((),) * min(rebuilt.n_rows, MOST_ROWS),
+        columns=_columns(rebuilt, None if training is None else training.X, pairs),
+        groups=_groups(pairs, training),
+        rows=rows,
+        leaves=leaves,
     )
 
 
-def check_names(wanted: Sequence[str], known: Collection[str], what: str) -> None:
-    """Refuse a name that is none of a table's columns.
-
-    Raises
-    ------
-    BadInput
-        Naming it, and the one that is meant, perhaps.
-    """
-    for name in wanted:
-        if name not in known:
-            near = get_close_matches(str(name), list(known), 1, cutoff=0.0)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise BadInput(f"{what}: no column {name!r}{hint}")
-
-
-def labels_of(schema: Schema) -> dict[str, Attribute]:
-    """Name the attributes, each once, without naming the categories of a one-hot group."""
-    found: dict[str, Attribute] = {}
-    for attribute in schema.attributes:
-        members, label = attribute.columns, attribute.name
-        if isinstance(attribute, OneHot) and label == " | ".join(members):
-            start = zip(min(members), max(members), strict=False)
-            common = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], start))
-            label = _LAST_PART.sub("", common) or f"one of {len(members)} columns"
-        found[label if label not in found else f"{label} ({len(found) + 1})"] = attribute
-    return found
-
-
-def _columns(rebuilt: Reconstruction, truth: TrainingRows | None) -> pd.DataFrame:
-    confidence = rebuilt.confidence
+def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | None) -> pd.DataFrame:
+    confidence, labels = rebuilt.confidence, labels_of(rebuilt.schema)
     given = pd.DataFrame(rebuilt.given, columns=None if rebuilt.X is None else rebuilt.X.columns)
-    lines = {}
-    for label, attribute in labels_of(rebuilt.schema).items():
+    lines = []
+    for attribute in labels.values():
         own = list(attribute.columns)
         line: dict[str, Any] = {
             "members": attribute.columns,
@@ -201,28 +193,98 @@ def _columns(rebuilt: Reconstruction, truth: TrainingRows | None) -> pd.DataFram
             "expected": np.nan,
             "proved": np.nan,
         }
-        if truth is not None:
-            others = len(truth.X) - int(truth.X[own].value_counts(dropna=False).iloc[0])
-            line |= {"majority": 1.0 - others / len(truth.X), "others": others}
+        if X is not None:
+            others = len(X) - int(X[own].value_counts(dropna=False).iloc[0])
+            line |= {"majority": 1.0 - others / len(X), "others": others}
         sure = None if confidence is None else confidence[own].to_numpy()[~given[own].to_numpy()]
         if sure is not None and len(sure):
             line |= {"expected": 1.0 - float(sure.mean()), "proved": float((sure == 1.0).mean())}
-        lines[label] = line
-    return pd.DataFrame.from_dict(lines, orient="index")
+        lines.append(line)
+    table = pd.DataFrame(lines, index=pd.Index(labels, name="column"))
+    if pairs is not None:
+        attributes = list(labels.values())
+        # What was given has no error: only values of which no column was given are counted.
+        free = right_values(pairs.given.astype(float), pairs.columns, attributes)
+        right = right_values(pairs.distance, pairs.columns, attributes) & free
+        with np.errstate(invalid="ignore"):
+            table["right"] = right.sum(axis=0) / free.sum(axis=0)
+        table["guess"] = pairs.guesses.right
+    return table
 
 
-def _rows(rebuilt: Reconstruction, proofs_hold: bool) -> pd.DataFrame:
+def _groups(pairs: Pairs | None, training: Training | None) -> pd.DataFrame:
+    """Errors of groups of training rows."""
+    columns = ["column", "group", "rows", "error", "exact", "guess"]
+    if pairs is None or training is None:
+        return pd.DataFrame(columns=columns)
+    figures = pd.DataFrame(
+        {
+            "error": pairs.errors,
+            "exact": np.where(np.isnan(pairs.errors), np.nan, pairs.errors == 0),
+            "guess": pairs.guesses.row_errors,
+        }
+    )
+    found = []
+    for name, member in training.groups.items():
+        by = figures.groupby(member.to_numpy(), sort=False)
+        table = by.mean().assign(rows=by.size(), column=name)
+        order = list(member.cat.categories) if hasattr(member, "cat") else sorted(table.index)
+        found.append(table.loc[[g for g in order if g in table.index]])
+    if not found:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(found).rename_axis("group").reset_index()[columns]
+
+
+def _rows(
+    rebuilt: Reconstruction, release: Release, pairs: Pairs | None, proofs_hold: bool
+) -> tuple[pd.DataFrame, tuple[tuple[NearLeaf, ...], ...]]:
+    """List the most exposed rows, with the leaves that tell most of them."""
+    n = rebuilt.n_rows
+    leaves, counted = _leaves_of(rebuilt, release)
     table = pd.DataFrame(
         {
-            "row": np.arange(rebuilt.n_rows),
+            "row": np.arange(n),
             "matched": np.nan,
             "wrong": np.nan,
             "sure": _surest(rebuilt),
             "proved": _proved(rebuilt) & proofs_hold,
+            "least": counted.min(axis=1, initial=np.inf),
         }
     )
-    order = ["proved", "sure"]
-    return table.sort_values(order, ascending=False, kind="stable").head(MOST_ROWS)
+    if pairs is not None:
+        attributes = rebuilt.schema.attributes
+        wrong = ~right_values(pairs.distance * ~pairs.given, pairs.columns, attributes)
+        table.loc[pairs.rebuilt, "matched"] = pairs.true
+        table.loc[pairs.rebuilt, "wrong"] = wrong.sum(axis=1)
+    open_ = np.flatnonzero(~rebuilt.given.all(axis=1))
+    order = {"proved": False, "sure": False, "least": True}
+    most = table.iloc[open_].sort_values([*order], ascending=[*order.values()], kind="stable")
+    table = most.head(MOST_ROWS).drop(columns="least").reset_index(drop=True)
+    if not leaves.size:
+        return table, ((),) * len(table)
+    say = cache(LeafWords(release, rebuilt.schema).say)
+
+    def near(row: int, tree: int) -> NearLeaf:
+        leaf = int(leaves[row, tree])
+        return NearLeaf(tree, leaf, int(counted[row, tree]), say(tree, leaf))
+
+    fewest = np.argsort(counted[table["row"]], axis=1, kind="stable")[:, :MOST_LEAVES].tolist()
+    told = (
+        tuple(near(row, tree) for tree in trees)
+        for row, trees in zip(table["row"].tolist(), fewest, strict=True)
+    )
+    return table, tuple(told)
+
+
+def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[Ints, Floats]:
+    """Leaf of each rebuilt row in each tree, and how many rows it counts; empty where none does."""
+    counts = [rows_in_nodes(tree) for tree in release.trees]
+    known = [c for c in counts if c is not None]
+    if rebuilt.X is None or release.noise is not None or len(known) < len(counts):
+        return np.zeros((rebuilt.n_rows, 0), dtype=np.int64), np.zeros((rebuilt.n_rows, 0))
+    rows = rebuilt.X[list(release.feature_names)].to_numpy(dtype=release.float_type)
+    leaves = np.column_stack([tree.apply(rows) for tree in release.trees])
+    return leaves, np.column_stack([n[at] for n, at in zip(known, leaves.T, strict=True)])
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -230,20 +292,18 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(k): v for k, v in line.items()} for line in plain.to_dict("records")]
 
 
-def _proved(rebuilt: Reconstruction) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _proved(rebuilt: Reconstruction) -> NDArray[np.bool_]:
     if rebuilt.proved is None:
         return np.zeros(rebuilt.n_rows, dtype=bool)
     return rebuilt.proved.to_numpy(dtype=bool)
 
 
-def _surest(rebuilt: Reconstruction) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _surest(rebuilt: Reconstruction) -> Floats:
     """Least confidence among the values of each row that a tree tests; 0 where none is."""
     if rebuilt.confidence is None:
         return np.zeros(rebuilt.n_rows)
     tested = ~rebuilt.confidence.columns.isin(rebuilt.free_columns)
     if not tested.any():
         return np.zeros(rebuilt.n_rows)
-    found: np.ndarray[Any, np.dtype[np.float64]] = rebuilt.confidence.to_numpy()[:, tested].min(
-        axis=1
-    )
+    found: Floats = rebuilt.confidence.to_numpy()[:, tested].min(axis=1)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,56 @@ from numpy.typing import NDArray
 
 from treeleak.audit.shape import Shape
 from treeleak.metrics import (
+    Guesses,
     Individual,
     Significance,
     exact_row_share,
     individual_errors,
     partial_error,
-    random_baseline,
+    random_guesses,
     reconstruction_error,
     same_size,
     significance,
 )
+from treeleak.metrics.matching import best_matching, table_columns
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.tree import Release
 from treeleak.training import TrainingRows
 
-__all__ = ["Measurement", "Variant", "measure", "singled_out", "variants_of"]
+__all__ = ["Measurement", "Pairs", "Variant", "measure", "singled_out", "variants_of"]
 
 
 _FEW = 20
 """Random guesses where some values were given: each must be matched on all columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which rebuilt row stands for which training row, and how far each value is off.
+
+    Attributes
+    ----------
+    rebuilt : int array, shape (n_rows,)
+        Numbers of the rebuilt rows that were compared.
+    true : int array, shape (n_rows,)
+        Number of the training row matched with each.
+    distance : float array, shape (n_rows, n_columns)
+    given : bool array, shape (n_rows, n_columns)
+        Which values were given.
+    columns : tuple of str
+    errors : float array, shape (n_rows,)
+        Of each training row, in their order: mean over what was not given, NaN where all was.
+    guesses : Guesses
+        Random ones, measured.
+    """
+
+    rebuilt: NDArray[np.int64]
+    true: NDArray[np.int64]
+    distance: NDArray[np.float64]
+    given: NDArray[np.bool_]
+    columns: tuple[str, ...]
+    errors: NDArray[np.float64]
+    guesses: Guesses
 
 
 @dataclass(frozen=True)
@@ -66,6 +97,9 @@ class Measurement:
     shape : Shape or None
         What the attack would guess from the shape of the trees alone; None where counts carry no
         noise, or the audit was interrupted.
+    pairs : Pairs or None
+        What the errors come from, for those who ask for columns, groups or rows. Never in a
+        document.
     """
 
     error: float
@@ -80,6 +114,7 @@ class Measurement:
     individual: Individual | None = None
     significance: Significance | None = None
     shape: Shape | None = None
+    pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the measurement (formats/audit.schema.json)."""
@@ -89,7 +124,7 @@ class Measurement:
             "shape": self.shape,
         }
         told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
-        return self.__dict__ | told
+        return {k: v for k, v in self.__dict__.items() if k != "pairs"} | told
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,25 +198,24 @@ def measure(
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
     rebuilt, true = reconstruction.X, truth.X
+    numbers = np.arange(len(rebuilt))
     if len(rebuilt) != len(true):
-        reconstruction = _as_many(reconstruction, len(true), seed)
-        return measure(reconstruction, truth, release, seed, control, guesses)
+        numbers, reconstruction = _as_many(reconstruction, len(true), seed)
+        rebuilt = _rows(reconstruction)
     given, schema = reconstruction.given, reconstruction.schema
     known = pd.DataFrame(given, columns=rebuilt.columns)
-    individual = individual_errors(rebuilt, true, schema, known, seed)
+    matching = best_matching(rebuilt, true, schema)
+    individual = individual_errors(rebuilt, true, schema, known, seed, matching)
+    columns = table_columns(rebuilt, true, schema)
+    told = known[columns].to_numpy()
     nearer = None
     if given.any():
-
-        def error(X: pd.DataFrame) -> float:
-            own = X[rebuilt.columns].reset_index(drop=True).mask(known, rebuilt)
-            return partial_error(own, true, known, schema)
-
-        wrong, guess = error(rebuilt), random_baseline(true, schema, _FEW, seed, error)
+        tried = random_guesses(true, schema, _FEW, seed, (rebuilt, known))
     else:
-        wrong = individual.all.error
-        guess = random_baseline(true, schema, seed=seed)
+        tried = random_guesses(true, schema, seed=seed)
         if control is not None:
             nearer = significance(rebuilt, true, control, schema, seed=seed)
+    pairs = Pairs(numbers, *matching, told, tuple(columns), individual.errors, tried)
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
@@ -190,16 +224,16 @@ def measure(
         same = _same(rebuilt[true.columns].to_numpy(), true.to_numpy())
         exact_in_order = float(same.all(axis=1).mean())
         located_in_order = float(_same(rebuilt_leaves, true_leaves).all(axis=1).mean())
-        told = np.broadcast_to(~true.columns.isin(reconstruction.interval_columns), same.shape)
-        told = told & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
-        if told.any():
-            error_in_order = float((~same[told]).mean())
+        open_ = np.broadcast_to(~true.columns.isin(reconstruction.interval_columns), same.shape)
+        open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
+        if open_.any():
+            error_in_order = float((~same[open_]).mean())
     return Measurement(
-        error=wrong,
+        error=float(matching.distance[~told].mean()),
         exact_rows=exact_row_share(rebuilt, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
-        guess_mean=guess.mean,
-        guess_sd=guess.std,
+        guess_mean=tried.baseline.mean,
+        guess_sd=tried.baseline.std,
         compared=truth.checked,
         exact_in_order=exact_in_order,
         located_in_order=located_in_order,
@@ -207,6 +241,7 @@ def measure(
         individual=individual,
         significance=nearer,
         shape=_of_shape(guesses, truth.X, seed),
+        pairs=pairs,
     )
 
 
@@ -215,7 +250,7 @@ def _of_shape(guesses: Sequence[Reconstruction], true: pd.DataFrame, seed: int) 
     errors, exact = [], []
     for k, guess in enumerate(guesses):
         if guess.given.any():
-            own = _as_many(guess, len(true), seed)
+            _, own = _as_many(guess, len(true), seed)
             known = pd.DataFrame(own.given, columns=true.columns)
             errors.append(partial_error(_rows(own), true, known, own.schema))
             all_given = np.asarray(own.given.all(axis=1))
@@ -231,16 +266,19 @@ def _rows(reconstruction: Reconstruction) -> pd.DataFrame:
     return pd.DataFrame() if reconstruction.X is None else reconstruction.X
 
 
-def _as_many(reconstruction: Reconstruction, n_rows: int, seed: int) -> Reconstruction:
-    """Leave rows out, or repeat some, together with what was given of them."""
+def _as_many(
+    reconstruction: Reconstruction, n_rows: int, seed: int
+) -> tuple[NDArray[np.int64], Reconstruction]:
+    """Leave rows out, or repeat some, with what was given of them; and say which were taken."""
     rebuilt = _rows(reconstruction)
+    numbers = np.arange(len(rebuilt))
     if len(rebuilt) == n_rows:
-        return reconstruction
-    chosen = same_size(pd.DataFrame({"row": np.arange(len(rebuilt))}), n_rows, seed)["row"]
+        return numbers, reconstruction
+    chosen = same_size(pd.DataFrame({"row": numbers}), n_rows, seed)["row"].to_numpy()
     known = None
     if reconstruction.known is not None:
         known = reconstruction.known.iloc[chosen].reset_index(drop=True)
-    return replace(
+    return chosen, replace(
         reconstruction, X=rebuilt.iloc[chosen].reset_index(drop=True), known=known, ordered=False
     )
 

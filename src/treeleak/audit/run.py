@@ -13,7 +13,7 @@ import pandas as pd
 
 from treeleak.audit.budget import Budget, budget_of
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
-from treeleak.audit.exposure import Exposure, check_names, examine
+from treeleak.audit.exposure import Exposure, examine
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
     Measurement,
@@ -23,6 +23,7 @@ from treeleak.audit.measurement import (
     variants_of,
 )
 from treeleak.audit.of_rules import audit_rules
+from treeleak.audit.people import Training, check_names, groups_of, labels_of
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.shape import guesses_from_shape
@@ -163,7 +164,8 @@ def audit(
     alone = impossible = 0
     if release is not None:
         columns = {*release.feature_names, *release.one_hot}
-        columns |= set() if schema is None else {a.name for a in schema.attributes}
+        if schema is not None:
+            columns |= {a.name for a in schema.attributes} | set(labels_of(schema))
         check_names(sensitive, columns, "sensitive")
         check_names(groups, columns | set(getattr(X, "columns", ())), "groups")
         notes += release.notes
@@ -235,8 +237,13 @@ def audit(
             ("measurement", "all rows were given" if given else "no rows were rebuilt")
         )
     exposed: Exposure | None = None
-    if rebuilt is not None:
-        exposed = examine(rebuilt, truth, proofs_hold=not impossible)
+    if release is not None and rebuilt is not None:
+        training = None
+        if truth is not None and rebuilt.X is not None:
+            sorted_ = groups_of(truth.X, y, groups, X, release, rebuilt.schema)
+            training = Training(truth.X, sorted_)
+        pairs = None if measured is None else measured.pairs
+        exposed = examine(rebuilt, release, pairs, training, proofs_hold=not impossible)
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
         variants=variants, budget=budget, uncertainty=left,

@@ -1,8 +1,15 @@
 """How close a reconstruction is to the truth, and how close a guess would have been."""
 
 from treeleak.metrics.bagging import BaggingBound, bagging_bound, likeliest_draws
-from treeleak.metrics.baseline import Baseline, random_baseline, random_rows
+from treeleak.metrics.baseline import (
+    Baseline,
+    Guesses,
+    random_baseline,
+    random_guesses,
+    random_rows,
+)
 from treeleak.metrics.individual import Group, Individual, individual_errors
+from treeleak.metrics.inference import Rate, Risk, wilson
 from treeleak.metrics.matching import (
     exact_row_share,
     match_rows,
@@ -16,7 +23,10 @@ __all__ = [
     "BaggingBound",
     "Baseline",
     "Group",
+    "Guesses",
     "Individual",
+    "Rate",
+    "Risk",
     "Significance",
     "bagging_bound",
     "exact_row_share",
@@ -25,8 +35,10 @@ __all__ = [
     "match_rows",
     "partial_error",
     "random_baseline",
+    "random_guesses",
     "random_rows",
     "reconstruction_error",
     "same_size",
     "significance",
+    "wilson",
 ]

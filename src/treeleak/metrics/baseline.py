@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadSchema
-from treeleak.metrics.matching import MATCH_LIMIT, Table, column_range, reconstruction_error
+from treeleak.metrics.matching import (
+    MATCH_LIMIT,
+    Table,
+    best_matching,
+    column_range,
+    right_values,
+    table_columns,
+)
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["Baseline", "bounded_schema", "random_baseline", "random_rows"]
+__all__ = [
+    "Baseline",
+    "Guesses",
+    "bounded_schema",
+    "random_baseline",
+    "random_guesses",
+    "random_rows",
+]
 
 FEWEST_DRAWS = 3
 MOST_PAIRS = 10**8
@@ -28,14 +42,51 @@ class Baseline(NamedTuple):
     std: float
 
 
-def random_baseline(
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """Random guesses, measured.
+
+    Attributes
+    ----------
+    errors : float array, shape (n_guesses,)
+    right : float array, shape (n_attributes,)
+        Share of the true rows whose value is right (:func:`right_values`), of those of which no
+        column was given; NaN where there are none.
+    row_errors : float array, shape (n_rows,)
+        Mean error of the guesses for each true row; NaN where a sample held it never.
+    """
+
+    errors: NDArray[np.float64]
+    right: NDArray[np.float64]
+    row_errors: NDArray[np.float64]
+
+    @property
+    def baseline(self) -> Baseline:
+        """Mean and standard deviation."""
+        return Baseline(float(self.errors.mean()), float(self.errors.std()))
+
+
+def random_baseline(X_true: Table, schema: Schema, n_draws: int = 100, seed: int = 0) -> Baseline:
+    """Measure the error of tables guessed at random within the schema.
+
+    Parameters are those of :func:`random_guesses`.
+
+    Returns
+    -------
+    Baseline
+        ``mean`` and ``std``.
+    """
+    return random_guesses(X_true, schema, n_draws, seed).baseline
+
+
+def random_guesses(
     X_true: Table,
     schema: Schema,
     n_draws: int = 100,
     seed: int = 0,
-    error: Callable[[pd.DataFrame], float] | None = None,
-) -> Baseline:
-    """Measure the error of tables guessed at random within the schema.
+    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> Guesses:
+    """Guess tables at random within the schema, and measure them.
 
     Each guess has as many rows as ``X_true``, made as in :func:`random_rows`, and is measured by
     :func:`reconstruction_error`.
@@ -54,31 +105,44 @@ def random_baseline(
     n_draws : int
         Tables to guess.
     seed : int
-    error : callable, optional
-        Measures a guess of as many rows as ``X_true`` in another way.
+    given : (DataFrame, DataFrame of bool), optional
+        Rows of which some values are given, and which: they are put into each guess, and do not
+        count. There are as many as true rows, and no sample is taken.
 
     Returns
     -------
-    Baseline
-        ``mean`` and ``std``.
+    Guesses
     """
     true = _as_frame(X_true, schema)
     if n_draws < 1:
         raise BadInput(f"{n_draws} draws: at least one is needed")
     rng = np.random.default_rng(seed)
-    n = min(len(true), MATCH_LIMIT)
+    n = min(len(true), MATCH_LIMIT) if given is None else len(true)
     draws = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // max(n, 1) ** 2))
     # Ranges come from all rows, whatever sample is measured.
     bounded = bounded_schema(schema, true)
     errors = []
+    right, open_ = (np.zeros(len(schema.attributes)) for _ in range(2))
+    found, compared = (np.zeros(len(true)) for _ in range(2))
     for _ in range(draws):
-        if error is not None:
-            errors.append(error(_guess(bounded, len(true), rng)))
-            continue
-        sample = true if n == len(true) else true.iloc[rng.permutation(len(true))[:n]]
-        guess = _guess(bounded, n, rng)
-        errors.append(reconstruction_error(guess, sample, bounded))
-    return Baseline(float(np.mean(errors)), float(np.std(errors)))
+        chosen = np.arange(n) if n == len(true) else rng.permutation(len(true))[:n]
+        sample, guess = true.iloc[chosen], _guess(bounded, n, rng)
+        columns = table_columns(guess, sample, bounded)
+        counts = np.ones((n, len(columns)), dtype=bool)
+        if given is not None:
+            rows, known = given
+            guess = guess[rows.columns].mask(known, rows)
+            counts = ~known[columns].to_numpy()
+        matched, distance = best_matching(guess, sample, bounded)
+        errors.append(distance[counts].mean())
+        free = right_values(1.0 - counts, columns, schema.attributes)
+        right += (right_values(distance, columns, schema.attributes) & free).sum(axis=0)
+        open_ += free.sum(axis=0)
+        place = chosen[matched]
+        found[place] += (distance * counts).sum(axis=1)
+        compared[place] += counts.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return Guesses(np.array(errors), right / open_, found / compared)
 
 
 def random_rows(

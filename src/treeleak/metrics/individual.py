@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.metrics.matching import Table, best_matching, table_columns
+from treeleak.metrics.matching import Matching, Table, best_matching, table_columns
 from treeleak.metrics.partial import known_values
 from treeleak.schema import Schema
 
@@ -90,6 +90,7 @@ def individual_errors(
     schema: Schema | None = None,
     known: pd.DataFrame | NDArray[Any] | Sequence[str] | None = None,
     seed: int = 0,
+    matching: Matching | None = None,
 ) -> Individual:
     """Measure each training row against the rebuilt row matched with it.
 
@@ -103,6 +104,8 @@ def individual_errors(
         Which values of ``X_rec`` do not count: as for :func:`~treeleak.metrics.partial_error`.
     seed : int
         Of :func:`find_outliers`.
+    matching : Matching, optional
+        The best one, where it is known already.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def individual_errors(
     BadInput
         As for :func:`~treeleak.metrics.reconstruction_error`.
     """
-    matched, distance = best_matching(X_rec, X_true, schema)
+    matched, distance = matching or best_matching(X_rec, X_true, schema)
     names = table_columns(X_rec, X_true, schema)
     told = np.zeros(distance.shape, dtype=bool)
     if known is not None:

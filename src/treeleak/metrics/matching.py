@@ -12,7 +12,7 @@ more true rows than are needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from treeleak.errors import BadInput
-from treeleak.schema import Attribute, Categorical, Schema
+from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
 
 __all__ = [
     "Matching",
@@ -35,6 +35,7 @@ __all__ = [
     "paired_distances",
     "part_errors",
     "reconstruction_error",
+    "right_values",
     "row_distances",
     "same_size",
     "table_columns",
@@ -49,6 +50,9 @@ MATCH_LIMIT = 6_000
 
 FLOW_LIMIT = 4_000_000
 """Most pairs of different points between which rows are moved in bulk."""
+
+NEAR = 0.01
+"""Difference from which on a number is wrong, as a share of its range."""
 
 # The flow solver counts in whole numbers; sums of 0/1 terms stay exact under this factor.
 FLOW_SCALE = 2**20
@@ -151,6 +155,32 @@ def part_errors(
         own = b[part]
         errors.append(_distance(a, own[_match(a, own)]).mean())
     return np.array(errors)
+
+
+def right_values(
+    distance: Floats, columns: Sequence[str], attributes: Sequence[Attribute]
+) -> NDArray[np.bool_]:
+    """Say which values are right: without a difference, or for a number within 1 % of its range.
+
+    Parameters
+    ----------
+    distance : float array, shape (n_rows, n_columns)
+        As :class:`Matching` has it.
+    columns : sequence of str
+    attributes : sequence of Attribute
+        A one-hot group is right if all of its columns are.
+
+    Returns
+    -------
+    bool array, shape (n_rows, n_attributes)
+    """
+    at = {c: i for i, c in enumerate(columns)}
+    found = np.empty((len(distance), len(attributes)), dtype=bool)
+    for k, attribute in enumerate(attributes):
+        own = distance[:, [at[c] for c in attribute.columns]]
+        off = NEAR if isinstance(attribute, (Numeric, Ordinal)) else 0.0
+        found[:, k] = (own <= off).all(axis=1)
+    return found
 
 
 def same_size(rows: pd.DataFrame, n_rows: int, seed: int = 0) -> pd.DataFrame:

@@ -1,0 +1,93 @@
+"""Where the rows of a leaf lie, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.release.tree import Release, Tree
+from treeleak.schema import Binary, OneHot, Schema
+
+__all__ = ["LeafWords", "rows_in_nodes"]
+
+
+def rows_in_nodes(tree: Tree) -> NDArray[np.float64] | None:
+    """How many rows reach each node; different ones where the tree tells, else draws."""
+    found = tree.distinct if tree.distinct is not None else tree.totals
+    if found is None and tree.counts is not None:
+        found = tree.counts.sum(axis=1)
+    return None if found is None else found.astype(float)
+
+
+class LeafWords:
+    """Says where the rows of leaves lie.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema
+        Columns that it has for 0 and 1 are said so.
+    """
+
+    def __init__(self, release: Release, schema: Schema) -> None:
+        self._release = release
+        flags = (a for a in schema.attributes if isinstance(a, (Binary, OneHot)))
+        self._flags = frozenset(c for a in flags for c in a.columns)
+        self._parents = [_parents(tree) for tree in release.trees]
+
+    def say(self, tree: int, leaf: int) -> str:
+        """Say what all rows of a leaf have in common.
+
+        Parameters
+        ----------
+        tree, leaf : int
+            Numbers of the tree and of the node.
+        """
+        low: dict[str, float] = {}
+        high: dict[str, float] = {}
+        missing: dict[str, bool] = {}
+        own = self._release.trees[tree]
+        for node, went_left in self._path(tree, leaf):
+            column = self._release.feature_names[own.feature[node]]
+            cut = float(own.threshold[node])
+            if went_left:
+                high[column] = min(high.get(column, np.inf), cut)
+            else:
+                low[column] = max(low.get(column, -np.inf), cut)
+            passes = bool(own.missing_left[node]) == went_left
+            missing[column] = missing.get(column, True) and passes
+        maybe = self._release.maybe_missing
+        said = (
+            self._between(c, low.get(c, -np.inf), high.get(c, np.inf))
+            + " or missing" * (c in maybe and through)
+            for c, through in missing.items()
+        )
+        return "; ".join(said) or "anywhere"
+
+    def _between(self, column: str, low: float, high: float) -> str:
+        if column in self._flags:
+            return f"{column} = {int(low >= 0)}"
+        if np.isinf(low):
+            return f"{column} ≤ {high:g}"
+        if np.isinf(high):
+            return f"{column} > {low:g}"
+        return f"{low:g} < {column} ≤ {high:g}"
+
+    def _path(self, tree: int, leaf: int) -> Iterator[tuple[int, bool]]:
+        """Nodes above a leaf, the root last, and whether the way to it goes left there."""
+        left, parents = self._release.trees[tree].left, self._parents[tree]
+        at = leaf
+        while at:
+            above = int(parents[at])
+            yield above, bool(left[above] == at)
+            at = above
+
+
+def _parents(tree: Tree) -> NDArray[np.int64]:
+    parents = np.zeros(tree.n_nodes, dtype=np.int64)
+    inner = np.flatnonzero(~tree.is_leaf)
+    parents[tree.left[inner]] = inner
+    parents[tree.right[inner]] = inner
+    return parents
