@@ -142,8 +142,9 @@ def test_named_commands_exist(page):
         elif program == "python":
             assert (ROOT / first).exists()
         else:
-            options = [o for p in COMMANDS.commands[first].params for o in p.opts]
-            assert {r for r in rest if r.startswith("--")} <= set(options)
+            command = COMMANDS if first.startswith("--") else COMMANDS.commands[first]
+            options = [o for p in command.params for o in p.opts]
+            assert {r for r in (first, *rest) if r.startswith("--")} <= set(options)
 
 
 def test_named_options_exist():

@@ -245,7 +245,7 @@ def test_files(tmp_path: Path) -> None:
     assert to_release(path).n_rows == 15
     assert read_j48(WEATHER.replace("\n", "\r\n")).n_rows == 15
     path.write_bytes(WEATHER.encode() + b"\xff")
-    with pytest.raises(BadModel, match=r"tree\.txt.*decode"):
+    with pytest.raises(BadModel, match=r"tree\.txt.*UTF-8"):
         to_release(path)
     with pytest.raises(BadModel, match=r"none\.txt"):
         read_j48(tmp_path / "none.txt")

@@ -21,7 +21,7 @@ from treeleak.audit import Audit, audit
 from treeleak.audit.percent import percent
 from treeleak.clock import Progress
 from treeleak.datasets import load_compas
-from treeleak.errors import BadInput
+from treeleak.errors import BadInput, cause
 from treeleak.metrics import random_rows
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
@@ -94,7 +94,7 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
         X.assign(**{LABEL: y}).to_csv(train, index=False)
         schema.write_text(data.schema.to_toml(), encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"{folder}: {error.strerror or error}") from error
+        raise BadInput(f"{folder}: {cause(error)}") from error
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
     searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)
     rebuilt = found.reconstruction.X if found.reconstruction is not None else None

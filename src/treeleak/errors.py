@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 __all__ = [
     "BadInput",
     "BadModel",
@@ -11,6 +13,7 @@ __all__ = [
     "NotProvedWarning",
     "PrivacyWarning",
     "TreeleakError",
+    "cause",
 ]
 
 
@@ -46,3 +49,24 @@ class PrivacyWarning(UserWarning):
 
 class NotProvedWarning(UserWarning):
     """The best was asked for, and what was found is not proved to be it."""
+
+
+_WHAT_NEXT = {
+    errno.ENOENT: "check the name, and the folder that it starts from",
+    errno.EISDIR: "name a file in it",
+    errno.ENOTDIR: "a part of the name that should be a folder is a file",
+    errno.EACCES: "ask its owner, or choose another place",
+    errno.EPERM: "ask its owner, or choose another place",
+    errno.EROFS: "choose another place",
+    errno.EEXIST: "choose another name",
+}
+
+
+def cause(error: Exception) -> str:
+    """Say why a file could not be read or written, and what to do about it."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not text in UTF-8: if it is a text file, save it again with this encoding"
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    step = _WHAT_NEXT.get(error.errno or 0)
+    return error.strerror if step is None else f"{error.strerror}: {step}"

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.errors import BadSchema
+from treeleak.errors import BadSchema, cause
 
 __all__ = [
     "AtMost",
@@ -529,7 +529,7 @@ class Schema:
             is_json = path.suffix.lower() == ".json"
             return cls.from_dict(json.loads(text) if is_json else tomllib.loads(text))
         except (OSError, ValueError, RecursionError) as error:
-            raise BadSchema(f"{path}: {error}") from error
+            raise BadSchema(f"{path}: {cause(error)}") from error
 
     def to_toml(self) -> str:
         """Write the schema as TOML."""

@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 HINT = (
-    "Were some rows left out or added, columns encoded in another way, or, without names, put in "
-    "another order?"
+    "Were some rows left out or added, values lost or changed, columns encoded in another way, or, "
+    "without names, put in another order?"
 )
 DRAWN_HINT = (
     " Each tree drew rows by their number: they must stand in the order in which the model was "

@@ -20,7 +20,7 @@ from treeleak.audit.measurement import Measurement
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Audit
 from treeleak.audit.verdict import LEAK
-from treeleak.errors import BadInput, NotCovered
+from treeleak.errors import BadInput, NotCovered, cause
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy"]
@@ -188,9 +188,9 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
             document.get("threshold", THRESHOLD),
         )
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
+        raise BadInput(f"{path}: {cause(error)}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: no TOML: {error}") from error
+        raise BadInput(f"{path}: no TOML: {cause(error)}") from error
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -33,7 +34,8 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
-    add_completion=False,
+    # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
+    rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     pretty_exceptions_enable=False,
     help="How much of its training data does a tree model give away? Rebuild it and see.",
     epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "

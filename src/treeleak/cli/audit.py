@@ -15,6 +15,7 @@ from treeleak.cli.files import (
     NO_ANSWER,
     VIOLATED,
     check_place,
+    console,
     progress_shown,
     say,
     status_of,
@@ -82,8 +83,6 @@ def audit(
     quiet: Quiet = False,
 ) -> None:
     """Find out what a model gives away: inventory, counts, reconstruction."""
-    from rich.console import Console
-
     import treeleak
     from treeleak.audit.counts import THRESHOLD
     from treeleak.report import render
@@ -130,7 +129,7 @@ def audit(
             private=include_rows,
             force=True,
         )
-    render(result, Console(highlight=False), include_rows)
+    render(result, console(), include_rows)
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
     status = status_of(result.reconstruction)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import progress_shown
+from treeleak.cli.files import console, progress_shown
 from treeleak.cli.options import Quiet
 
 __all__ = ["demo"]
@@ -22,12 +22,10 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train a forest on public data, then get the training rows back from its file."""
-    from rich.console import Console
-
     from treeleak.demo import run
 
     with progress_shown(quiet) as progress:
         shown = run(out, progress)
-    console = Console(highlight=False)
+    terminal = console()
     for part in shown:
-        console.print(part)
+        terminal.print(part)

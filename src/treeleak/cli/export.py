@@ -10,7 +10,7 @@ import typer
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free
 from treeleak.cli.options import Force, Model, TrustPickle
-from treeleak.errors import BadInput
+from treeleak.errors import BadInput, cause
 
 __all__ = ["export"]
 
@@ -31,4 +31,4 @@ def export(
     try:
         write_release(release, out)
     except OSError as error:
-        raise BadInput(f"{out}: {error.strerror or error}") from error
+        raise BadInput(f"{out}: {cause(error)}") from error

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from treeleak.errors import BadInput
+from treeleak.errors import BadInput, cause
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from treeleak.clock import Progress
     from treeleak.reconstruction import Reconstruction
 
@@ -25,6 +27,7 @@ __all__ = [
     "VIOLATED",
     "check_free",
     "check_place",
+    "console",
     "progress_shown",
     "say",
     "status_of",
@@ -47,7 +50,11 @@ def status_of(result: Reconstruction | None) -> int:
 def check_place(path: Path, *inputs: Path | None) -> None:
     """Refuse a place that cannot be written, or is read by the same command."""
     if not path.parent.is_dir():
-        raise BadInput(f"{path}: there is no folder {path.parent}")
+        raise BadInput(f"{path}: there is no folder {path.parent}: make it first")
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder: name a file in it")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BadInput(f"{path}: you may not write in {path.parent}: choose another place")
     if path.exists() and any(i.exists() and path.samefile(i) for i in inputs if i is not None):
         raise BadInput(f"{path}: is read by the same command, and would be overwritten")
 
@@ -70,12 +77,20 @@ def write(path: Path, text: str, private: bool, force: bool) -> None:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
+        raise BadInput(f"{path}: {cause(error)}") from error
 
 
 def say(text: str) -> None:
     """Print to the error stream."""
     typer.echo(text, err=True)
+
+
+def console(stderr: bool = False) -> Console:
+    """Where reports and progress go: plain text with NO_COLOR, and where nobody watches."""
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(stderr=stderr, highlight=False, color_system=None if plain else "auto")
 
 
 @contextmanager
@@ -84,7 +99,6 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
     from rich.table import Column
@@ -96,7 +110,7 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         TimeElapsedColumn(Column(min_width=7)),
         TextColumn("{task.fields[missed]}"),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading the model", total=1.0, missed="")
 
         def show(step: Progress) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import check_place, write
+from treeleak.cli.files import check_place, console, write
 from treeleak.cli.options import Model, SchemaFile, Seed, TrustPickle, read_schema
 from treeleak.cli.tables import Tables, named, training_rows
 
@@ -31,8 +31,6 @@ def informed(
     trust_pickle: TrustPickle = False,
 ) -> None:
     """Say how well a model tells one training row to somebody who knows all others."""
-    from rich.console import Console
-
     import treeleak
     from treeleak.report import render_informed
 
@@ -46,4 +44,4 @@ def informed(
         )
     if json is not None:
         write(json, result.to_json() + "\n", private=False, force=True)
-    render_informed(result, Console(highlight=False))
+    render_informed(result, console())

@@ -126,7 +126,9 @@ TrustPickle = Annotated[
         "--trust-pickle", help="Open pickle and joblib files: they can run code. Off by default."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress, no remarks: results and errors only.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 

@@ -128,7 +128,8 @@ def reconstruct(
     table = result.X.assign(**{label: result.y.to_numpy()})
     write(out, table.to_csv(index=False), private=True, force=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
-    _say_order(result)
+    if not quiet:
+        _say_order(result)
     if result.misfit:
         say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
     if records is not None and members is not None and members_out is not None:

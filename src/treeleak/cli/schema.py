@@ -9,7 +9,7 @@ import typer
 
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free, say, write
-from treeleak.cli.options import Audited, Force, Label, Train, TrustPickle
+from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.errors import BadInput
 
@@ -26,6 +26,7 @@ def schema(
     ] = None,
     trust_pickle: TrustPickle = False,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a starting schema, for you to correct: what a row can be."""
     from treeleak.infer import suggest_rule_schema, suggest_schema
@@ -49,5 +50,5 @@ def schema(
         typer.echo(text, nl=False)
     else:
         write(out, text, private=False, force=force)
-        for remark in remarks:
+        for remark in () if quiet else remarks:
             say(remark)

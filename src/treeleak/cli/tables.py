@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeleak.errors import BadInput, NotCovered, TreeleakError
+from treeleak.errors import BadInput, NotCovered, TreeleakError, cause
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Beside", "Tables", "check_label", "named", "read_records", "training_rows"]
+
+SHOWN = 5
+"""Columns that an error names."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,12 @@ class Tables:
 
         try:
             table = pd.read_csv(path)
+            _check_finite(path, table)
             if table.notna().all(axis=None):
                 return table
             written = pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
-            raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+            raise BadInput(f"{path}: {_table_cause(error)}") from error
         for column, texts in self.texts.items():
             if column in table:
                 lost = table[column].isna() & written[column].isin(texts)
@@ -125,8 +129,16 @@ def read_records(path: Path, tables: Tables) -> pd.DataFrame:
 
 def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
     """Refuse a table without the column of the labels."""
-    if label not in table:
-        raise BadInput(f"{path}: no column {label!r} for the labels")
+    if label in table:
+        return
+    names = list(map(str, table.columns))
+    if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), None)):
+        raise BadInput(f"{path}: values are parted by {mark!r}: save the table with commas")
+    few = ", ".join(map(repr, names[:SHOWN]))
+    more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+    raise BadInput(
+        f"{path}: no column {label!r} for the labels (--label); its columns are {few}{more}"
+    )
 
 
 @dataclass(frozen=True)
@@ -206,7 +218,7 @@ def _marginals(path: Path) -> Any:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise BadInput(f"{path}: {cause(error)}") from error
     if not isinstance(found, dict):
         raise BadInput(f"{path}: holds no mapping of columns to shares")
     return {
@@ -222,3 +234,30 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _table_cause(error: Exception) -> str:
+    from pandas.errors import EmptyDataError, ParserError
+
+    if isinstance(error, EmptyDataError):
+        return "the file is empty: the first line names the columns, each other line is a row"
+    if isinstance(error, ParserError):
+        return (
+            f"no table: {' '.join(str(error).split())}. Each line needs as many values as the "
+            "first has names, with commas between"
+        )
+    return cause(error)
+
+
+def _check_finite(path: Path, table: pd.DataFrame) -> None:
+    """Refuse infinite values: no model was trained on any, and no schema allows them."""
+    import numpy as np
+
+    numbers = table.select_dtypes("number")
+    infinite = np.isinf(numbers.to_numpy(dtype=float))
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise BadInput(
+            f"{path}: column {numbers.columns[column]!r} is infinite in row {row + 1}: correct it, "
+            "or leave it empty if it is not known"
+        )

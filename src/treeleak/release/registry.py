@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treeleak.errors import BadModel, NotCovered, TreeleakError
+from treeleak.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.release.live import snapshot
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
@@ -26,6 +26,7 @@ AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 HEAD_BYTES = 4096
+HOW_TO_SAVE = 'Save a fitted model with skops.io.dump(model, "model.skops").'
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ def read_model(
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except OSError as error:
-        raise BadModel(f"{path}: {error.strerror or error}") from error
+        raise BadModel(f"{path}: {cause(error)}") from error
     if not head:
-        raise BadModel(f"{path}: the file is empty")
+        raise BadModel(f"{path}: the file is empty: save the model again")
     for known in _FORMATS:
         if known.recognise(head):
             return known.read(path, trust_pickle)
     names = ", ".join(known.name for known in _FORMATS)
-    raise BadModel(f"{path}: not a model file (known formats: {names})")
+    raise BadModel(f"{path}: not a model file (known formats: {names}). {HOW_TO_SAVE}")
 
 
 def to_release(model: Any, trust_pickle: bool = False) -> Release:

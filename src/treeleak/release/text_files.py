@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treeleak.errors import BadModel
+from treeleak.errors import BadModel, cause
 
 __all__ = ["read_text"]
 
@@ -22,4 +22,4 @@ def read_text(path: str | Path, most_bytes: int) -> str:
             raise BadModel(f"{path}: larger than {most_bytes >> 20} MiB")
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadModel(f"{path}: {error}") from error
+        raise BadModel(f"{path}: {cause(error)}") from error

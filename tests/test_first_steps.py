@@ -1,0 +1,301 @@
+"""What a new user meets: wrong inputs, shell completion, terminals without colours."""
+
+import os
+import pickle
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
+from typer.testing import CliRunner
+
+import treeleak
+from treeleak.cli import app
+
+NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; main()"
+"""The command under the name that it is installed by."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A model with its schema and training rows, in the folder where the user is."""
+    monkeypatch.chdir(tmp_path)
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(30, random_state=0)
+    y = data.y[X.index]
+    skops.io.dump(RandomForestClassifier(5, random_state=0).fit(X, y), "model.skops")
+    (tmp_path / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
+    X.assign(again=y).to_csv("train.csv", index=False)
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def started(*arguments, **environment):
+    """Run the command as an installed program."""
+    return subprocess.run(
+        [sys.executable, "-c", NAMED, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# --------------------------------------------------------------------------- wrong inputs
+
+TRAIN = ["audit", "model.skops", "--label", "again", "--train"]
+
+
+def lines(change):
+    """The training rows with another text."""
+    return lambda text: change(text.splitlines())
+
+
+WRONG = {
+    "model missing": (
+        ["audit", "none.skops"],
+        None,
+        ["none.skops: No such", "check the name"],
+    ),
+    "model is a folder": (
+        ["audit", "folder"],
+        None,
+        ["folder: Is a directory", "name a file in it"],
+    ),
+    "model is a table": (["audit", "train.csv"], None, ["train.csv: not a model", "skops.io.dump"]),
+    "text called skops": (["audit", "wrong"], b"hello\n", ["wrong: not a model", "skops.io.dump"]),
+    "model empty": (["audit", "wrong"], b"", ["wrong: the file is empty", "save the model again"]),
+    "pickle": (
+        ["audit", "wrong"],
+        pickle.dumps([1]),
+        ["wrong: a pickle", "--trust-pickle"],
+    ),
+    "schema missing": (
+        ["audit", "model.skops", "--schema", "none.toml"],
+        None,
+        ["none.toml: No such file", "check the name"],
+    ),
+    "schema is a folder": (
+        ["audit", "model.skops", "--schema", "folder"],
+        None,
+        ["folder: Is a directory", "name a file in it"],
+    ),
+    "schema is a model": (
+        ["audit", "model.skops", "--schema", "model.skops"],
+        None,
+        ["model.skops: not text in UTF-8"],
+    ),
+    "policy missing": (
+        ["audit", "model.skops", "--policy", "none.toml"],
+        None,
+        ["none.toml: No such file", "check the name"],
+    ),
+    "rows missing": ([*TRAIN, "none.csv"], None, ["none.csv: No such file", "check the name"]),
+    "rows are a folder": (
+        [*TRAIN, "folder"],
+        None,
+        ["folder: Is a directory", "name a file in it"],
+    ),
+    "rows empty": ([*TRAIN, "wrong"], b"", ["wrong: the file is empty", "first line names"]),
+    "header only": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: rows[:1]),
+        ["wrong: these are not the model's training rows", "30 rows, these are 0"],
+    ),
+    "encoding": (
+        [*TRAIN, "wrong"],
+        "größe,again\n1,0\n".encode("latin-1"),
+        ["wrong: not text in UTF-8", "save it again"],
+    ),
+    "semicolons": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [row.replace(",", ";") for row in rows]),
+        ["wrong: values are parted by ';'", "save the table with commas"],
+    ),
+    "ragged": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [*rows[:2], rows[2] + ",1,2"]),
+        ["wrong: no table", "line 3", "as many values"],
+    ),
+    "label": (
+        ["audit", "model.skops", "--label", "agian", "--train", "train.csv"],
+        None,
+        ["train.csv: no column 'agian'", "--label", "its columns are 'sex:Male'", "and 10 more"],
+    ),
+    "infinite": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [*rows[:3], "inf" + rows[3][1:], *rows[4:]]),
+        ["wrong: column 'sex:Male' is infinite in row 3", "correct it"],
+    ),
+    "a value lost": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [rows[0], *(row[1:] for row in rows[1:])]),
+        ["wrong: these are not the model's training rows", "values lost"],
+    ),
+    "text for a number": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [*rows[:3], "male" + rows[3][1:], *rows[4:]]),
+        ["wrong: these are not", "'sex:Male'", "something other than numbers"],
+    ),
+    "another column": (
+        [*TRAIN, "wrong"],
+        lines(lambda rows: [rows[0].replace("sex:Male", "sex:Mail"), *rows[1:]]),
+        ["wrong: these are not", "sex:Male"],
+    ),
+    "json into a folder": (
+        ["audit", "model.skops", "--json", "folder"],
+        None,
+        ["folder: is a folder", "name a file in it"],
+    ),
+    "no such folder": (
+        ["reconstruct", "model.skops", "--out", "none/rows.csv"],
+        None,
+        ["none/rows.csv: there is no folder none", "make it first"],
+    ),
+    "demo into a file": (
+        ["demo", "--out", "train.csv"],
+        None,
+        ["train.csv: File", "choose"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "content", "said"), WRONG.values(), ids=WRONG)
+def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, said):
+    if callable(content):
+        content = "\n".join(content((folder / "train.csv").read_text())).encode()
+    if content is not None:
+        (folder / "wrong").write_bytes(content)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    for piece in said:
+        assert piece in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "Errno" not in result.stderr
+
+
+def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monkeypatch):
+    monkeypatch.setattr("treeleak.audit", lambda *a, **k: pytest.fail("work was done"))
+    monkeypatch.setattr("os.access", lambda path, mode: "folder" not in str(path))
+    result = CliRunner().invoke(app, ["audit", "model.skops", "--json", "folder/audit.json"])
+    assert result.exit_code == 2
+    assert "folder/audit.json: you may not write in folder: choose another" in result.stderr
+
+
+# ------------------------------------------------------------------------ shell completion
+
+
+@pytest.mark.parametrize(
+    ("shell", "environment"),
+    [
+        ("bash", {"COMP_WORDS": "treeleak au", "COMP_CWORD": "1"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "treeleak au"}),
+        (
+            "fish",
+            {"_TYPER_COMPLETE_ARGS": "treeleak au", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        ),
+    ],
+)
+def test_completion_for_each_shell(shell, environment):
+    script = started(
+        "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    ).stdout
+    assert "treeleak" in script
+    # What the script asks for when the user presses Tab.
+    variable = f"_TREELEAK_COMPLETE=complete_{shell}"
+    assert variable in script
+    answer = started(**dict([variable.split("=")]), **environment).stdout
+    assert "audit" in answer
+    assert "export" not in answer
+
+
+# ------------------------------------------------------------------ colours, progress, quiet
+
+
+def on_a_terminal(*arguments, **environment):
+    """What the command writes where somebody watches, errors and progress included."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", NAMED, *arguments],
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while piece := os.read(ours, 4096):
+            written += piece
+    except OSError:  # Linux says so when the other end is closed.
+        pass
+    os.close(ours)
+    process.wait(timeout=120)
+    return written.decode()
+
+
+SPOKEN = {
+    "help": ["--help"],
+    "help of a command": ["audit", "--help"],
+    "audit": ["audit", "model.skops", "--quiet"],
+    "error": ["audit", "none.skops", "--quiet"],
+    "usage": ["audit", "model.skops", "--tran", "x"],
+}
+
+
+@pytest.mark.parametrize("arguments", SPOKEN.values(), ids=SPOKEN)
+def test_no_color_means_plain_text(folder, arguments):
+    assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
+
+
+@pytest.mark.parametrize("arguments", SPOKEN.values(), ids=SPOKEN)
+def test_nothing_but_text_where_nobody_watches(folder, arguments):
+    result = started(*arguments)
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_colours_and_progress_where_somebody_watches(folder):
+    shown = on_a_terminal("audit", "model.skops")
+    assert "\x1b[" in shown
+    assert "reading the model" in shown
+
+
+def test_progress_has_no_colours_with_no_color(folder):
+    shown = on_a_terminal("audit", "model.skops", NO_COLOR="1")
+    assert "reading the model" in shown
+    assert "m" not in {code[-1] for code in _codes(shown)}
+
+
+def _codes(text):
+    return re.findall(r"\x1b\[[\d;?]*[A-Za-z]", text)
+
+
+def test_quiet_leaves_results_and_errors(folder):
+    loud, quiet = (
+        CliRunner().invoke(app, ["reconstruct", "model.skops", "--out", f"{name}.csv", *more])
+        for name, more in (("loud", []), ("quiet", ["--quiet"]))
+    )
+    assert "Which rows each tree drew is known from" in loud.stderr
+    assert quiet.stderr.splitlines() == [loud.stderr.splitlines()[0].replace("loud", "quiet")]
+    assert (folder / "loud.csv").read_bytes() == (folder / "quiet.csv").read_bytes()
+    refused = CliRunner().invoke(app, ["audit", "none.skops", "--quiet"])
+    assert refused.stderr.startswith("treeleak: none.skops: No such file")
+
+
+def test_quiet_takes_nothing_from_an_audit(folder):
+    loud, quiet = (
+        CliRunner().invoke(app, ["audit", "model.skops", *more]) for more in ([], ["--quiet"])
+    )
+    seconds = r"\(\d+\.\d s\)"
+    assert re.sub(seconds, "", loud.stdout) == re.sub(seconds, "", quiet.stdout)
+    assert quiet.stderr == ""
+
+
+def test_quiet_schema_keeps_its_remarks_in_the_file(folder):
+    result = CliRunner().invoke(app, ["schema", "model.skops", "--out", "own.toml", "--quiet"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert (folder / "own.toml").read_text().startswith("# ")
