@@ -609,20 +609,20 @@ def some_drawn(
     return Drawn(tampered(release, rng) if wrong else release, schema, b, X, y, wrong)
 
 
-def valid(document: dict[str, Any]) -> dict[str, Any]:
-    """The document of an audit, if it follows its schema."""
+def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
+    """The document of an audit (or of what ``name`` says), if it follows its schema."""
     formats = {
         name: json.loads(
             resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
         )
-        for name in ("audit", "reconstruction")
+        for name in ("audit", "hardened", "reconstruction")
     }
     for schema in formats.values():
         jsonschema.Draft202012Validator.check_schema(schema)
     registry = Registry().with_resources(
         (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
     )
-    jsonschema.Draft202012Validator(formats["audit"], registry=registry).validate(document)
+    jsonschema.Draft202012Validator(formats[name], registry=registry).validate(document)
     return document
 
 

@@ -11,6 +11,7 @@ from treeleak.errors import (
     NotCovered,
     TreeleakError,
 )
+from treeleak.harden import Hardened, harden
 from treeleak.informed import InformedAudit, InformedGuess, informed, informed_audit
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
@@ -34,6 +35,7 @@ __all__ = [
     "BadSchema",
     "Binary",
     "Categorical",
+    "Hardened",
     "Implies",
     "InformedAudit",
     "InformedGuess",
@@ -51,6 +53,7 @@ __all__ = [
     "__version__",
     "audit",
     "datasets",
+    "harden",
     "informed",
     "informed_audit",
     "judge",

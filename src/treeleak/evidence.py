@@ -626,7 +626,7 @@ def _noisy(
             raise NotCovered(f"tree {t} gives no counts")
     n_draws = (sampling.n_draws or n_rows) if isinstance(sampling, Bootstrap) else None
     if not isinstance(noise, CountNoise):
-        if noise is None or n_draws is not None:
+        if noise is None or (n_draws is not None and noise.rule != "majority"):
             raise NotCovered("leaves that name a class only, of trees that drew their rows")
         return partial(LeafLabels, n_rows=n_rows, noise=noise, sampling=sampling.kind)
     return partial(

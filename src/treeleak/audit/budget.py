@@ -17,6 +17,7 @@ _ADDS = {
     "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "
     "other to another tree)",
 }
+_AS_IT_IS = "Leaves name their largest class, without noise"
 _TIMES = 10
 """Cost over what is stated from which on it is given as a factor, not in percent."""
 _UNBOUNDED = {
@@ -50,6 +51,11 @@ class Budget:
     stated: float | None
     cost: float | None
     why: str
+
+    @property
+    def noisy(self) -> bool:
+        """Whether there is any noise; leaves that name their largest class carry none."""
+        return self.noise != _AS_IT_IS
 
     @property
     def overspent(self) -> bool:
@@ -116,7 +122,7 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
 def _in_words(noise: CountNoise | LabelNoise) -> str:
     match noise:
         case LabelNoise(rule="majority"):
-            return "Leaves name their largest class, without noise"
+            return _AS_IT_IS
         case LabelNoise(rule=rule):
             return f"Leaves name one class, chosen by chance ({rule})"
         case DiscreteLaplace():

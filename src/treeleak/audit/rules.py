@@ -14,7 +14,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["INTERNAL", "RULES", "SETTING", "Change", "Context", "Mark", "Rule"]
+__all__ = [
+    "INTERNAL",
+    "RULES",
+    "SEED_NAMES",
+    "SETTING",
+    "Change",
+    "Context",
+    "Mark",
+    "Rule",
+    "fits",
+]
 
 Mark = Literal["leaks", "harmless", "not assessed"]
 Change = Literal[
@@ -76,12 +86,13 @@ class Rule:
 
     def matches(self, owner: str, name: str, value: Any, context: Context) -> bool:
         """Say whether the rule speaks of this attribute of an object of class ``owner``."""
-        named = _fits(self.names, name) and _fits(self.owner, owner)
+        named = fits(self.names, name) and fits(self.owner, owner)
         return named and self.when(value, context)
 
 
 @cache
-def _fits(patterns: str, name: str) -> bool:
+def fits(patterns: str, name: str) -> bool:
+    """Say whether a name fits one of several patterns, which blanks separate."""
     return any(fnmatchcase(name, p) for p in patterns.split())
 
 
@@ -142,7 +153,9 @@ _SEEDS = (
     "Whoever has a seed of the forest or of its trees can repeat the draws. Then every count tells "
     "of rows with known numbers, and the rows can be rebuilt in their order."
 )
-_SEED_NAMES = "random_state random_state_ _random_state *seed *seeds _rng rng _feature_*rng"
+SEED_NAMES = (
+    "random_state random_state_ _random_state *__random_state *seed *seeds _rng rng _feature_*rng"
+)
 _TABLE = "The training rows themselves stand in the file."
 _PER_ROW = "Holds one entry for every training row."
 
@@ -164,7 +177,7 @@ _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 RULES: tuple[Rule, ...] = (
     # -- noise
     Rule(
-        _SEED_NAMES,
+        SEED_NAMES,
         "leaks",
         "seeds of the noise",
         "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
@@ -198,11 +211,11 @@ RULES: tuple[Rule, ...] = (
     ),
     # -- trees
     Rule(
-        "n_node_samples weighted_n_node_samples impurity",
+        "n_node_samples weighted_n_node_samples impurity count gain",
         "harmless",
         "counts that are left empty",
         "All zero.",
-        owner="Tree",
+        owner="Tree TreePredictor",
         when=_empty,
     ),
     Rule(
@@ -337,7 +350,7 @@ RULES: tuple[Rule, ...] = (
     ),
     # -- how rows were drawn
     Rule(
-        _SEED_NAMES,
+        SEED_NAMES,
         "leaks",
         "seeds",
         _SEEDS,
@@ -345,14 +358,14 @@ RULES: tuple[Rule, ...] = (
         change="seeds",
     ),
     Rule(
-        _SEED_NAMES,
+        SEED_NAMES,
         "harmless",
         "seeds",
         "Every tree saw every row: the seed names none of them.",
         when=_not_drawn,
     ),
     Rule(
-        _SEED_NAMES,
+        SEED_NAMES,
         "not assessed",
         "seeds",
         "If this model draws rows at random, the seed can tell which.",

@@ -32,6 +32,7 @@ from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.evidence import evidence_for
+from treeleak.noise import LabelNoise
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
@@ -353,9 +354,10 @@ def _context(content: StoredObject | Release, release: Release | None) -> Contex
         n = content.get("_n_samples") if isinstance(content, StoredObject) else None
         return Context(n if isinstance(n, int) else None, drawn=None, missing=None)
     drawn = release.sampling.kind != "all"
-    return Context(
-        release.n_rows, drawn, bool(release.maybe_missing), noise=release.noise is not None
-    )
+    noise = release.noise
+    # Of leaves that name their largest class as it is, nothing was hidden by chance.
+    noisy = noise is not None and noise != LabelNoise("majority")
+    return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy)
 
 
 def _origin(content: StoredObject | Release, release: Release | None) -> str:

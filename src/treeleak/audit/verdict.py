@@ -390,10 +390,10 @@ def advise(
         hidden = _of_distinct(reconstruction, measurement, variants)
     if counts is not None and counts.total["small"]:
         chosen.add(counts.of)
-    if budget is not None and (budget.overspent or budget.cost is None):
+    if budget is not None and budget.noisy and (budget.overspent or budget.cost is None):
         chosen.add("law")
     if verdict == LEAK:
-        chosen |= {"noise"} if budget is None else {"epsilon", "trees"}
+        chosen |= {"noise"} if budget is None or not budget.noisy else {"epsilon", "trees"}
     if not chosen:
         return ("Nothing that was assessed calls for a change; what was not assessed may.",)
     again = "Then audit the changed file again: each change alone may not be enough."

@@ -33,9 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.noise import LabelNoise
 from treeleak.release.inputs import Inputs
 from treeleak.release.names import UnknownStep, input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
+from treeleak.release.shares import counts_from_shares, leaf_classes
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
     LEAF,
@@ -51,7 +53,7 @@ from treeleak.release.tree import (
     UnknownSampling,
 )
 
-__all__ = ["class_labels", "feature_names", "fitted", "tree_and_values"]
+__all__ = ["class_labels", "feature_names", "fitted", "main_model", "tree_and_values"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -86,6 +88,14 @@ MISCOUNTED = (
 HIDDEN = (
     "class weights set each row's chance of being drawn, and the file does not hold the weights "
     "of the rows"
+)
+RESTORED = (
+    "The numbers of rows were taken out of the file. They follow from the class shares of its "
+    "nodes, as the least numbers for which all are whole"
+)
+LABELS = (
+    "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
+    "leaf, only the class that it predicts is used."
 )
 BOOSTING = "the trees of a boosted model are fitted to residuals or weights, not to the labels"
 
@@ -194,7 +204,7 @@ def _bagging(stored: StoredObject) -> Release:
             columns_drawn=_whole(stored.get("_max_features")),
             columns_replaced=bool(stored.get("bootstrap_features", False)),
         )
-    elif draws != n_rows:
+    elif draws != n_rows or (draws is None and stored.get("max_samples", 1.0) != 1.0):
         sampling = UnknownSampling("each tree saw some of the rows, drawn without replacement")
     class_weight = trees[0].get("class_weight")
     if isinstance(class_weight, Mapping) and stored.name.endswith("Classifier"):
@@ -354,10 +364,15 @@ def _release(
             classes = class_labels(stored)
         if isinstance(training.sampling, UnknownSampling):
             not_covered = not_covered or training.sampling.why
+    emptied = not any(n.reached.any() or n.weight.any() for n in nodes)
     missing = _missing(trees, nodes, names, version)
     if missing and not version.counts_missing_right:
         not_covered = not_covered or MISCOUNTED
-    if classes:
+    noise = None
+    if classes and emptied:
+        counted, counts_are, noise, more = _without_sizes(stored, trees, nodes, training, classes)
+        notes = (*notes, *more)
+    elif classes:
         sums = [
             _in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
             for t, (tree, n) in enumerate(zip(trees, nodes, strict=True))
@@ -371,6 +386,7 @@ def _release(
         feature_names=names,
         classes=classes,
         counts_are=counts_are,
+        noise=noise,
         not_covered=not_covered,
         maybe_missing=missing,
         float_type="float32",
@@ -392,7 +408,9 @@ def _rows(
     """What is known of the number of rows and of the draws."""
     n_rows, sampling = training.n_rows, training.sampling
     if isinstance(sampling, AllRows):
-        n_rows = int(nodes[0].reached[0])
+        n_rows = int(nodes[0].reached[0]) or None
+        if n_rows is None and counted[0].totals is not None:
+            n_rows = int(counted[0].totals[0])
     elif isinstance(sampling, Bootstrap):
         roots = {t.totals[0] for t in counted if t.totals is not None}
         if sampling.n_draws is None and len(roots) == 1:
@@ -413,10 +431,48 @@ def _without_classes(nodes: Sequence[_Nodes], training: _Training) -> list[Tree]
     are_draws = drawn and _all_whole(weights) and _consistent(nodes, weights, training)
     trees = []
     for n in nodes:
+        if not n.reached.any():
+            trees.append(n.shape)
+            continue
         draws = np.round(n.weight) if are_draws else None
         totals = draws if drawn else n.reached.astype(float)
         trees.append(replace(n.shape, totals=totals, distinct=n.reached))
     return trees
+
+
+def _without_sizes(
+    stored: StoredObject,
+    trees: Sequence[StoredObject],
+    nodes: Sequence[_Nodes],
+    training: _Training,
+    classes: tuple[Any, ...],
+) -> tuple[list[Tree], CountsAre, LabelNoise | None, tuple[str, ...]]:
+    """Read what is left where the sizes of all nodes were taken out."""
+    shares = []
+    for t, (tree, n) in enumerate(zip(trees, nodes, strict=True)):
+        value = n.value[:, 0, :]
+        if (bad := (value < 0).any(axis=1)).any():
+            raise BadModel(f"tree {t}, node {bad.argmax()}: a negative class share")
+        sums = value.sum(axis=1, keepdims=True)
+        value = np.divide(value, sums, out=np.zeros_like(value), where=sums > 0)
+        shares.append(_of_ensemble(stored, tree, t, value, len(classes)))
+    shapes = [n.shape for n in nodes]
+    drawn = isinstance(training.sampling, Bootstrap)
+    found = None
+    if training.class_weight is None:
+        found = counts_from_shares(shapes, shares, training.total if drawn else None)
+    if found is None:
+        labels = [
+            replace(shape, counts=leaf_classes(share, shape.is_leaf))
+            for shape, share in zip(shapes, shares, strict=True)
+        ]
+        return labels, "labels", LabelNoise("majority"), (LABELS,)
+    note = RESTORED
+    lost = sum(len(s.left) - len(tree.left) for s, (tree, _) in zip(shapes, found, strict=True))
+    if lost:
+        note += f"; {lost:,} nodes whose rows part in a way that shares do not tell are left out"
+    restored = [replace(tree, counts=c, totals=c.sum(axis=1)) for tree, c in found]
+    return restored, "draws" if drawn else "rows", None, (f"{note}.",)
 
 
 def _counts(
@@ -657,6 +713,13 @@ def _in_classes_of(
             f"not {total[bad.argmax()]:g}"
         )
     _check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
+    return _of_ensemble(stored, tree, t, sums, n_classes)
+
+
+def _of_ensemble(
+    stored: StoredObject, tree: StoredObject, t: int, sums: FloatArray, n_classes: int
+) -> FloatArray:
+    """Put what a tree says of its classes in the columns of the ensemble's classes."""
     if sums.shape[1] == n_classes:
         return sums
     # A tree of a bagging that never saw a class numbers the others as the ensemble does.
@@ -681,8 +744,10 @@ def _missing(
             continue
         shape = n.shape
         inner = np.flatnonzero(~shape.is_leaf)
-        rule = n.reached[shape.left[inner]] > n.reached[shape.right[inner]]
-        seen = (rule != shape.missing_left[inner]) | np.isinf(shape.threshold[inner])
+        seen = np.isinf(shape.threshold[inner])
+        if n.reached.any():
+            rule = n.reached[shape.left[inner]] > n.reached[shape.right[inner]]
+            seen |= rule != shape.missing_left[inner]
         columns.update(shape.feature[inner[seen]].tolist())
     return frozenset(names[c] for c in columns)
 
@@ -728,6 +793,20 @@ def _row_weights(stored: StoredObject) -> tuple[float, ...] | None:
     weights = weights.ravel().astype(float)
     usable = bool(((weights >= 0) & np.isfinite(weights)).all())
     return tuple(weights.tolist()) if usable else None
+
+
+def main_model(stored: StoredObject) -> StoredObject:
+    """Find the model whose answers are those of the whole: behind pipelines and searches."""
+    while stored.type.startswith("sklearn."):
+        inner: Any = None
+        if stored.name == "Pipeline":
+            inner = (stored.get("steps") or [(None, None)])[-1][1]
+        elif stored.name.endswith("SearchCV") or stored.name == "FrozenEstimator":
+            inner = stored.get(WRAPPERS.get(stored.name, ""))
+        if not isinstance(inner, StoredObject):
+            break
+        stored = inner
+    return stored
 
 
 def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:

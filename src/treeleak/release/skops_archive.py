@@ -8,7 +8,8 @@ import math
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.registry import reader
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = ["read_archive"]
+__all__ = ["SCHEMA", "Members", "Node", "parse_npy", "read_archive", "read_members"]
 
 SCHEMA = "schema.json"
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
@@ -56,9 +57,51 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     BadModel
         Naming the file and what is wrong with it.
     """
+    with _located(path), zipfile.ZipFile(path) as archive:
+        value = _Archive(archive, path.stat().st_size).root()
+    if not isinstance(value, StoredObject):
+        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """An archive as it is stored, for whoever writes it again.
+
+    Attributes
+    ----------
+    infos : tuple of ZipInfo
+        In their order, the schema among them.
+    data : mapping of str to bytes
+        Unpacked content by name.
+    """
+
+    infos: tuple[zipfile.ZipInfo, ...]
+    data: Mapping[str, bytes]
+
+
+def read_members(path: Path) -> Members:
+    """Read all members of an archive that :func:`read_archive` reads, with the same bounds.
+
+    Raises
+    ------
+    BadModel
+        Naming the file and what is wrong with it.
+    """
+    read_archive(path)
+    with _located(path), zipfile.ZipFile(path) as archive:
+        _check_size(archive, path.stat().st_size)
+        infos = tuple(archive.infolist())
+        if len({info.filename for info in infos}) < len(infos):
+            raise BadModel("two members have one name")
+        return Members(infos, {info.filename: _unpack(archive, info) for info in infos})
+
+
+@contextmanager
+def _located(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged archive makes Python raise into an error that names the file."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            value = _Archive(archive, path.stat().st_size).root()
+        yield
     except BadModel as error:
         raise BadModel(f"{path}: {error}") from error
     except RecursionError as error:
@@ -76,9 +119,6 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
         ValueError,
     ) as error:
         raise BadModel(f"{path}: damaged archive ({type(error).__name__}: {error})") from error
-    if not isinstance(value, StoredObject):
-        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
-    return value
 
 
 @dataclass(frozen=True)

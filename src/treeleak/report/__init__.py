@@ -1,6 +1,7 @@
 """What a reader gets to see of an audit."""
 
+from treeleak.report.hardened import render_hardened
 from treeleak.report.informed import render_informed
 from treeleak.report.terminal import render
 
-__all__ = ["render", "render_informed"]
+__all__ = ["render", "render_hardened", "render_informed"]

@@ -1,0 +1,92 @@
+"""``treeleak harden``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeleak.cli.app import app
+from treeleak.cli.files import check_free, check_place, progress_shown, status_of, write
+from treeleak.cli.options import (
+    Force,
+    Label,
+    NRows,
+    Quiet,
+    SchemaFile,
+    Seed,
+    SeedSearch,
+    TimeLimit,
+    Train,
+    check_options,
+    read_schema,
+)
+from treeleak.cli.tables import Tables, training_rows
+
+__all__ = ["harden"]
+
+
+@app.command()
+def harden(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .skops file.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the hardened model.")],
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="What to do, in this order, separated by commas: oob, weights, sizes, impurity, "
+            "seeds, counts, inner (all of these unless given: they change no prediction), and "
+            "round=N, merge=N, majority.",
+        ),
+    ] = None,
+    train: Train = None,
+    label: Label = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV", help="Compare predictions on these rows, not on the training rows."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the rows compared whose label may change."),
+    ] = 0.0,
+    schema: SchemaFile = None,
+    time_limit: TimeLimit = 60,
+    seed: Seed = 0,
+    seed_search: SeedSearch = 1_000_000,
+    n_rows: NRows = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take out of a model's file what predictions do not need, and attack what is left."""
+    from rich.console import Console
+
+    import treeleak
+    from treeleak.harden import DEFAULT
+    from treeleak.report import render_hardened
+
+    check_options(time_limit, "auto")
+    check_free(out, force, model, schema, train, rows)
+    if json is not None:
+        check_place(json, model, schema, train, rows, out)
+    known = read_schema(schema)
+    tables = Tables(model, known, label, trust_pickle=False)
+    X, y = training_rows(tables, train, [rows] if rows is not None else [])
+    others = None
+    if rows is not None:
+        others = tables.read(rows).drop(columns=[label], errors="ignore")
+    with progress_shown(quiet) as progress:
+        result = treeleak.harden(
+            model, out, DEFAULT if steps is None else steps, X, y, rows=others,
+            tolerance=tolerance, force=force, schema=known, time_limit=time_limit, seed=seed,
+            seed_search=seed_search, n_rows=n_rows, progress=progress,
+        )  # fmt: skip
+    if json is not None:
+        write(json, result.to_json() + "\n", private=False, force=True)
+    render_hardened(result, Console(highlight=False))
+    raise typer.Exit(status_of(result.audit.reconstruction))

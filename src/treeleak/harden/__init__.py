@@ -1,0 +1,19 @@
+"""Changes to a trained model's file that reduce what it gives away, without training again."""
+
+from __future__ import annotations
+
+from treeleak.harden.answers import Answers
+from treeleak.harden.run import Hardened, Leak, State, harden
+from treeleak.harden.steps import DEFAULT, STEPS, Step, parse_steps
+
+__all__ = [
+    "DEFAULT",
+    "STEPS",
+    "Answers",
+    "Hardened",
+    "Leak",
+    "State",
+    "Step",
+    "harden",
+    "parse_steps",
+]

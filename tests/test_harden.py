@@ -1,0 +1,490 @@
+"""Hardening: what each step takes away, what it keeps, and that what is left is attacked."""
+
+import io
+import json
+import re
+import signal
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from helpers import valid
+from test_cli import run
+from test_release_files import rewrite
+from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.harden import DEFAULT, STEPS, parse_steps
+from treeleak.harden.answers import compare, random_rows
+from treeleak.harden.archive import Archive
+from treeleak.harden.steps import _majority, _merged, _rounded
+from treeleak.release import read_model, to_release
+from treeleak.release.shares import counts_from_shares
+
+MODELS = Path(__file__).parent / "models"
+STORED = sorted(MODELS.glob("[0-9]*/*.skops"))
+FOREST_SEED = 918273645
+
+
+def data(n=60, columns=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (n, columns)).astype(float)
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(0, 2, n) > 4).astype(int) + (X[:, 3] > 2)
+    return X, y
+
+
+X, Y = data()
+FEW = {"n_estimators": 5, "random_state": FOREST_SEED}
+KINDS = {
+    "forest": RandomForestClassifier(**FEW, oob_score=False),
+    "forest, shallow": RandomForestClassifier(**FEW, max_depth=2),
+    "forest, all rows": RandomForestClassifier(**FEW, bootstrap=False),
+    "forest, weighted": RandomForestClassifier(**FEW, class_weight="balanced"),
+    "extra": ExtraTreesClassifier(**FEW),
+    "tree": DecisionTreeClassifier(random_state=FOREST_SEED),
+    "bagging": BaggingClassifier(**FEW, max_features=0.5),
+    "pipeline": make_pipeline(StandardScaler(), RandomForestClassifier(**FEW)),
+    "search": GridSearchCV(RandomForestClassifier(**FEW), {"max_depth": [2, 3]}, cv=2),
+    "calibrated": CalibratedClassifierCV(RandomForestClassifier(**FEW), cv=2),
+    "ada": AdaBoostClassifier(**FEW),
+    "boosted": GradientBoostingClassifier(**FEW, subsample=0.5),
+    "histogram": HistGradientBoostingClassifier(max_iter=3, random_state=FOREST_SEED),
+    "regression": RandomForestRegressor(**FEW),
+    "isolation": IsolationForest(**FEW),
+}
+AVERAGED = [k for k in KINDS if k not in {"calibrated", "ada", "boosted", "histogram", "isolation"}]
+
+
+def load(path):
+    return skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, model in KINDS.items():
+        skops.io.dump(model.fit(X, Y), folder / f"{name}.skops")
+    return folder
+
+
+def stepped(path, out, *names):
+    archive = Archive.read(path)
+    for step in parse_steps(names):
+        archive = step.apply(archive)
+    out.write_bytes(archive.to_bytes())
+    return out
+
+
+def members(path):
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+# ------------------------------------------------------------------------- predictions stay
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, tmp_path, name):
+    path = saved / f"{name}.skops"
+    out = stepped(path, tmp_path / "out.skops", *DEFAULT)
+    old, new = load(path), load(out)
+    rng = np.random.default_rng(1)
+    rows = np.concatenate([X, rng.uniform(-1, 5, (300, X.shape[1]))])
+    np.testing.assert_array_equal(old.predict(rows), new.predict(rows))
+    for method in ("predict_proba", "score_samples", "decision_function"):
+        if hasattr(old, method):
+            np.testing.assert_array_equal(getattr(old, method)(rows), getattr(new, method)(rows))
+
+
+@pytest.mark.parametrize("step", [*DEFAULT, "round=1", "merge=4", "majority"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
+    out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", step)
+    assert load(out).predict(X).shape == (len(X),)
+    read_model(out)
+
+
+@pytest.mark.parametrize("step", ["round=1", "merge=4", "majority"])
+@pytest.mark.parametrize("name", AVERAGED)
+def test_what_is_said_of_changed_labels_is_what_scikit_learn_finds(saved, tmp_path, name, step):
+    path = saved / f"{name}.skops"
+    out = stepped(path, tmp_path / "out.skops", step)
+    before, after = read_model(path), read_model(out)
+    old, new = load(path), load(out)
+    rows = random_rows(before, X.shape[1], 300, 0)
+    told = compare(before, after, rows, "")
+    seen = rows
+    if name == "pipeline":
+        # The trees read what the scaler puts out.
+        seen = old[0].inverse_transform(rows)
+    changed = old.predict(seen) != new.predict(seen)
+    assert told.changed_labels == changed.sum()
+    if hasattr(old, "predict_proba"):
+        off = np.abs(old.predict_proba(seen) - new.predict_proba(seen)).max()
+        assert told.largest_change == pytest.approx(off, abs=1e-9)
+    if name == "regression":
+        assert told.largest_change == 0
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=9))
+def test_rounded_and_merged_shares_are_shares_with_the_same_largest_class(counts):
+    table = np.array(counts, dtype=float) + np.array([[1e-9, 0, 0]])
+    share = table / table.sum(axis=1, keepdims=True)
+    for change in (_rounded(1), _rounded(3), _merged(2), _merged(5), _majority):
+        new = change(share)
+        np.testing.assert_allclose(new.sum(axis=1), 1)
+        np.testing.assert_array_equal(change(new), new)
+        own = np.arange(len(share)), share.argmax(axis=1)
+        np.testing.assert_array_equal(new[own], new.max(axis=1))
+    assert len(np.unique(_merged(2)(share))) <= 2
+
+
+# --------------------------------------------------------------------------- what is taken away
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_seeds_are_nowhere_in_the_file(saved, tmp_path, name):
+    path = saved / f"{name}.skops"
+    seeds = {FOREST_SEED}
+    for stored in read_everything(load(path)):
+        seeds.add(stored)
+    out = stepped(path, tmp_path / "out.skops", "seeds")
+    old, new = members(path), members(out)
+    assert any(found(seed, old) for seed in seeds)
+    for seed in seeds:
+        assert not found(seed, new)
+
+
+def read_everything(model):
+    """Seeds of the trees of a fitted model, by scikit-learn's own attributes."""
+    if hasattr(model, "steps"):
+        model = model[-1]
+    if hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if hasattr(model, "calibrated_classifiers_"):
+        return [s for c in model.calibrated_classifiers_ for s in read_everything(c.estimator)]
+    if isinstance(model, HistGradientBoostingClassifier):
+        return [int(model._random_seed)]
+    trees = np.ravel(getattr(model, "estimators_", []))
+    return [int(t.random_state) for t in trees if isinstance(t.random_state, (int, np.integer))]
+
+
+def found(seed, files):
+    """Whether a seed stands in the description or in an array of numbers."""
+    text = files["schema.json"].decode()
+    if re.search(rf'"content": "{seed}"', text):
+        return True
+    for name, content in files.items():
+        if name.endswith(".npy"):
+            array = np.load(io.BytesIO(content))
+            if array.dtype.kind in "iu" and (array == seed).any():
+                return True
+    return False
+
+
+@pytest.mark.parametrize("name", [k for k in KINDS if k != "isolation"])
+def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
+    out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", *DEFAULT)
+    trees = []
+    Archive.read(out).with_trees(lambda tree: trees.append(tree) or tree)
+    assert trees
+    for tree in trees:
+        fields = tree.nodes.dtype.names
+        for field in ("n_node_samples", "weighted_n_node_samples", "impurity", "count", "gain"):
+            assert field not in fields or not tree.nodes[field].any()
+        if tree.values is not None:
+            inner = tree.nodes["left_child"] != -1
+            assert not tree.values[inner].any()
+            assert tree.values[~inner].any(axis=(1, 2)).any()
+
+
+def test_an_isolation_forest_keeps_the_counts_that_it_scores_by(saved, tmp_path):
+    path = saved / "isolation.skops"
+    out = stepped(path, tmp_path / "out.skops", *DEFAULT)
+    trees = []
+    Archive.read(out).with_trees(lambda tree: trees.append(tree) or tree)
+    assert all(tree.nodes["n_node_samples"].all() for tree in trees)
+
+
+def test_out_of_bag_rows_weights_and_sizes_are_gone(tmp_path):
+    forest = RandomForestClassifier(30, oob_score=True, random_state=0)
+    weights = np.linspace(1, 2, len(X))
+    skops.io.dump(forest.fit(X, Y, weights), tmp_path / "a.skops")
+    out = stepped(tmp_path / "a.skops", tmp_path / "b.skops", "oob", "weights", "sizes")
+    stored = read_model(out)
+    for name in ("oob_decision_function_", "oob_score_", "_sample_weight", "_n_samples"):
+        assert name in stored.state
+        assert stored.get(name) is None
+    assert stored.get("oob_score") is True
+    assert stored.get("n_estimators") == 30
+    gone = set(members(tmp_path / "a.skops")) - set(members(out))
+    assert len(gone) == 2  # The arrays themselves: nothing refers to them.
+
+
+def test_equal_numbers_beside_a_seed_stay(tmp_path):
+    """skops marks equal small numbers as one object; only the seed may become None."""
+    forest = RandomForestClassifier(7, random_state=7, max_depth=7).fit(X, Y)
+    skops.io.dump(forest, tmp_path / "a.skops")
+    new = load(stepped(tmp_path / "a.skops", tmp_path / "b.skops", "seeds"))
+    assert (new.n_estimators, new.random_state, new.max_depth) == (7, None, 7)
+
+
+# ------------------------------------------------------------------------- the rest is untouched
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_files_of_all_versions_twice_hardened_are_the_same_and_the_rest_is_untouched(
+    path, tmp_path
+):
+    once = stepped(path, tmp_path / "once.skops", *DEFAULT, "round=2")
+    twice = stepped(once, tmp_path / "twice.skops", *DEFAULT, "round=2")
+    assert once.read_bytes() == twice.read_bytes()
+    old, new = members(path), members(once)
+    trees = set()
+    for text in re.findall(
+        r'"__class__": "Tree".*?"values": \{.*?\}', old["schema.json"].decode(), re.S
+    ):
+        trees |= set(re.findall(r"\d+\.npy", text))
+    for name, content in new.items():
+        assert content == old[name] or name in trees | {"schema.json"}
+    release = to_release(path)
+    rows = random_rows(read_model(path), release.n_features, 200, 0)
+    plain = stepped(path, tmp_path / "plain.skops", *DEFAULT)
+    told = compare(read_model(path), read_model(plain), rows, "")
+    assert told.changed_labels == 0
+    assert told.largest_change < 1e-12
+    assert to_release(plain).feature_names == release.feature_names
+
+
+@pytest.mark.parametrize("step", DEFAULT)
+def test_a_step_with_nothing_to_do_changes_no_byte(saved, step):
+    archive = STEPS[step].apply(Archive.read(saved / "forest.skops"))
+    assert STEPS[step].apply(archive) is archive
+
+
+# --------------------------------------------------------------------------- counts from shares
+
+
+@pytest.mark.parametrize(
+    "name", ["forest", "forest, shallow", "forest, all rows", "extra", "tree", "bagging"]
+)
+def test_without_counts_the_shares_of_inner_nodes_give_them_back(saved, tmp_path, name):
+    path = saved / f"{name}.skops"
+    old = to_release(path)
+    new = to_release(stepped(path, tmp_path / "out.skops", "counts"))
+    assert new.counts_are == old.counts_are
+    assert new.n_rows == old.n_rows
+    for before, after in zip(old.trees, new.trees, strict=True):
+        assert after.distinct is None
+        if after.n_nodes == before.n_nodes:
+            np.testing.assert_array_equal(before.counts, after.counts)
+        else:
+            # Cut where the children have equal shares: the leaves of the rest add up.
+            np.testing.assert_array_equal(before.counts[0], after.counts[after.leaves].sum(axis=0))
+
+
+def test_shares_of_no_table_give_no_counts(saved):
+    release = to_release(saved / "tree.skops")
+    tree = release.trees[0]
+    share = tree.counts / tree.counts.sum(axis=1, keepdims=True)
+    assert counts_from_shares([tree], [share]) is not None
+    assert counts_from_shares([tree], [share], total=7) is None
+    wrong = share.copy()
+    wrong[tree.left[0]] = wrong[tree.right[0]] = [0, 0, 1]
+    assert counts_from_shares([tree], [wrong]) is None
+    odd = share.copy()
+    odd[0] = [np.pi / 10, 1 - np.pi / 10, 0]
+    assert counts_from_shares([tree], [odd]) is None
+
+
+def test_without_inner_shares_each_leaf_names_its_class(saved, tmp_path):
+    path = saved / "forest.skops"
+    old = to_release(path)
+    new = to_release(stepped(path, tmp_path / "out.skops", "counts", "inner"))
+    assert new.counts_are == "labels"
+    assert new.n_rows is None or new.n_rows == len(X)
+    for before, after in zip(old.trees, new.trees, strict=True):
+        leaf = before.leaves
+        np.testing.assert_array_equal(before.counts[leaf].argmax(1), after.counts[leaf].argmax(1))
+
+
+# ------------------------------------------------------------------------------------ the whole
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory):
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(rng.integers(0, 2, (40, 6)), columns=list("abcdef"))
+    label = (rows["a"] + rows["b"] * rows["c"] > 1).astype(int) ^ (rng.random(40) < 0.1)
+    folder = tmp_path_factory.mktemp("binary")
+    model = RandomForestClassifier(12, random_state=42).fit(rows, label)
+    skops.io.dump(model, folder / "model.skops")
+    rows.assign(y=label).to_csv(folder / "train.csv", index=False)
+    return folder, rows, label
+
+
+def test_the_leak_is_shown_after_each_step(binary, tmp_path):
+    folder, rows, label = binary
+    source, out = folder / "model.skops", tmp_path / "out.skops"
+    found = treeleak.harden(source, out, X=rows, y=label, time_limit=4, seed_search=100)
+    assert [s.step for s in found.states] == ["as it was", *DEFAULT]
+    by_step = {s.step: s for s in found.states}
+    assert by_step["as it was"].leak.wrong < 0.05
+    assert "trees' seeds" in by_step["as it was"].leak.draws
+    # The seed 42 is found again as long as the numbers of distinct rows are there.
+    assert "forest seed 42" in by_step["seeds"].leak.draws
+    assert by_step["counts"].leak.draws is None
+    assert by_step["counts"].leak.measured
+    assert not by_step["oob"].changed
+    assert found.leak.wrong > by_step["as it was"].leak.wrong
+    assert found.answers.changed_labels == 0
+    assert found.audit.provenance.file == str(out)
+    assert [e.names for e in found.still_there] == [("values",)]
+    valid(json.loads(found.to_json()), "hardened")
+    again = treeleak.audit(out, time_limit=2)
+    assert again.provenance.sha256 == found.sha256
+    assert "--n-rows" in dict(again.not_assessed)["reconstruction"]
+    assert again.verdict == "not assessed"
+
+
+def test_a_model_that_is_not_attacked_says_why(saved, tmp_path):
+    found = treeleak.harden(saved / "boosted.skops", tmp_path / "out.skops", "seeds", time_limit=2)
+    assert found.leak.verdict == "not assessed"
+    assert "boosted model" in found.leak.why
+    assert found.answers.largest_change == 0
+
+
+def test_labels_that_change_are_counted_and_refused_unless_tolerated(saved, tmp_path):
+    source, out = saved / "forest, shallow.skops", tmp_path / "out.skops"
+    steps = "counts,inner,majority"
+    with pytest.raises(BadInput, match=r"rows .* get another label, more than tolerated"):
+        treeleak.harden(source, out, steps, rows=X, time_limit=1)
+    with pytest.raises(BadInput, match="after step majority leaves contradict"):
+        treeleak.harden(source, out, "majority", rows=X, tolerance=1, time_limit=1)
+    assert not out.exists()
+    found = treeleak.harden(source, out, steps, rows=X, tolerance=1, time_limit=1)
+    changed = load(source).predict(X) != load(out).predict(X)
+    assert found.answers.changed_labels == changed.sum() > 0
+    with pytest.raises(NotCovered, match="single trees, forests and baggings"):
+        treeleak.harden(saved / "ada.skops", out, "majority", force=True)
+
+
+def test_an_interruption_leaves_no_file(binary, tmp_path):
+    folder, rows, label = binary
+    sent = []
+
+    def stop(progress):
+        if not sent:
+            sent.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        treeleak.harden(
+            folder / "model.skops", tmp_path / "out.skops", X=rows, y=label, progress=stop,
+            time_limit=5,
+        )  # fmt: skip
+    assert sent
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_hardened_is_refused(saved, tmp_path, binary):
+    out = tmp_path / "out.skops"
+    folder, rows, label = binary
+    source = folder / "model.skops"
+    with pytest.raises(BadInput, match=r"skops\.io\.dump first"):
+        treeleak.harden(MODELS / "1.9.1" / "drawn.pkl", out)
+    with pytest.raises(BadInput, match=r"no step is named 'nonsense'; there are oob, weights"):
+        treeleak.harden(source, out, "seeds,nonsense")
+    for text, told in [("round", "round=N"), ("merge=1", "from 2"), ("seeds,seeds", "twice")]:
+        with pytest.raises(BadInput, match=told):
+            parse_steps(text)
+    with pytest.raises(BadInput, match="is the model itself"):
+        treeleak.harden(source, source, force=True)
+    out.write_text("x")
+    with pytest.raises(BadInput, match="--force"):
+        treeleak.harden(source, out)
+    assert out.read_text() == "x"
+    with pytest.raises(Mismatch, match="not its training rows"):
+        treeleak.harden(source, out, "seeds", X=1 - rows, y=label, force=True, time_limit=2)
+    assert out.read_text() == "x"
+    skops.io.dump(LogisticRegression().fit(rows, label), tmp_path / "other.skops")
+    with pytest.raises(NotCovered, match="holds no trees"):
+        treeleak.harden(tmp_path / "other.skops", tmp_path / "no.skops")
+
+
+def test_hostile_archives_are_refused(saved, tmp_path):
+    out, bad = tmp_path / "out.skops", tmp_path / "bad.skops"
+    with zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("schema.json", " " * (200 << 20))
+    with pytest.raises(BadModel, match="far more than its own size"):
+        treeleak.harden(bad, out)
+    source = saved / "forest.skops"
+    bad.write_bytes(source.read_bytes()[:-100])
+    with pytest.raises(BadModel, match="damaged"):
+        treeleak.harden(bad, out)
+
+    def lost(schema):
+        schema["content"]["content"]["classes_"]["file"] = "gone.npy"
+
+    with pytest.raises(BadModel):
+        treeleak.harden(rewrite(source, bad, lost), out)
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(bad, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            new.writestr("schema.json", old.read("schema.json"))
+    with pytest.raises(BadModel, match="two members have one name"):
+        treeleak.harden(bad, out)
+
+    def cached(schema):
+        schema["content"]["content"]["max_depth"] = {"__loader__": "CachedNode", "__id__": 5}
+
+    with pytest.raises(NotCovered, match=r"skops\.io\.dump"):
+        treeleak.harden(rewrite(source, bad, cached), out)
+    assert not out.exists()
+
+
+# ------------------------------------------------------------------------------ the command line
+
+
+def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
+    folder, _, _ = binary
+    out, told = tmp_path / "out.skops", tmp_path / "out.json"
+    done = run(
+        "harden", folder / "model.skops", "--out", out, "--train", folder / "train.csv",
+        "--label", "y", "--steps", "seeds,counts", "--time-limit", 3, "--json", told,
+        "--seed-search", 50, "--quiet",
+    )  # fmt: skip
+    assert done.exit_code in (0, 3)  # The attack may have had too little time.
+    for line in ("as it was", "seeds", "counts", "All labels are the same", "Still there",
+                 "forest seed 42", "training rows"):  # fmt: skip
+        assert line in done.stdout
+    valid(json.loads(told.read_text()), "hardened")
+    assert load(out).predict(pd.read_csv(folder / "train.csv").drop(columns="y")).shape == (40,)
+    refused = run("harden", folder / "model.skops", "--out", out)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    unknown = run("harden", folder / "model.skops", "--out", out, "--force", "--steps", "x")
+    assert unknown.exit_code == 2
