@@ -4,6 +4,10 @@ The source folder is the root of the repository, so that links between files hol
 they do where the repository is browsed.
 """
 
+from typing import Any
+
+from sphinx.application import Sphinx
+
 from treeleak import __version__
 
 project = "treeleak"
@@ -42,3 +46,14 @@ html_theme = "furo"
 html_title = f"treeleak {version}"
 html_copy_source = False
 html_extra_path = ["site"]
+
+
+def setup(app: Sphinx) -> None:
+    """Keep Napoleon from taking what stands before a property's first colon for its type."""
+
+    def shift(_app: Any, what: str, *rest: Any) -> None:
+        lines = rest[-1]
+        if what in ("property", "attribute", "data"):
+            lines.insert(0, "")
+
+    app.connect("autodoc-process-docstring", shift, priority=400)

@@ -116,7 +116,7 @@ def plane(
     of = {place: i for i, region in enumerate(regions) for place in region}
     for (age, priors), region in of.items():
         x, y = left + age * across, low + priors * up
-        axes.add_patch(Rectangle((x, y), across, up, color=fills[region], lw=0.5))
+        axes.add_patch(Rectangle((x, y), across, up, color=fills[region], lw=0.6))
         for other, ends in (
             ((age + 1, priors), ((x + across,) * 2, (y, y + up))),
             ((age, priors + 1), ((x, x + across), (y + up,) * 2)),
@@ -152,45 +152,37 @@ def world(axes: Axes, rows: Sequence[int], fill: str = FILLS[0][2]) -> None:
 
 
 def draw_cells() -> Figure:
-    figure = paper(9.2, 5.6)
-    for tree, leaf in enumerate(TREES):
-        axes = sheet(figure, 0.15 + 3.05 * tree, 2.95, 2.8, 2.5)
+    figure = paper(6.1, 5.4)
+    corners = [(0.1, 2.75), (3.1, 2.75), (0.1, 0.1), (3.1, 0.1)]
+    for tree, (leaf, corner) in enumerate(zip(TREES, corners, strict=False)):
+        axes = sheet(figure, *corner, 2.8, 2.5)
         regions = [[place for place in GRID if leaf(*place) == i] for i in range(3)]
         plane(axes, regions, list(map(str, counts(tree))), FILLS[tree], 15, color=STRONG[tree])
         say(axes, 1.7, 2.33, f"tree {tree + 1}: rows in each leaf", color=STRONG[tree])
-    axes = sheet(figure, 0.15, 0.15, 2.8, 2.5)
+    axes = sheet(figure, *corners[-1], 2.8, 2.5)
     plane(axes, list(CELLS.values()), list(NAMES), [PAPER] * len(CELLS), 12, style="italic")
     say(axes, 1.7, 2.33, f"all three: {len(CELLS)} cells")
-    axes = sheet(figure, 3.2, 0.15, 5.8, 2.5)
-    lines = (
-        "No leaf of any tree parts two points of one cell:",
-        "people in the same cell look the same to this model.",
-        "What the model can tell is how many rows lie in each",
-        f"cell: {len(CELLS)} whole numbers, of which it gives the sums",
-        "shown in the leaves above.",
-    )
-    for i, line in enumerate(lines):
-        say(axes, 0.3, 1.95 - 0.3 * i, line, 11, ha="left")
     return figure
 
 
 def draw_histogram() -> Figure:
-    figure = paper(9.2, 4.9)
-    axes = sheet(figure, 0, 0, 9.2, 4.9)
-    box, left, low = 0.32, 2.1, 0.35
+    figure = paper(5.7, 4.35)
+    axes = sheet(figure, 0, 0, 5.7, 4.35)
+    box, left, low = 0.32, 1.35, 0.1
+    right = left + box * len(CELLS) + 0.35
+    top = low + 9 * box + 0.34
     for i, (name, rows) in enumerate(zip(NAMES, TRUTH, strict=True)):
         x = left + box * (i + 0.5)
-        say(axes, x, low + 9 * box + 0.42, name, 11, style="italic")
+        say(axes, x, top, name, 11, style="italic")
         for k in range(rows):
-            y = low + 9 * box + 0.62 + 0.26 * k
+            y = top + 0.2 + 0.26 * k
             axes.add_patch(Rectangle((x - 0.12, y), 0.24, 0.22, color=FILLS[0][2]))
-    say(axes, left - 0.15, low + 9 * box + 0.8, "histogram m:\nrows in each cell", 9, ha="right")
+    say(axes, left - 0.12, top + 0.4, "histogram m:\nrows in each cell", 9, ha="right")
     for tree in range(3):
         for leaf in range(3):
-            row = 3 * tree + leaf
-            y = low + box * (8 - row) + 0.07 * (2 - tree)
+            y = low + box * (8 - 3 * tree - leaf) + 0.07 * (2 - tree)
             text = f"tree {tree + 1}, leaf {leaf + 1}"
-            say(axes, left - 0.15, y + box / 2, text, 9, ha="right", color=STRONG[tree])
+            say(axes, left - 0.12, y + box / 2, text, 9, ha="right", color=STRONG[tree])
             for i, signature in enumerate(CELLS):
                 inside = signature[tree] == leaf
                 fill = FILLS[tree][2] if inside else PAPER
@@ -200,101 +192,83 @@ def draw_histogram() -> Figure:
                 axes.add_patch(square)
                 if inside:
                     say(axes, left + box * (i + 0.5), y + box / 2, "1", 9)
-            right = left + box * len(CELLS)
-            say(axes, right + 0.35, y + box / 2, f"= {counts(tree)[leaf]}", 11)
-    say(axes, right + 0.35, low + 9 * box + 0.42, "n", 11, style="italic")
-    lines = (
-        "A m = n",
-        "",
-        "Each leaf adds up the",
-        "cells that lie in it.",
-        "Each column has one 1",
-        "per tree.",
-        "",
-        "An attack looks for all",
-        "histograms m that meet",
-        "these sums.",
-    )
-    for i, line in enumerate(lines):
-        say(axes, right + 0.85, 3.1 - 0.24 * i, line, 13 if i == 0 else 10, ha="left")
+            say(axes, right, y + box / 2, f"= {counts(tree)[leaf]}", 11)
+    say(axes, right, top, "n", 11, style="italic")
     return figure
 
 
 def draw_worlds() -> Figure:
-    figure = paper(9.2, 4.6)
+    figure = paper(6.6, 4.5)
     for n_trees in (1, 2, 3):
         found = worlds(n_trees)
-        y = 4.6 - 1.48 * n_trees
-        axes = sheet(figure, 0.2, y, 2.1, 1.35)
+        y = 4.5 - 1.47 * n_trees
+        axes = sheet(figure, 0.2, y, 1.5, 1.35)
         say(axes, 0, 1.0, f"{n_trees} tree{'s' * (n_trees > 1)}", 11, ha="left", color=FAINT)
-        say(axes, 0, 0.6, f"{len(found):,} world{'s' * (len(found) > 1)}", 16, ha="left")
+        say(axes, 0, 0.65, f"{len(found):,} world{'s' * (len(found) > 1)}", 15, ha="left")
         truth = found.index(TRUTH)
-        others = [found[i] for i in np.linspace(0, len(found) - 1, 4).astype(int) if i != truth]
-        for i, rows in enumerate([TRUTH, *others][: 4 if len(found) > 1 else 1]):
-            axes = sheet(figure, 2.3 + 1.6 * i, y, 1.4, 1.3)
+        others = [found[i] for i in np.linspace(0, len(found) - 1, 3).astype(int) if i != truth]
+        for i, rows in enumerate([TRUTH, *others][:3]):
+            axes = sheet(figure, 1.7 + 1.55 * i, y, 1.4, 1.3)
             world(axes, rows, PROVED if i == 0 else FILLS[0][2])
-        if len(found) > 4:
-            axes = sheet(figure, 8.65, y, 0.5, 1.3)
+        if len(found) > 3:
+            axes = sheet(figure, 6.2, y, 0.4, 1.3)
             say(axes, 0.2, 0.65, "…", 18)
-    axes = sheet(figure, 3.9, 4.6 - 1.48 * 3, 5.1, 1.3)
-    say(axes, 0.2, 0.85, "green: the people as they were.", 11, ha="left")
-    say(axes, 0.2, 0.5, "With the third tree it is the only world left.", 11, ha="left")
+    axes = sheet(figure, 3.2, 4.5 - 1.47 * 3, 3.4, 1.3)
+    say(axes, 0.15, 0.65, "green: the people as they were", 11, ha="left")
     return figure
 
 
 def draw_proof() -> Figure:
     found = np.array(worlds(2))
     least, mean = found.min(0), found.mean(0)
-    figure = paper(9.2, 3.3)
-    for i, k in enumerate(np.linspace(0, len(found) - 1, 3).astype(int)):
-        axes = sheet(figure, 0.2 + 1.2 * i, 1.3, 1.1, 1.05)
-        world(axes, found[k])
-    axes = sheet(figure, 0.1, 2.4, 3.8, 0.7)
-    say(axes, 0.1, 0.35, f"the {len(found)} worlds of two trees", 10, ha="left")
-    axes = sheet(figure, 0.1, 0.5, 3.8, 0.7)
-    say(axes, 0.1, 0.4, "… and 15 more", 10, ha="left")
+    figure = paper(5.9, 4.6)
+    axes = sheet(figure, 0, 4.1, 5.9, 0.5)
+    say(axes, 0.2, 0.25, f"worlds of two trees: 4 of {len(found)}", 10, ha="left")
+    for i, k in enumerate(np.linspace(0, len(found) - 1, 4).astype(int)):
+        world(sheet(figure, 0.2 + 1.42 * i, 2.95, 1.25, 1.15), found[k])
     for x, title, values, form in (
-        (3.9, "rows in every world: proved", least, "{:.0f}"),
-        (6.55, "rows on average: a guess", mean, "{:.1f}"),
+        (0.1, "rows in every world: proved", least, "{:.0f}"),
+        (3.0, "rows on average: a guess", mean, "{:.1f}"),
     ):
-        axes = sheet(figure, x, 0.15, 2.5, 2.9)
+        axes = sheet(figure, x, 0.1, 2.75, 2.6)
         texts = [form.format(v) if v else "" for v in values]
         shades = [PROVED if n and values is least else FILLS[0][1] if n else PAPER for n in values]
         plane(axes, list(CELLS.values()), texts, shades, 11)
-        say(axes, 1.5, 2.72, title, 10)
+        say(axes, 1.6, 2.42, title, 10)
     return figure
 
 
 def draw_draws() -> Figure:
     drawn = np.random.default_rng(5).multinomial(6, [1 / 6] * 6, size=5).T
-    figure = paper(9.2, 3.9)
+    figure = paper(6.5, 3.75)
+    box = 0.44
     for x, title, known in (
-        (0.1, "draws known: a seed repeats them", True),
-        (4.75, "draws hidden: only sums are left", False),
+        (0.0, "draws known: a seed repeats them", True),
+        (3.25, "draws hidden: sums are left", False),
     ):
-        axes = sheet(figure, x, 0, 4.4, 3.9)
-        say(axes, 2.5, 3.65, title, 11)
-        for tree in range(5):
-            say(axes, 1.4 + 0.6 * tree, 3.3, f"tree {tree + 1}", 8.5, color=FAINT)
+        axes = sheet(figure, x, 0, 3.25, 3.75)
+        say(axes, 1.75, 3.5, title, 10)
+        middles = [0.95 + box * (tree + 0.5) for tree in range(5)]
+        for tree, middle in enumerate(middles):
+            say(axes, middle, 3.2, f"tree {tree + 1}", 8, color=FAINT)
         for row in range(6):
-            y = 2.95 - 0.34 * row
-            say(axes, 0.95, y, f"row {row + 1}", 9, ha="right", color=FAINT)
-            for tree in range(5):
+            y = 2.85 - 0.34 * row
+            say(axes, 0.88, y, f"row {row + 1}", 9, ha="right", color=FAINT)
+            for tree, middle in enumerate(middles):
                 n = drawn[row, tree]
                 fill = FILLS[0][(1, 0, 2)[min(n, 2)]] if known and n else PAPER
-                square = Rectangle(
-                    (1.1 + 0.6 * tree, y - 0.17), 0.6, 0.34, facecolor=fill, edgecolor="#cbd2d9"
-                )
+                corner = (middle - box / 2, y - 0.17)
+                square = Rectangle(corner, box, 0.34, facecolor=fill, edgecolor="#cbd2d9")
                 axes.add_patch(square)
-                text, colour = (str(n), INK if n else LINE) if known else ("?", LINE)
-                say(axes, 1.4 + 0.6 * tree, y, text, 10, color=colour)
+                text, colour = (str(n), INK if n else FAINT) if known else ("?", FAINT)
+                say(axes, middle, y, text, 10, color=colour)
         for y, name, sums in (
-            (0.75, "drawn", drawn.sum(0)),
-            (0.42, "different", (drawn > 0).sum(0)),
+            (0.68, "drawn", drawn.sum(0)),
+            (0.35, "different", (drawn > 0).sum(0)),
         ):
-            say(axes, 0.95, y, name, 9, ha="right", color=FAINT)
-            for tree, n in enumerate(sums):
-                say(axes, 1.4 + 0.6 * tree, y, str(n), 11)
+            say(axes, 0.88, y, name, 9, ha="right", color=FAINT)
+            for middle, n in zip(middles, sums, strict=True):
+                say(axes, middle, y, str(n), 11)
     return figure
 
 
