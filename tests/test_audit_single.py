@@ -302,7 +302,7 @@ def test_rules_from_file_to_report_and_json(tmp_path):
     assert "the training rows are one of them yes" in text
     told = valid(json.loads((tmp_path / "audit.json").read_text()))
     assert told["uncertainty"]["of"] == "rules"
-    assert told["provenance"]["file"] == str(tmp_path / "rules.json")
+    assert told["provenance"]["file"] == "rules.json"
     assert {"part": "reconstruction"}.items() <= told["not_assessed"][0].items()
 
 

@@ -476,7 +476,7 @@ def test_no_row_value_in_terminal_or_json(canary, spoil):
 
 def test_rows_where_asked_for(canary):
     model, X = canary
-    result, _ = told(model, "--include-rows")
+    result, _ = told(model, "--internal")
     assert "Rebuilt rows" in result.stdout
     assert "8 of 30 rows" in result.stdout
     salary = next(line for line in result.stdout.splitlines() if "salary" in line).split()[1:]
@@ -490,7 +490,7 @@ def test_rows_where_asked_for(canary):
 def test_a_private_report_replaces_one_that_others_could_read(canary):
     model, _ = canary
     told(model)
-    told(model, "--include-rows")
+    told(model, "--internal")
     assert stat.S_IMODE((model.parent / "audit.json").stat().st_mode) == 0o600
 
 

@@ -102,7 +102,7 @@ def test_the_workflow_swallows_no_failure_and_uploads_nothing_private():
     text = re.sub(r"#.*", "", WORKFLOW.read_text(encoding="utf-8"))
     for swallowing in ("continue-on-error", "|| true", "paths", "set +e"):
         assert swallowing not in text
-    assert "--include-rows" not in text
+    assert "--internal" not in text
     assert "if: always()" in text
     uploaded = re.findall(r"path: (\S+)", text)
     assert all(name in gate() for name in uploaded)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Literal
 
 __all__ = ["ELSEWHERE", "Edition", "hidden_groups", "releasable", "speaks_of_none"]
@@ -106,6 +107,7 @@ def releasable(
             p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
         ],
         "notes": sentences,
+        "provenance": _provenance,
     }
     kept = {key: document[key] for key in _AS_IT_IS if key in document}
     return kept | {key: rule(document[key]) for key, rule in rules.items()}
@@ -113,7 +115,7 @@ def releasable(
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "inventory", "budget",
-    "article29", "advice", "provenance",
+    "article29", "advice",
 )  # fmt: skip
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "exposed": [],
@@ -122,6 +124,12 @@ _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "told": None,
     "told_in_small": None,
 }
+
+
+def _provenance(told: dict[str, Any]) -> dict[str, Any]:
+    """Leave the name of the model's file: folders may name people."""
+    file = told["file"]
+    return told | {"file": None if file is None else PurePath(file).name}
 
 
 def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:

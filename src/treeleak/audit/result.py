@@ -217,6 +217,12 @@ class Audit:
             "provenance": self.provenance.to_dict(),
         }
 
+    def _repr_html_(self) -> str:
+        """Show the beginning of the releasable report in a notebook."""
+        from treeleak.report.page import render_piece
+
+        return render_piece(self)
+
     def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
         return as_json(self.to_dict(edition, threshold))

@@ -18,7 +18,13 @@ __all__ = ["app", "main"]
 
 
 class _Group(TyperGroup):
-    """Turns errors into one line and an exit status."""
+    """Turns errors into one line and an exit status, and remembers what was typed."""
+
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
+        typed = tuple(args)
+        ctx = super().make_context(info_name, args, *more, **extra)
+        ctx.obj = typed
+        return ctx
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -45,11 +46,15 @@ from treeleak.cli.options import (
 from treeleak.cli.tables import Beside, Tables, named, training_rows
 from treeleak.errors import BadInput
 
+if TYPE_CHECKING:
+    from treeleak.audit import Edition
+
 __all__ = ["audit"]
 
 
 @app.command()
 def audit(
+    ctx: typer.Context,
     model: Audited,
     schema: SchemaFile = None,
     train: Train = None,
@@ -76,8 +81,17 @@ def audit(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the audit as JSON.")
     ] = None,
-    include_rows: Annotated[
-        bool, typer.Option("--include-rows", help="Show rebuilt rows, and put them in the JSON.")
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a report as HTML, for those who decide."),
+    ] = None,
+    internal: Annotated[
+        bool,
+        typer.Option(
+            "--internal/--releasable",
+            help="Show rebuilt rows, in the terminal, the JSON and the report, which nobody else "
+            "may read then; else these files hold nothing of single rows, values and small groups.",
+        ),
     ] = False,
     trust_pickle: TrustPickle = False,
     quiet: Quiet = False,
@@ -85,7 +99,7 @@ def audit(
     """Find out what a model gives away: inventory, counts, reconstruction."""
     import treeleak
     from treeleak.audit.counts import THRESHOLD
-    from treeleak.report import render
+    from treeleak.report import render, render_html
 
     check_options(time_limit, bootstrap)
     beside = Beside(known_rows, known_columns, population, earlier)
@@ -99,8 +113,11 @@ def audit(
     if control is not None:
         others = tables.read(control).drop(columns=[label], errors="ignore")
     given = beside.read(tables)
-    if json is not None:
-        check_place(json, model, schema, train, control, policy, *beside.files)
+    for place in (json, report):
+        if place is not None:
+            check_place(place, model, schema, train, control, policy, *beside.files)
+    if json is not None and report is not None and json.resolve() == report.resolve():
+        raise BadInput(f"{report}: named twice, for the JSON and for the report")
     names = {} if control is None else {"the control rows": control}
     with progress_shown(quiet) as progress, beside.named(), named(names):
         result = treeleak.audit(
@@ -122,14 +139,15 @@ def audit(
         )
     if rule is not None:
         result = replace(result, ruling=treeleak.judge(result, rule))
+    edition: Edition = "internal" if internal else "releasable"
     if json is not None:
-        write(
-            json,
-            result.to_json("internal" if include_rows else "releasable") + "\n",
-            private=include_rows,
-            force=True,
-        )
-    render(result, console(), include_rows)
+        write(json, result.to_json(edition) + "\n", private=internal, force=True)
+    if report is not None:
+        page = render_html(result, edition, _typed(ctx, folders=internal))
+        write(report, page, private=internal, force=True)
+    render(result, console(), internal)
+    if report is not None:
+        say(f"treeleak: the report, {edition} edition, is in {report}")
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
     status = status_of(result.reconstruction)
@@ -138,3 +156,17 @@ def audit(
     if result.ruling is not None and not result.ruling.passed and status in (AUDITED, NO_ANSWER):
         status = VIOLATED
     raise typer.Exit(status)
+
+
+def _typed(ctx: typer.Context, folders: bool) -> str:
+    """What was typed; without folders, which may name people or projects."""
+    files = {value for value in ctx.params.values() if isinstance(value, Path)}
+
+    def named(word: str) -> str:
+        option, equals, value = word.partition("=")
+        if Path(word) in files:
+            return Path(word).name
+        return f"{option}={Path(value).name}" if equals and Path(value) in files else word
+
+    words = ctx.obj if folders else map(named, ctx.obj)
+    return shlex.join(["treeleak", *words])

@@ -1,0 +1,220 @@
+"""What a sheet is made of: plain data, which a renderer draws and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = [
+    "Answer",
+    "Bar",
+    "Bars",
+    "Block",
+    "Chart",
+    "Facts",
+    "Grid",
+    "Items",
+    "Pages",
+    "Prose",
+    "Section",
+    "Share",
+    "Sheet",
+    "Stack",
+    "Tile",
+    "Tone",
+]
+
+Tone = Literal["leak", "open", "calm", "plain"]
+"""leak: somebody's data; open: not known; calm: nothing was shown; plain: neither."""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph; a quiet one explains, a lead stands out before the text."""
+
+    text: str
+    quiet: bool = False
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Figures with what they are; a third entry says more of one."""
+
+    rows: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Attributes
+    ----------
+    caption : str
+    columns : tuple of str
+    rows : tuple of tuple of str
+    numeric : frozenset of int
+        Columns of figures.
+    tones : tuple of Tone
+        One per row, shown beside its first cell; empty for none.
+    folded : bool
+        Whether it is closed until asked for.
+    code : frozenset of int
+        Columns with names out of a file.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    tones: tuple[Tone, ...] = ()
+    folded: bool = False
+    code: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole."""
+
+    label: str
+    share: float
+    said: str
+    tone: Tone
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A whole in its parts, side by side."""
+
+    title: str
+    of: str
+    parts: tuple[Share, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of bars: one value per series, each with its spread, from 0 to 1; None for none."""
+
+    label: str
+    values: tuple[float | None, ...]
+    spread: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Shares side by side.
+
+    Attributes
+    ----------
+    title : str
+    of : str
+        What a bar stands for.
+    series : tuple of (str, Tone)
+    bars : tuple of Bar
+    digits : int
+        Of the percentages.
+    top : float
+        Share at which the axis ends.
+    left_out : int
+        Bars that are in the table only.
+    """
+
+    title: str
+    of: str
+    series: tuple[tuple[str, Tone], ...]
+    bars: tuple[Bar, ...]
+    digits: int = 0
+    top: float = 1.0
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A table that is too long for one page: drawn by the page that shows it.
+
+    Attributes
+    ----------
+    caption : str
+    data : mapping
+        What the page gets as JSON.
+    rows : int
+    """
+
+    caption: str
+    data: dict[str, Any]
+    rows: int
+
+
+Chart = Stack | Bars
+Block = Prose | Items | Facts | Grid | Stack | Bars | Pages
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report."""
+
+    key: str
+    title: str
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, key: str, title: str, blocks: Sequence[Block | None]) -> Section:
+        """Make a section of the blocks that there are."""
+        return cls(key, title, tuple(b for b in blocks if b is not None))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question that the first screen answers."""
+
+    question: str
+    answer: str
+    more: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure that stands out."""
+
+    figure: str
+    label: str
+    more: str = ""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A report before it is drawn.
+
+    Attributes
+    ----------
+    edition : {"releasable", "internal"}
+    model : str
+        Name of the model's file, or its origin.
+    origin : str
+    verdict : str
+    tone : Tone
+    headline : str
+    answers : tuple of Answer
+    tiles : tuple of Tile
+    sections : tuple of Section
+    """
+
+    edition: str
+    model: str
+    origin: str
+    verdict: str
+    tone: Tone
+    headline: str
+    answers: tuple[Answer, ...]
+    tiles: tuple[Tile, ...]
+    sections: tuple[Section, ...]

@@ -1,0 +1,158 @@
+"""Charts as inline SVG: sizes across in percent, so that letters keep their size on any screen.
+
+All colours come from classes, for the page knows whether it is dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from treeleak.audit.percent import percent
+from treeleak.report.blocks import Bar, Bars, Chart, Grid, Stack
+from treeleak.report.text import plain, shortened
+
+__all__ = ["draw", "figures"]
+
+LINE = 20
+"""Height of a line of letters."""
+THICK = 14
+GAP = 12
+LABEL = 28
+"""Letters of a label that stand beside a figure on the narrowest screen."""
+_LEAST = 0.4
+"""Percent of the width that a share above nothing takes at least: it can be seen."""
+
+
+def draw(chart: Chart, key: str) -> Markup:
+    """Draw a chart.
+
+    Parameters
+    ----------
+    chart : Stack or Bars
+    key : str
+        For its ids; nothing else on the page may have it.
+    """
+    if isinstance(chart, Stack):
+        height, body = _stack(chart)
+    else:
+        height, body = _bars(chart)
+    return Markup(
+        '<svg class="chart" role="img" width="100%" height="{h}" '
+        'aria-labelledby="{key}-title {key}-desc">'
+        '<title id="{key}-title">{title}</title><desc id="{key}-desc">{desc}</desc>{body}</svg>'
+    ).format(h=height, key=key, title=plain(chart.title), desc=plain(_said(chart)), body=body)
+
+
+def figures(chart: Chart) -> Grid:
+    """List the figures of a chart."""
+    caption = f"{chart.title}: the figures"
+    if isinstance(chart, Stack):
+        parts = tuple((p.label, p.said) for p in chart.parts)
+        return Grid(caption, ("Part", f"Share {chart.of}"), parts, frozenset({1}))
+    names = tuple(name for name, _ in chart.series)
+    rows = tuple((b.label, *(_figure(chart, b, k) for k in range(len(names)))) for b in chart.bars)
+    return Grid(caption, ("Bar", *names), rows, frozenset(range(1, 1 + len(names))))
+
+
+def _said(chart: Chart) -> str:
+    """Say in a sentence what a chart shows, for those who cannot see it."""
+    if isinstance(chart, Stack):
+        return f"{chart.of}: " + "; ".join(f"{p.label} {p.said}" for p in chart.parts)
+    more = f" The table has {chart.left_out:,} more." if chart.left_out else ""
+    first = (
+        f"{b.label}: " + ", ".join(_figure(chart, b, k) for k in range(len(chart.series)))
+        for b in _shown(chart)[:8]
+    )
+    return f"Bars, {chart.of}. " + "; ".join(first) + f".{more}"
+
+
+def _figure(chart: Bars, bar: Bar, k: int) -> str:
+    value = bar.values[k]
+    if value is None:
+        return "–"
+    spread = f" ± {percent(bar.spread[k], chart.digits)}" if bar.spread else ""
+    return percent(value, chart.digits) + spread
+
+
+def _shown(chart: Bars) -> tuple[Bar, ...]:
+    return chart.bars[: len(chart.bars) - chart.left_out]
+
+
+def _width(share: float) -> float:
+    return round(max(100 * min(share, 1.0), _LEAST if share > 0 else 0.0), 2)
+
+
+def _stack(chart: Stack) -> tuple[int, Markup]:
+    """One bar in parts, and below a line for each: a mark, its name, its figure."""
+    out, left = [], 0.0
+    for k, part in enumerate(chart.parts):
+        out.append(_rect(f"tone-{part.tone} part-{k}", left, _width(part.share), 0, 28))
+        left += 100 * part.share
+    y = 28 + GAP
+    for k, part in enumerate(chart.parts):
+        out.append(_mark(part.tone, k, y + 2))
+        out.append(_text(part.label, y + 12, x=20))
+        out.append(_text(part.said, y + 12, end=True))
+        y += LINE + 2
+    return y, Markup("").join(out)
+
+
+def _bars(chart: Bars) -> tuple[int, Markup]:
+    out = list(_legend(chart))
+    y = LINE + 4 if out else 0
+    for bar in _shown(chart):
+        out.append(_text(bar.label, y + 13))
+        said = " · ".join(_figure(chart, bar, k) for k in range(len(chart.series)))
+        out.append(_text(said, y + 13, end=True))
+        y += LINE
+        for k, (_, tone) in enumerate(chart.series):
+            value = bar.values[k]
+            thick = THICK if len(chart.series) == 1 else THICK - 5
+            out.append(_rect("track", 0, 100, y, thick))
+            if value is not None:
+                width = _width(value / chart.top)
+                out.append(_rect(f"bar tone-{tone} part-{k}", 0, width, y, thick))
+                if bar.spread and bar.spread[k]:
+                    out += _whisker(value, bar.spread[k], chart.top, y + thick / 2)
+            y += thick + 2
+        y += GAP - 2
+    return y, Markup("").join(out)
+
+
+def _legend(chart: Bars) -> Iterator[Markup]:
+    if len(chart.series) == 1:
+        return
+    for k, (name, tone) in enumerate(chart.series):
+        x = round(100 * k / len(chart.series), 2)
+        yield Markup(
+            '<svg x="{x}%" y="0" overflow="visible">{mark}'
+            '<text class="label" x="18" y="12">{name}</text></svg>'
+        ).format(x=x, mark=_mark(tone, k, 1), name=name)
+
+
+def _whisker(value: float, spread: float, top: float, y: float) -> Iterator[Markup]:
+    low, high = (round(100 * min(max(v, 0) / top, 1), 2) for v in (value - spread, value + spread))
+    for a, b, c, d in ((low, high, y, y), (low, low, y - 4, y + 4), (high, high, y - 4, y + 4)):
+        yield Markup('<line class="whisker" x1="{}%" x2="{}%" y1="{}" y2="{}"/>').format(a, b, c, d)
+
+
+def _mark(tone: str, k: int, y: float) -> Markup:
+    return Markup(
+        '<rect class="tone-{} part-{}" x="0" y="{}" width="12" height="12" rx="2"/>'
+    ).format(tone, k, y)
+
+
+def _rect(name: str, x: float, width: float, y: float, height: float) -> Markup:
+    return Markup(
+        '<rect class="{}" x="{:.2f}%" y="{}" width="{:.2f}%" height="{}" rx="2"/>'
+    ).format(name, x, y, width, height)
+
+
+def _text(text: str, y: float, x: float = 0, end: bool = False) -> Markup:
+    if end:
+        return Markup('<text class="figure" x="100%" y="{y}">{t}</text>').format(y=y, t=text)
+    return Markup('<text class="label" x="{}" y="{}">{}</text>').format(
+        x, y, shortened(text, LABEL)
+    )
