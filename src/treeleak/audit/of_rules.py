@@ -31,6 +31,7 @@ def audit_rules(
     schema: Schema | None,
     provenance: Callable[[str], Provenance],
     threshold: int = THRESHOLD,
+    asked: Sequence[str] = (),
 ) -> Audit:
     """Audit rules; see :func:`treeleak.audit.run.audit`.
 
@@ -60,7 +61,7 @@ def audit_rules(
         left = left_by_rules(rules, schema, None if truth is None else truth.X, y)
     except NotCovered as error:
         open_parts.append(("uncertainty", str(error)))
-    open_parts.append(("reconstruction", NOT_BUILT))
+    open_parts += [(part, NOT_BUILT) for part in ("reconstruction", *asked)]
     possible = left is None or left.contains is not False
     findings = find(inventory, counts, None, None, 0, possible, uncertainty=left)
     verdict = overall(findings)

@@ -94,13 +94,19 @@ def releasable(
             return None
         return {**told, **_OF_SINGLE_LEAVES, "notes": sentences(told["notes"])}
 
+    hidden = set(few)
+    if document["exposure"] is not None:
+        # A share of nearly all rows tells how many the others are.
+        columns = document["exposure"]["columns"]
+        hidden |= {c["column"] for c in columns if 0 < (c["others"] or 0) < threshold}
     rules: Mapping[str, Callable[[Any], Any]] = {
         "counts": lambda told: _counts(told, threshold),
         "reconstruction": reconstruction,
         "uncertainty": uncertainty,
         "measurement": measurement,
         "variants": lambda told: [v | {"measurement": measurement(v["measurement"])} for v in told],
-        "exposure": lambda told: _exposure(told, few, threshold),
+        "exposure": lambda told: _exposure(told, hidden, threshold),
+        "article29": lambda told: _article29(told, hidden),
         "ruling": lambda told: _ruling(told, names, threshold),
         "mismatch": lambda told: None if told is None else f"{_MISMATCH}; {ELSEWHERE}",
         "not_assessed": lambda told: [
@@ -115,7 +121,7 @@ def releasable(
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "inventory", "budget",
-    "article29", "advice",
+    "advice",
 )  # fmt: skip
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "exposed": [],
@@ -143,6 +149,13 @@ def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | Non
     total = told["total"] | {"smallest": enough(told["total"]["smallest"])}
     trees = told["trees"] | {"smallest": [enough(n) for n in told["trees"]["smallest"]]}
     return told | {"total": total, "trees": trees}
+
+
+def _article29(told: dict[str, Any] | None, few: Collection[str]) -> dict[str, Any] | None:
+    """Leave columns that tell of enough rows."""
+    if told is None:
+        return None
+    return told | {"inference": [i for i in told["inference"] if i["column"] not in few]}
 
 
 def _ruling(
@@ -179,11 +192,7 @@ def _exposure(
     """Leave columns and groups that tell of enough rows."""
     if told is None:
         return None
-    columns = [
-        c
-        for c in told["columns"]
-        if c["column"] not in few and not 0 < (c["others"] or 0) < threshold
-    ]
+    columns = [c for c in told["columns"] if c["column"] not in few]
     groups: list[dict[str, Any]] = []
     for column in dict.fromkeys(g["column"] for g in told["groups"]):
         own = [g for g in told["groups"] if g["column"] == column]

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from treeleak.audit.article29 import Article29, assess
 from treeleak.audit.budget import Budget, budget_of
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
 from treeleak.audit.exposure import Exposure, examine
@@ -40,6 +42,8 @@ from treeleak.schema import Schema
 from treeleak.training import N_ROWS_HINT, TrainingRows, in_model_columns, match_training
 
 __all__ = ["audit"]
+
+NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
 
 
 def audit(
@@ -140,7 +144,8 @@ def audit(
         if unused := [name for name, given in others_given.items() if given is not None]:
             raise NotCovered(f"the audit of rules makes no use of {unused[0]}")
         try:
-            return audit_rules(content, X, y, schema, provenance, threshold)
+            asked = [p for p, c in (("exposure", groups), ("inference", sensitive)) if c]
+            return audit_rules(content, X, y, schema, provenance, threshold, asked)
         except BadModel as error:
             raise (BadModel(f"{file}: {error}") if file else error) from error
     open_parts: list[tuple[str, str]] = []
@@ -238,6 +243,7 @@ def audit(
             ("measurement", "all rows were given" if given else "no rows were rebuilt")
         )
     exposed: Exposure | None = None
+    risks: Article29 | None = None
     if release is not None and rebuilt is not None:
         training = None
         if truth is not None and rebuilt.X is not None:
@@ -245,6 +251,16 @@ def audit(
             training = Training(truth.X, sorted_)
         pairs = None if measured is None else measured.pairs
         exposed = examine(rebuilt, release, pairs, training, proofs_hold=not impossible)
+        if truth is not None and exposed is not None:
+            unknown = None if pairs is None else ~np.isnan(pairs.errors)
+            try:
+                risks = assess(rebuilt, release, truth.X, sensitive, others, unknown, seed)
+            except BadInput as error:
+                open_parts.append(("inference", str(error)))
+    if groups and (exposed is None or exposed.groups.empty):
+        open_parts.append(("exposure", NO_ROWS))
+    if sensitive and risks is None and "inference" not in dict(open_parts):
+        open_parts.append(("inference", NO_ROWS))
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
         variants=variants, budget=budget, uncertainty=left,
@@ -266,6 +282,7 @@ def audit(
         budget=budget,
         uncertainty=left,
         exposure=exposed,
+        article29=risks,
         truth=truth,
         release=release,
     )

@@ -6,14 +6,34 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from treeleak.errors import BadInput
 
-__all__ = ["LEVEL", "Rate", "Risk", "wilson"]
+__all__ = [
+    "LEVEL",
+    "Rate",
+    "Risk",
+    "commonest",
+    "is_right",
+    "nearest_values",
+    "single_out",
+    "wilson",
+]
+
+Floats = NDArray[np.float64]
 
 LEVEL = 0.95
 """Of all intervals here."""
+
+MOST_VALUES = 60
+"""Values of which one is guessed; of more, the mean."""
+AT_ONCE = 10_000_000
+"""Pairs of people and rows whose distances are held at once."""
+ROUNDING = 1e-9
 
 
 class Interval(NamedTuple):
@@ -137,3 +157,77 @@ class Risk:
             "control": None if self.control is None else self.control.to_dict(),
             "risk": {"value": self.value, **self.interval._asdict()},
         }
+
+
+def single_out(predicates: NDArray[Any], rows: NDArray[Any]) -> Rate:
+    """Count the predicates that fit exactly one row.
+
+    Parameters
+    ----------
+    predicates, rows : array, shape (n, n_columns)
+        A predicate fits the rows that equal it in every column.
+    """
+    both = np.concatenate([predicates, rows])
+    group = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    fits = np.bincount(group[len(predicates) :], minlength=group.max(initial=-1) + 1)
+    return Rate(int((fits[group[: len(predicates)]] == 1).sum()), len(predicates))
+
+
+def nearest_values(people: Floats, rows: Floats, values: Floats) -> Floats:
+    """Guess a value of each person by the rows that are nearest in what is known of them.
+
+    Of several rows at the least distance, the most common value counts (of two, the one that is
+    more common in all rows), or, where there are many different values, the mean. The order of the
+    rows makes no difference.
+
+    Parameters
+    ----------
+    people, rows : float array, shape (n, n_known)
+        What is known, so that the distance is the sum of differences.
+    values : float array, shape (n_rows,)
+        What is to be guessed; NaN where it is missing.
+
+    Returns
+    -------
+    float array, shape (n_people,)
+    """
+    points, at = np.unique(rows, axis=0, return_inverse=True)
+    known, code = np.unique(values, return_inverse=True)
+    counted = len(known) <= MOST_VALUES
+    if counted:
+        tally = np.zeros((len(points), len(known)))
+        np.add.at(tally, (at.ravel(), code.ravel()), 1.0)
+        common = tally.sum(axis=0) / (2.0 * len(rows))
+    else:
+        told = ~np.isnan(values)
+        tally = np.zeros((len(points), 2))
+        np.add.at(tally, at.ravel()[told], np.column_stack([values[told], np.ones(told.sum())]))
+    found = np.empty(len(people))
+    step = max(1, AT_ONCE // len(points))
+    for start in range(0, len(people), step):
+        off = cdist(people[start : start + step], points, "cityblock")
+        # Sums of the same terms differ in their last digits.
+        nearest = (off <= off.min(axis=1, keepdims=True) + ROUNDING).astype(float)
+        own = nearest @ tally
+        if counted:
+            found[start : start + step] = known[(own + common).argmax(axis=1)]
+        else:
+            with np.errstate(invalid="ignore"):
+                found[start : start + step] = own[:, 0] / own[:, 1]
+    return found
+
+
+def commonest(values: Floats, near: float = 0.0) -> float:
+    """Find the value that is right for most of them, if it may be off by ``near``."""
+    told = np.sort(values[~np.isnan(values)])
+    if 2 * len(told) < len(values):
+        return float("nan")
+    fits = np.searchsorted(told, told + near, "right") - np.searchsorted(told, told - near, "left")
+    return float(told[fits.argmax()])
+
+
+def is_right(guess: Floats | float, true: Floats, near: float = 0.0) -> NDArray[np.bool_]:
+    """Say which guesses are off by no more than ``near``; missing is right where it is missing."""
+    both = np.isnan(guess) & np.isnan(true)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(guess - true) <= near) | both)

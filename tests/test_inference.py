@@ -1,0 +1,234 @@
+"""Singling out and attribute inference: statistics by brute force, attacks by simulation."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import binomtest
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from helpers import valid
+from treeleak.audit.article29 import assess
+from treeleak.errors import BadInput
+from treeleak.metrics.inference import (
+    Rate,
+    Risk,
+    commonest,
+    is_right,
+    nearest_values,
+    single_out,
+    wilson,
+)
+from treeleak.release import to_release
+from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
+
+# ---------------------------------------------------------------------------------- statistics
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_that_of_scipy(case):
+    hits, n = case
+    theirs = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    np.testing.assert_allclose(wilson(hits, n), (theirs.low, theirs.high), atol=1e-12)
+
+
+def test_nothing_tried_tells_nothing():
+    assert wilson(0, 0) == (0.0, 1.0)
+    with pytest.raises(BadInput, match="3 successes in 2 tries"):
+        wilson(3, 2)
+
+
+rates = st.integers(0, 40).flatmap(lambda n: st.builds(Rate, st.integers(0, n), st.just(n)))
+
+
+@given(rates, rates, st.none() | rates)
+def test_risk_lies_in_its_interval_and_counts_from_the_higher_rate(success, baseline, control):
+    risk = Risk(success, baseline, control)
+    low, high = risk.interval
+    assert 0 <= low <= risk.value <= high <= 1
+    beside = max(baseline.share, 0 if control is None else control.share)
+    assert risk.beside.share == beside
+    if beside < 1:
+        assert risk.value == pytest.approx(max((success.share - beside) / (1 - beside), 0))
+
+
+def test_intervals_of_no_risk_cover_nothing_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    covered = [
+        Risk(Rate(a, 200), Rate(b, 200)).interval.low == 0
+        for a, b in zip(*rng.binomial(200, 0.6, (2, 2_000)), strict=True)
+    ]
+    # One side of a 95 % interval: one in forty is above.
+    assert 0.96 < np.mean(covered) < 0.99
+
+
+small = arrays(np.int64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(0, 2))
+
+
+@given(small, small)
+def test_single_out_counts_what_fits_one_row(predicates, rows):
+    fits = [int((rows == p).all(axis=1).sum()) for p in predicates]
+    assert single_out(predicates, rows) == Rate(fits.count(1), len(predicates))
+
+
+@given(small, small, st.data())
+def test_nearest_values_are_the_most_common_of_the_nearest_rows(people, rows, data):
+    values = np.array(
+        data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=len(rows),
+                           max_size=len(rows)))
+    )  # fmt: skip
+    guessed = nearest_values(people.astype(float), rows.astype(float), values)
+    order = np.random.default_rng(0).permutation(len(rows))
+    again = nearest_values(people.astype(float), rows[order].astype(float), values[order])
+    np.testing.assert_array_equal(guessed, again)
+    usual = Counter(map(str, values))
+    for person, guess in zip(people, guessed, strict=True):
+        off = np.abs(rows - person).sum(axis=1)
+        votes = Counter(map(str, values[off == off.min()]))
+        best = max((n, usual[v]) for v, n in votes.items())
+        assert (votes[str(guess)], usual[str(guess)]) == best
+
+
+def test_of_many_values_the_mean_is_guessed():
+    rows = np.array([[0.0]] * 3 + [[1.0]] * 97)
+    values = np.concatenate([[1.0, 2.0, 6.0], np.arange(97.0)])
+    assert nearest_values(np.array([[0.1]]), rows, values)[0] == pytest.approx(3)
+
+
+@given(st.lists(st.integers(0, 30) | st.just(np.nan), min_size=1, max_size=20), st.integers(0, 4))
+def test_the_commonest_value_is_right_most_often(values, near):
+    values = np.array(values, dtype=float)
+    best = is_right(commonest(values, near), values, near).sum()
+    others = [is_right(v, values, near).sum() for v in values]
+    # Missing is guessed only where most are.
+    assert best == max(others) or np.isnan(values).sum() == max(others)
+
+
+# ------------------------------------------------------------------------------------- attacks
+
+SCHEMA = Schema(
+    [
+        Binary("flag"),
+        Ordinal("age", 0, 90),
+        OneHot("work", ("work_a", "work_b", "work_c")),
+        Numeric("income", 0.0, 100.0),
+        Binary("ill"),
+    ]
+)
+
+
+def population(n, seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"flag": rng.integers(2, size=n), "age": rng.integers(0, 91, size=n)})
+    X[["work_a", "work_b", "work_c"]] = np.eye(3)[rng.integers(3, size=n)]
+    X["income"] = rng.uniform(0, 100, size=n)
+    X["ill"] = (rng.random(n) < 0.3).astype(int)
+    return X.astype(float)
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Rows, a release whose trees test every column, and a reconstruction to put rows into."""
+    X = population(300, 0)
+    y = (X["age"] + X["income"] + 40 * X["ill"] + 20 * X["flag"] > 110).astype(int)
+    forest = RandomForestClassifier(10, bootstrap=False, random_state=0, max_features=2)
+    release = to_release(forest.fit(X, y))
+    shallow = replace(release, trees=release.trees[:1])
+    rebuilt = treeleak.reconstruct(shallow, SCHEMA, time_limit=10)
+    return X, release, replace(rebuilt, free_columns=())
+
+
+SENSITIVE = ["flag", "age", "work", "income", "ill"]
+
+
+def test_who_knows_nothing_infers_nothing(case):
+    X, release, rebuilt = case
+    for seed in range(3):
+        blind = replace(rebuilt, X=population(300, 10 + seed))
+        found = assess(blind, release, X, SENSITIVE, population(3_000, 20))
+        for inference in found.inference:
+            assert inference.risk.interval.low == 0, inference
+            assert inference.risk.success.n == 300
+    assert found.singling_out.interval.low == 0
+
+
+def test_who_has_the_rows_infers_everything(case):
+    X, release, rebuilt = case
+    shuffled = X.sample(frac=1, random_state=0).reset_index(drop=True)
+    found = assess(replace(rebuilt, X=shuffled), release, X, SENSITIVE, population(3_000, 20))
+    for inference in found.inference:
+        # Nobody shares all else with another: income is a real number.
+        assert inference.risk.success.share == (1 if inference.column != "income" else
+                                                pytest.approx(1, abs=0.35))  # fmt: skip
+        assert inference.risk.value > 0.5
+        assert inference.risk.control.share < 0.8
+    assert found.singling_out.success.share > 0.9
+    assert found.singling_out.control.share < 0.1
+
+
+def test_the_order_of_the_rows_makes_no_difference(case):
+    X, release, rebuilt = case
+    rows = population(300, 3)
+    mixed = rows.sample(frac=1, random_state=1).reset_index(drop=True)
+    one, two = (assess(replace(rebuilt, X=r), release, X, SENSITIVE) for r in (rows, mixed))
+    assert one == two
+
+
+def test_a_group_of_columns_can_be_named_by_any_of_them(case):
+    X, release, rebuilt = case
+    one, two = (assess(rebuilt, release, X, [name]) for name in ("work", "work_b"))
+    assert one.inference[0].column == two.inference[0].column == "work"
+    assert one.inference[0].risk.success == two.inference[0].risk.success
+
+
+def test_few_control_rows_say_nothing_of_singling_out(case):
+    X, release, rebuilt = case
+    found = assess(rebuilt, release, X, ["ill"], population(100, 5))
+    assert found.singling_out.control is None
+    assert found.inference[0].risk.control.n == 100
+
+
+def test_many_people_are_tried_in_part(case):
+    X, release, rebuilt = case
+    many = pd.concat([X] * 100, ignore_index=True)
+    wide = replace(rebuilt, X=population(40_000, 1), known=None)
+    found = assess(wide, release, many, ["ill"])
+    assert found.inference[0].n_rows == 30_000
+    assert found.inference[0].risk.success.n == 2_500
+
+
+def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
+    X, _, _ = case
+    X = X.assign(rare=(np.arange(300) < 4).astype(float))
+    schema = Schema([*SCHEMA.attributes, Binary("rare")])
+    y = (X["age"] + 40 * X["ill"] + 90 * X["rare"] > 80).astype(int)
+    forest = RandomForestClassifier(5, bootstrap=False, random_state=0, max_depth=4).fit(X, y)
+    found = treeleak.audit(
+        forest, X, y, schema=schema, sensitive=["ill", "rare"], control=X.iloc[:0:-1], time_limit=5
+    )
+    assert [i.column for i in found.article29.inference] == ["ill", "rare"]
+    assert found.article29.inference[0].risk.control.n == 299
+    told = valid(json.loads(found.to_json()))
+    assert [i["column"] for i in told["article29"]["inference"]] == ["ill"]
+    assert "rare" not in [c["column"] for c in told["exposure"]["columns"]]
+    assert told["exposure"]["columns_left_out"] == 1
+    internal = valid(json.loads(found.to_json("internal")))
+    assert [i["column"] for i in internal["article29"]["inference"]] == ["ill", "rare"]
+
+
+def test_what_was_asked_for_and_cannot_be_told_is_said(case):
+    X, _, _ = case
+    y = (X["age"] > 40).astype(int)
+    forest = RandomForestClassifier(2, bootstrap=False, random_state=0, max_depth=2).fit(X, y)
+    found = treeleak.audit(
+        forest, 1 - X, y, schema=SCHEMA, sensitive=["ill"], groups=["flag"], time_limit=5
+    )
+    assert found.article29 is None
+    assert {"exposure", "inference"} <= set(dict(found.not_assessed))
