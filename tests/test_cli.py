@@ -877,3 +877,41 @@ def test_informed_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
     assert str(other) in done.stderr
     done = run("informed", folder / "model.skops", "--train", other, "--label", "nothing")
     assert (done.exit_code, "no column 'nothing'" in done.stderr) == (2, True)
+
+
+def test_groups_and_what_is_sensitive_are_told(folder, train):
+    result = run(
+        "audit",
+        folder / "model.skops",
+        "--schema",
+        folder / "schema.toml",
+        *train,
+        "--sensitive",
+        "priors",
+        "--groups",
+        "age, priors",
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "Guessing 'priors'" in result.stdout
+    for line in (
+        "Rows proved",
+        "Columns most exposed",
+        "class: 0",
+        "age",
+        "priors",
+        "Singling out",
+    ):
+        assert line in result.stdout, line
+
+
+@pytest.mark.parametrize("option", ["--sensitive", "--groups"])
+def test_columns_that_were_asked_for_must_be_there(folder, train, option):
+    result = run("audit", folder / "model.skops", *train, option, "sex:Mal")
+    assert result.exit_code == 2
+    assert f"{option[2:]}: no column 'sex:Mal'; did you mean 'sex:Male'?" in result.stderr
+    result = run("audit", folder / "model.skops", *train, option, "sex:Male,")
+    assert result.exit_code == 2
+    assert f"{option} must name columns, with commas" in result.stderr
+    result = run("audit", folder / "model.skops", option, "sex:Male")
+    assert result.exit_code == 2
+    assert f"{option} speaks of the training rows: give --train, too" in result.stderr

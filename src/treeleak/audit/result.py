@@ -167,12 +167,14 @@ class Audit:
             group under the threshold; :mod:`treeleak.audit.releasable` has the rules. The internal
             one has all that was found, with the rebuilt rows.
         threshold : int, optional
-            Rows that a group must have to be told in the releasable edition; those of a small leaf
-            (:attr:`Counts.threshold`) unless given.
+            Rows that a group must have to be told in the releasable edition; unless given, as the
+            policy says that the audit was held against, else those of a leaf that is not small.
         """
         if edition == "internal":
             return self._document(edition)
-        if threshold is None:
+        if threshold is None and self.ruling is not None:
+            threshold = self.ruling.policy.threshold
+        elif threshold is None:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
         return releasable(self._document(edition), self.names, self._few(threshold), threshold)
 

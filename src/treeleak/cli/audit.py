@@ -28,6 +28,7 @@ from treeleak.cli.options import (
     Control,
     DrawnCountsOnly,
     Earlier,
+    Groups,
     KnownColumns,
     KnownRows,
     Label,
@@ -37,10 +38,12 @@ from treeleak.cli.options import (
     SchemaFile,
     Seed,
     SeedSearch,
+    Sensitive,
     TimeLimit,
     Train,
     TrustPickle,
     check_options,
+    columns_of,
     read_schema,
 )
 from treeleak.cli.tables import Beside, Tables, named, training_rows
@@ -60,6 +63,8 @@ def audit(
     train: Train = None,
     label: Label = None,
     control: Control = None,
+    sensitive: Sensitive = None,
+    groups: Groups = None,
     time_limit: TimeLimit = 60,
     seed: Seed = 0,
     bootstrap: Bootstrap = "auto",
@@ -109,6 +114,8 @@ def audit(
     rows, labels = training_rows(tables, train, beside.tables)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
+    secret = columns_of("--sensitive", sensitive, train)
+    by = columns_of("--groups", groups, train)
     others = None
     if control is not None:
         others = tables.read(control).drop(columns=[label], errors="ignore")
@@ -135,6 +142,8 @@ def audit(
             use_distinct=not drawn_counts_only,
             control=others,
             threshold=THRESHOLD if rule is None else rule.threshold,
+            sensitive=secret,
+            groups=by,
             **given,
         )
     if rule is not None:

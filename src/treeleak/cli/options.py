@@ -23,6 +23,7 @@ __all__ = [
     "DrawnCountsOnly",
     "Earlier",
     "Force",
+    "Groups",
     "KnownColumns",
     "KnownRows",
     "Label",
@@ -33,10 +34,12 @@ __all__ = [
     "SchemaFile",
     "Seed",
     "SeedSearch",
+    "Sensitive",
     "TimeLimit",
     "Train",
     "TrustPickle",
     "check_options",
+    "columns_of",
     "read_schema",
 ]
 
@@ -60,6 +63,22 @@ Control = Annotated[
         metavar="CSV",
         help="Rows of the same population that the model was not trained on: is what was rebuilt "
         "nearer to the training rows than to these? Needs --train.",
+    ),
+]
+Sensitive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS",
+        help="How often can these be guessed of a person of whom all else is known? With commas; "
+        "needs --train.",
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS",
+        help="Tell errors also by the values of these columns of the training rows. With commas; "
+        "needs --train.",
     ),
 ]
 Label = Annotated[
@@ -141,6 +160,18 @@ def check_options(time_limit: float, bootstrap: str) -> None:
     if bootstrap not in BOOTSTRAP_MODES:
         known = ", ".join(BOOTSTRAP_MODES)
         raise BadInput(f"--bootstrap must be one of {known}, not {bootstrap!r}")
+
+
+def columns_of(option: str, listed: str | None, train: Path | None) -> tuple[str, ...]:
+    """Read columns of the training rows that are listed with commas."""
+    if listed is None:
+        return ()
+    if train is None:
+        raise BadInput(f"{option} speaks of the training rows: give --train, too")
+    names = tuple(name.strip() for name in listed.split(","))
+    if not all(names):
+        raise BadInput(f"{option} must name columns, with commas, not {listed!r}")
+    return names
 
 
 def read_schema(path: Path | None) -> Schema | None:

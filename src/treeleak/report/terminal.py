@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -20,11 +21,17 @@ from treeleak.reconstruction import Reconstruction
 __all__ = ["render"]
 
 STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
-_AGAINST = {"measurement": " against the training rows", "population": " against the population"}
+_AGAINST = {
+    "measurement": " against the training rows",
+    "population": " against the population",
+    "exposure": " by group",
+    "inference": " what can be inferred of single people",
+}
 _ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"}
 _SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
 MOST_ROWS = 8
 MOST_NAMES = 4
+MOST_COLUMNS = 5
 LARGE = 30
 """Logarithm of numbers from which on only their size is written."""
 
@@ -47,6 +54,9 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     _part(console, "1. What is in the model", _inventory(audit.inventory))
     _part(console, f"2. How few rows stand behind its {audit.of}", _counts(audit))
     _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
+    told = audit.to_dict("internal" if include_rows else "releasable")
+    if told["exposure"] is not None:
+        _part(console, "What was recovered, and of whom", _recovered(audit, told))
     if audit.uncertainty is not None or "uncertainty" in dict(audit.not_assessed):
         _part(console, "4. What it leaves to know of a row", _uncertainty(audit))
     if include_rows and audit.reconstruction is not None:
@@ -310,6 +320,85 @@ def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
     yield f"Values wrong, against {len(test.errors):,} draws of both", others
     yield "  draws as near as the training rows", f"{test.as_near:,}"
     yield "  chance of one as near, by a normal law", f"{test.tail:.2g}"
+
+
+# ---------------------------------------------------------------------------------- exposure
+
+
+def _recovered(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Say what was recovered, as the edition has it."""
+    exposed, risks = told["exposure"], told["article29"]
+    rows = exposed["recovered"]
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("Rows proved", percent(rows["proved"]))
+    table.add_row("Rows probable, every tested value at 90% or more", percent(rows["probable"]))
+    table.add_row("Rows not recovered", percent(rows["open"]))
+    yield table
+    measured = [c for c in exposed["columns"] if c["right"] is not None]
+    if measured:
+        yield Text()
+        most = sorted(measured, key=_over_others, reverse=True)[:MOST_COLUMNS]
+        yield _shares(
+            ("Columns most exposed", "right", "random guess", "most common"),
+            [(c["column"], c["right"], c["guess"], c["majority"]) for c in most],
+        )
+    if exposed["groups"]:
+        yield Text()
+        yield _groups(exposed["groups"])
+    yield from _risks(risks)
+    yield from _reasons(audit, "exposure")
+    yield from _reasons(audit, "inference")
+
+
+def _over_others(column: Mapping[str, Any]) -> float:
+    return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
+
+
+def _shares(names: Sequence[str], lines: Iterable[Sequence[Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column(names[0], overflow="fold")
+    for name in names[1:]:
+        table.add_column(name, justify="right")
+    for first, *shares in lines:
+        table.add_row(escape(first), *map(_share, shares))
+    return table
+
+
+def _groups(groups: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column("Groups of training rows", overflow="fold")
+    for name in ("rows", "exact", "values wrong", "random guess"):
+        table.add_column(name, justify="right")
+    for g in groups:
+        rows = "" if g["rows"] is None else f"{g['rows']:,}"
+        figures = (_share(g["exact"]), _share(g["error"], 1), _share(g["guess"], 1))
+        # Of a one-hot group, the names of its columns often begin with its own.
+        told = g["group"].startswith(g["column"])
+        table.add_row(
+            escape(g["group"] if told else f"{g['column']}: {g['group']}"), rows, *figures
+        )
+    return table
+
+
+def _risks(risks: Mapping[str, Any] | None) -> Iterator[RenderableType]:
+    if risks is None:
+        return
+    tried = [] if risks["singling_out"] is None else [("Singling out", risks["singling_out"])]
+    tried += [(f"Guessing {i['column']!r}", i) for i in risks["inference"]]
+    if tried:
+        yield Text()
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+        table.add_column("Risks in Article 29's terms", overflow="fold")
+        for name in ("success", "without it", "other people", "risk", "(95 %)"):
+            table.add_column(name, justify="right")
+        for what, r in tried:
+            other = None if r["control"] is None else r["control"]["share"]
+            low, high = percent(r["risk"]["low"]), percent(r["risk"]["high"])
+            shares = (r["success"]["share"], r["baseline"]["share"], other, r["risk"]["value"])
+            table.add_row(escape(what), *map(_share, shares), f"{low} to {high}")
+        yield table
 
 
 # ------------------------------------------------------------------------------- uncertainty
