@@ -1,6 +1,9 @@
 """The demonstration."""
 
+import sys
+import webbrowser
 from io import StringIO
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -78,6 +81,43 @@ def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     folder = tmp_path / "here"
     rows, train = (pd.read_csv(folder / f"{name}.csv") for name in ("rows", "train"))
     assert (rows.to_numpy() == train.to_numpy()).all()
+
+
+def test_the_report_is_the_releasable_one(made):
+    page = (made.folder / demo.REPORT).read_text(encoding="utf-8")
+    assert made.audit.headline in page
+    assert "treeleak audit model.skops --schema schema.toml" in page
+    assert str(made.folder) not in page
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "display", "opened"),
+    [
+        ([], True, ":0", True),
+        (["--no-open"], True, ":0", False),
+        ([], False, ":0", False),
+        ([], True, "", False),
+    ],
+)
+def test_the_report_is_opened_where_somebody_can_see_it(
+    tmp_path, monkeypatch, options, terminal, display, opened
+):
+    pages = []
+
+    def browse(address):
+        pages.append(address)
+        raise webbrowser.Error("no browser")
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr("treeleak.demo.run", lambda folder, progress: iter(()))
+    stdout = SimpleNamespace(isatty=lambda: terminal)
+    system = SimpleNamespace(stdout=stdout, stderr=sys.stderr, platform="linux")
+    monkeypatch.setattr("treeleak.cli.files.sys", system)
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), *options])
+    assert result.exit_code == 0
+    assert pages == [(tmp_path / demo.REPORT).as_uri()] * opened
 
 
 def test_a_folder_that_cannot_be(tmp_path):

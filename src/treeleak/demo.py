@@ -25,14 +25,16 @@ from treeleak.errors import BadInput, cause
 from treeleak.metrics import random_rows
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
+from treeleak.report import render_html
 
-__all__ = ["Demo", "make", "run"]
+__all__ = ["REPORT", "Demo", "make", "run"]
 
 N_PEOPLE = 100
 N_SHOWN = 3
 SEED = 0
 FOREST_SEED = 42
 LABEL = "recidivated"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,8 @@ class Demo:
     Attributes
     ----------
     folder : Path
-        Holds ``model.skops``, ``without-seeds.skops``, ``train.csv`` and ``schema.toml``.
+        Holds ``model.skops``, ``without-seeds.skops``, ``train.csv``, ``schema.toml`` and
+        ``report.html``, the releasable edition of the audit.
     true, rebuilt, guessed : DataFrame
         The same people, row by row: as they were, as the model gave them away (in the order that
         it gave them), and a guess at random.
@@ -72,7 +75,7 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     Parameters
     ----------
     folder : Path
-        Made if it is not there. The four files in it are overwritten.
+        Made if it is not there. The five files in it are overwritten.
     progress : callable, optional
 
     Raises
@@ -83,7 +86,7 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     data = load_compas()
     X = data.X.sample(N_PEOPLE, random_state=SEED)
     y = data.y[X.index].rename(LABEL)
-    model, seedless, train, schema = _files(folder)
+    model, seedless, train, schema, report = _files(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         forest = RandomForestClassifier(random_state=FOREST_SEED).fit(X, y)
@@ -97,6 +100,12 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
         raise BadInput(f"{folder}: {cause(error)}") from error
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
     searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)
+    names = f"{model.name} --schema {schema.name} --train {train.name} --label {LABEL}"
+    page = render_html(found, command=f"treeleak audit {names}")
+    try:
+        report.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{report}: {cause(error)}") from error
     rebuilt = found.reconstruction.X if found.reconstruction is not None else None
     if rebuilt is None:
         raise RuntimeError("the demonstration's own forest was not reconstructed")
@@ -104,10 +113,10 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     return Demo(folder, X.reset_index(drop=True), rebuilt, guess, found, searched)
 
 
-def _files(folder: Path) -> tuple[Path, Path, Path, Path]:
-    names = ("model.skops", "without-seeds.skops", "train.csv", "schema.toml")
-    model, seedless, train, schema = (folder / name for name in names)
-    return model, seedless, train, schema
+def _files(folder: Path) -> tuple[Path, Path, Path, Path, Path]:
+    names = ("model.skops", "without-seeds.skops", "train.csv", "schema.toml", REPORT)
+    model, seedless, train, schema, report = (folder / name for name in names)
+    return model, seedless, train, schema, report
 
 
 # ---------------------------------------------------------------------------------- in words
@@ -115,7 +124,7 @@ def _files(folder: Path) -> tuple[Path, Path, Path, Path]:
 
 def _told(demo: Demo) -> Iterator[RenderableType]:
     measured, searched = demo.audit.measurement, demo.searched
-    model, seedless, train, schema = map(str, _files(demo.folder))
+    model, seedless, train, schema, report = map(str, _files(demo.folder))
     yield Text.assemble(
         "A random forest with scikit-learn's defaults, RandomForestClassifier(random_state="
         f"{FOREST_SEED}), was trained on {N_PEOPLE} people out of ProPublica's COMPAS table (does "
@@ -171,7 +180,13 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         f"    --schema {schema} --train {train} --label {LABEL}\n"
         f"  {command} reconstruct {seedless} \\\n"
         f"    --schema {schema} --out {demo.folder / 'rows.csv'}\n"
-        f"  {command} audit YOUR_MODEL.skops"
+        f"  {command} audit YOUR_MODEL.skops --report YOUR_REPORT.html"
+    )
+    yield ""
+    yield Text("The report", style="bold")
+    yield Text.assemble(
+        "What somebody reads who decides whether this model may go out, without rows: ",
+        (report, "bold"),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import console, progress_shown
+from treeleak.cli.files import console, open_page, progress_shown
 from treeleak.cli.options import Quiet
 
 __all__ = ["demo"]
@@ -19,13 +19,21 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put the files.")] = Path(
         "demo"
     ),
+    open_report: Annotated[
+        bool,
+        typer.Option(
+            "--open/--no-open", help="Open the report in a browser, where there is a screen."
+        ),
+    ] = True,
     quiet: Quiet = False,
 ) -> None:
     """Train a forest on public data, then get the training rows back from its file."""
-    from treeleak.demo import run
+    from treeleak.demo import REPORT, run
 
     with progress_shown(quiet) as progress:
         shown = run(out, progress)
     terminal = console()
     for part in shown:
         terminal.print(part)
+    if open_report:
+        open_page(out / REPORT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ __all__ = [
     "check_free",
     "check_place",
     "console",
+    "open_page",
     "progress_shown",
     "say",
     "status_of",
@@ -91,6 +92,20 @@ def console(stderr: bool = False) -> Console:
 
     plain = bool(os.environ.get("NO_COLOR"))
     return Console(stderr=stderr, highlight=False, color_system=None if plain else "auto")
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the user's browser, if there is a screen to see it on.
+
+    Without a terminal nobody waits for a page; without a screen, the terminal itself would become
+    the browser.
+    """
+    screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if sys.stdout.isatty() and (screen or sys.platform in ("darwin", "win32")):
+        import webbrowser
+
+        with suppress(OSError, webbrowser.Error):
+            webbrowser.open(path.resolve().as_uri())
 
 
 @contextmanager
