@@ -143,12 +143,13 @@ def test_named_commands_exist(page):
             assert (ROOT / first).exists()
         else:
             command = COMMANDS if first.startswith("--") else COMMANDS.commands[first]
-            options = [o for p in command.params for o in p.opts]
+            options = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
             assert {r for r in (first, *rest) if r.startswith("--")} <= set(options)
 
 
 def test_named_options_exist():
-    options = {o for c in COMMANDS.commands.values() for p in c.params for o in p.opts}
+    commands = COMMANDS.commands.values()
+    options = {o for c in commands for p in c.params for o in (*p.opts, *p.secondary_opts)}
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         named = re.findall(r"`(--[a-z-]+)", page.read_text(encoding="utf-8"))
         assert set(named) <= options, relative(page)
@@ -229,6 +230,15 @@ def test_pictures_are_those_of_the_script(tmp_path):
 def shown_words(picture: Path) -> list[str]:
     """Texts of a picture, in order: they hold all that was computed."""
     return [e.text or "" for e in ET.parse(picture).iter() if e.tag.endswith("}text")]
+
+
+def test_the_guide_calls_the_parts_of_the_report_as_the_report_does():
+    guide = (ROOT / "docs/how-to-read-an-audit.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| \*([^*]+)\*", guide, re.MULTILINE)
+    written = (ROOT / "src/treeleak/report/sheet.py").read_text(encoding="utf-8")
+    assert len(named) > 10
+    for title in named:
+        assert f'"{title}"' in written, title
 
 
 def test_the_reference_has_all_public_names():

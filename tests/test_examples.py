@@ -83,12 +83,14 @@ def test_the_gate_lets_a_model_through_that_meets_the_policy(tmp_path):
     folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
     assert decide(folder, gate()) == 0
     assert (folder / "audit.json").exists()
+    assert (folder / "report.html").exists()
 
 
 def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
     folder = repository(tmp_path)
     assert decide(folder, gate()) == 4
     assert (folder / "audit.json").exists()
+    assert "Releasable edition" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("missing", ["model.skops", "schema.toml", "policy.toml"])
@@ -104,5 +106,6 @@ def test_the_workflow_swallows_no_failure_and_uploads_nothing_private():
         assert swallowing not in text
     assert "--internal" not in text
     assert "if: always()" in text
-    uploaded = re.findall(r"path: (\S+)", text)
-    assert all(name in gate() for name in uploaded)
+    uploaded = text.split("path: |\n")[1].split("          if-no")[0].split()
+    assert uploaded == ["report.html", "audit.json"]
+    assert all(f" {name} " in gate() for name in uploaded)
