@@ -1,0 +1,30 @@
+"""All studies, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from treeleak.errors import BadInput
+from treeleak.studies import draft
+from treeleak.studies.study import Study
+
+__all__ = ["STUDIES", "find_study"]
+
+STUDIES: Mapping[str, Study] = MappingProxyType({study.name: study for study in draft.STUDIES})
+
+
+def find_study(name: str) -> Study:
+    """Find a study.
+
+    Raises
+    ------
+    BadInput
+        If nothing is called so, with what is called most alike.
+    """
+    if name in STUDIES:
+        return STUDIES[name]
+    near = difflib.get_close_matches(name, STUDIES, 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise BadInput(f"no study is called {name!r}; {hint}`treeleak study list` names them all")

@@ -1,0 +1,192 @@
+"""Runs what a store lacks of a study: side by side, resumable, on one machine or a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from treeleak.errors import BadInput
+from treeleak.reconstruction import versions
+from treeleak.studies.store import Run, Store, code_version
+from treeleak.studies.study import Parameters, Study
+
+__all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes
+    ----------
+    study : Study
+    quick : bool
+    todo : tuple of parameters
+    done : int
+        Runs that the store has.
+    seconds : float
+        Estimate for one process: from the runs that are done, where they tell, else the study's.
+    """
+
+    study: Study
+    quick: bool
+    todo: tuple[Parameters, ...]
+    done: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How carrying out a plan ended.
+
+    Attributes
+    ----------
+    finished : int
+        Runs that were added to the store.
+    failed : tuple of (parameters, str)
+        Runs that raised an error, and which; they are not in the store.
+    interrupted : bool
+    """
+
+    finished: int
+    failed: tuple[tuple[Parameters, str], ...]
+    interrupted: bool
+
+
+def plan(study: Study, store: Store, quick: bool = False) -> Plan:
+    """See what a store lacks of a study."""
+    code = code_version()
+    grid = study.grid(quick)
+    done = {run.key: run for run in store.runs(study.name, code)}
+    todo = tuple(p for p in grid if Run(study.name, p, code, {}).key not in done)
+    guessed = [study.seconds(run.parameters) for run in done.values()]
+    taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
+    pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
+    seconds = pace * sum(study.seconds(p) for p in todo)
+    return Plan(study, quick, todo, len(grid) - len(todo), seconds)
+
+
+def carry_out(
+    plan: Plan,
+    store: Store,
+    jobs: int = 1,
+    cluster: str | None = None,
+    told: Callable[[int, int, float], None] = lambda *_: None,
+) -> Outcome:
+    """Run what is to be run; each record is kept as soon as it is there.
+
+    Parameters
+    ----------
+    plan : Plan
+    store : Store
+    jobs : int
+        Runs at once, on this machine.
+    cluster : str, optional
+        Address of a Dask scheduler, whose workers run instead.
+    told : callable
+        Gets the runs that are done, all runs, and the seconds since the beginning.
+    """
+    study, code = plan.study, code_version()
+    start, finished = time.perf_counter(), 0
+    failed: list[tuple[Parameters, str]] = []
+    told(0, len(plan.todo), 0.0)
+    try:
+        with ExitStack() as stack:
+            results = _results(study, plan.todo, jobs, cluster, stack)
+            for n, (parameters, record, error) in enumerate(results, 1):
+                if error is None:
+                    finished += store.add(Run(study.name, parameters, code, record))
+                else:
+                    failed.append((parameters, error))
+                told(n, len(plan.todo), time.perf_counter() - start)
+    except KeyboardInterrupt:
+        return Outcome(finished, tuple(failed), interrupted=True)
+    return Outcome(finished, tuple(failed), interrupted=False)
+
+
+def as_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """Parameters and records as columns, a line for each run."""
+    return pd.DataFrame([{**run.parameters, **run.record} for run in runs])
+
+
+Result = tuple[Parameters, dict[str, Any], str | None]
+
+
+def _results(
+    study: Study,
+    todo: Sequence[Parameters],
+    jobs: int,
+    cluster: str | None,
+    stack: ExitStack,
+) -> Iterator[Result]:
+    if cluster is not None:
+        return _on_cluster(study, todo, cluster, stack)
+    pairs = [(p, None if study.warm is None else study.warm(p)) for p in todo]
+    if jobs == 1:
+        return (_timed(study.run, p, warm) for p, warm in pairs)
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    return iter(parallel(joblib.delayed(_timed)(study.run, p, warm) for p, warm in pairs))
+
+
+def _on_cluster(
+    study: Study, todo: Sequence[Parameters], address: str, stack: ExitStack
+) -> Iterator[Result]:
+    """Send runs to a cluster; a run whose worker dies is sent to another one."""
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise BadInput("a cluster needs Dask: pip install 'treeleak[cluster]'") from None
+    try:
+        client = stack.enter_context(Client(address, timeout=10))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{address}: no Dask scheduler answers there ({error})") from error
+    # Pure, so that a run that was done twice after a lost worker is the same run.
+    warm = [None if study.warm is None else study.warm(p) for p in todo]
+    futures = client.map(_timed, [study.run] * len(todo), todo, warm, pure=True)
+    by_key = {future.key: p for future, p in zip(futures, todo, strict=True)}
+
+    def results() -> Iterator[Result]:
+        for future in as_completed(futures):
+            if future.status == "finished":
+                yield future.result()
+            else:
+                yield by_key[future.key], {}, str(future.exception())
+
+    stack.callback(lambda: _cancelled(client, futures))
+    return results()
+
+
+def _cancelled(client: Any, futures: Sequence[Any]) -> None:
+    with suppress(Exception):
+        client.cancel([f for f in futures if not f.done()])
+
+
+def _timed(
+    run: Callable[[Parameters], Mapping[str, Any]],
+    parameters: Parameters,
+    warm: Parameters | None,
+) -> Result:
+    """Run once; an error belongs to its run, and ends no other."""
+    try:
+        if warm is not None:
+            _warmed(run, tuple(sorted(warm.items())))
+        start = time.perf_counter()
+        record = dict(run(parameters))
+    except Exception as error:
+        return parameters, {}, f"{type(error).__name__}: {error}"
+    record.setdefault("seconds", time.perf_counter() - start)
+    return parameters, {**record, "versions": dict(versions())}, None
+
+
+@cache
+def _warmed(
+    run: Callable[[Parameters], Mapping[str, Any]], parameters: tuple[tuple[str, Any], ...]
+) -> None:
+    run(dict(parameters))

@@ -1,0 +1,186 @@
+"""One store for all runs: a run is kept by its content, once, and never lost once it is done.
+
+A run is a study's name, its parameters and the version of the code that it ran with. The store is
+one SQLite file: several processes may write at once, a process that is killed takes only its own
+unfinished runs with it, and every record carries a checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treeleak._version import __version__
+from treeleak.errors import BadInput
+
+__all__ = ["Run", "Store", "code_version", "key_of"]
+
+_WAIT = 60.0
+"""Seconds to wait for others that write."""
+_IRRELEVANT = ("cli", "report", "studies", "plots.py", "demo.py")
+"""Parts of the package on which no figure depends."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS runs (
+    key TEXT PRIMARY KEY, study TEXT NOT NULL, parameters TEXT NOT NULL, code TEXT NOT NULL,
+    record TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID
+"""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run that is done.
+
+    Attributes
+    ----------
+    study : str
+    parameters : mapping
+        Plain values.
+    code : str
+        Version of the code.
+    record : mapping
+        What came out: plain values.
+    """
+
+    study: str
+    parameters: Mapping[str, Any]
+    code: str
+    record: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Its content's name."""
+        return key_of(self.study, self.parameters, self.code)
+
+
+@cache
+def code_version() -> str:
+    """Name the code that figures depend on: the package's version and a hash of its sources."""
+    home = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(home.rglob("*.py")):
+        name = path.relative_to(home).as_posix()
+        if name.partition("/")[0] not in _IRRELEVANT:
+            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def key_of(study: str, parameters: Mapping[str, Any], code: str) -> str:
+    """Name a run by its content."""
+    return hashlib.sha256(_text([study, dict(parameters), code]).encode()).hexdigest()
+
+
+class Store:
+    """The runs of all studies, in one file.
+
+    Parameters
+    ----------
+    path : path
+        Made if it is not there.
+
+    Raises
+    ------
+    BadInput
+        If the file is no store, or damaged: it is named, and left as it is.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"{self.path}: {error.strerror or error}") from error
+        with self._open() as base:
+            base.execute(_TABLE)
+            (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise BadInput(self._damaged(found))
+
+    def add(self, run: Run) -> bool:
+        """Keep a run; False if it is there already, which then stays as it is."""
+        record = _text(dict(run.record))
+        line = (
+            run.key, run.study, _text(dict(run.parameters)), run.code, record, _checksum(record),
+            time.time(),
+        )  # fmt: skip
+        with self._open() as base:
+            done = base.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", line)
+            return done.rowcount == 1
+
+    def has(self, study: str, parameters: Mapping[str, Any], code: str) -> bool:
+        """Whether a run is done."""
+        key = key_of(study, parameters, code)
+        with self._open() as base:
+            found = base.execute("SELECT 1 FROM runs WHERE key = ?", (key,)).fetchone()
+        return found is not None
+
+    def runs(self, study: str, code: str | None = None) -> list[Run]:
+        """All runs of a study, of one version of the code or of any; of equal ones the latest.
+
+        Raises
+        ------
+        BadInput
+            If a record was changed since it was written: the run is named.
+        """
+        order = "SELECT parameters, code, record, checksum FROM runs WHERE study = ?"
+        more, given = ("", (study,)) if code is None else (" AND code = ?", (study, code))
+        found: dict[str, Run] = {}
+        with self._open() as base:
+            lines: Iterable[tuple[str, ...]] = base.execute(f"{order}{more} ORDER BY at", given)
+            for parameters, version, record, checksum in lines:
+                if _checksum(record) != checksum:
+                    raise BadInput(self._damaged(f"the run {study} {parameters} was changed"))
+                run = Run(study, json.loads(parameters), version, json.loads(record))
+                found.pop(parameters, None)
+                found[parameters] = run
+        return list(found.values())
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one transaction: no connection outlives it, or crosses a process."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_WAIT)) as base, base:
+                yield base
+        except sqlite3.DatabaseError as error:
+            raise BadInput(self._damaged(str(error))) from error
+
+    def _damaged(self, why: str) -> str:
+        return (
+            f"{self.path}: the store cannot be used ({why}). Move it away to begin a new one; "
+            "what is in it stays as it is"
+        )
+
+
+def _text(value: Any) -> str:
+    """Write plain values in one way; NaN and infinity become null and texts."""
+    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
