@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,9 +80,16 @@ def _seconds(p: Parameters) -> float:
     if p["method"] != "auto":
         return float(p["time_limit"])
     if p["bootstrap"] == "hidden":
-        return 0.25 * p["n_trees"] * (p["n_rows"] / 100)
+        return 0.25 * float(p["n_trees"]) * float(p["n_rows"]) / 100
     shallow = p["depth"] is not None and p["n_trees"] >= 10
-    return 20.0 if shallow else 0.5 + p["n_rows"] / 1000
+    return 20.0 if shallow else 0.5 + float(p["n_rows"]) / 1000
+
+
+def _have_tables() -> None:
+    from treeleak.datasets import load_draft
+
+    for name in DATASETS:
+        load_draft(name)
 
 
 def _warm(p: Parameters) -> Parameters:
@@ -189,6 +196,7 @@ TABLE_2 = Study(
     figures=_no_figures,
     seconds=_seconds,
     warm=_warm,
+    check=_have_tables,
     needs=NEEDS,
 )
 
@@ -208,6 +216,7 @@ TABLE_3 = Study(
     figures=_no_figures,
     seconds=_seconds,
     warm=_warm,
+    check=_have_tables,
     needs=NEEDS,
 )
 

@@ -92,10 +92,17 @@ def carry_out(
         Address of a Dask scheduler, whose workers run instead.
     told : callable
         Gets the runs that are done, all runs, and the seconds since the beginning.
+
+    Raises
+    ------
+    BadInput
+        If something is missing that all runs need, or the cluster does not answer.
     """
     study, code = plan.study, code_version()
     start, finished = time.perf_counter(), 0
     failed: list[tuple[Parameters, str]] = []
+    if plan.todo and study.check is not None:
+        study.check()
     told(0, len(plan.todo), 0.0)
     try:
         with ExitStack() as stack:

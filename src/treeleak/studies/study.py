@@ -69,6 +69,8 @@ class Study:
     warm : callable or None
         From parameters to those of a small run that compiles what theirs will use: it runs once in
         each process, and is not kept.
+    check : callable or None
+        Raises BadInput if something is missing that every run needs; asked before the first.
     needs : str
         What it needs beside the project, in words; "" for nothing.
     """
@@ -83,6 +85,7 @@ class Study:
     figures: Callable[[pd.DataFrame], Mapping[str, Figure]]
     seconds: Callable[[Parameters], float]
     warm: Callable[[Parameters], Parameters] | None = None
+    check: Callable[[], None] | None = None
     needs: str = ""
 
     def grid(self, quick: bool) -> list[Parameters]:
