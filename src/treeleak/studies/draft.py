@@ -77,12 +77,13 @@ def _point(**changed: Any) -> dict[str, Any]:
 
 def _seconds(p: Parameters) -> float:
     """About how long a run takes; the reference mostly takes all of its time."""
+    limit, n_trees, n_rows = float(p["time_limit"]), float(p["n_trees"]), float(p["n_rows"])
     if p["method"] != "auto":
-        return float(p["time_limit"])
+        return limit
     if p["bootstrap"] == "hidden":
-        return 0.25 * float(p["n_trees"]) * float(p["n_rows"]) / 100
-    shallow = p["depth"] is not None and p["n_trees"] >= 10
-    return 20.0 if shallow else 0.5 + float(p["n_rows"]) / 1000
+        return min(0.25 * n_trees * n_rows / 100, limit)
+    shallow = p["depth"] is not None and n_trees >= 10
+    return min(20.0 if shallow else 0.5 + n_rows / 1000, limit)
 
 
 def _have_tables() -> None:

@@ -1,0 +1,337 @@
+"""Studies: a store that loses nothing and repeats nothing, runs side by side, what is shown."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from toy_study import TRACE, study, traced
+from treeleak import studies
+from treeleak.cli import app
+from treeleak.errors import BadInput
+from treeleak.studies import (
+    STUDIES,
+    Run,
+    Store,
+    as_frame,
+    carry_out,
+    catalogue,
+    code_version,
+    find_study,
+    plan,
+    runner,
+)  # fmt: skip
+from treeleak.studies.published import read_published
+from treeleak.studies.shown import as_markdown, said
+from treeleak.studies.store import key_of
+from treeleak.studies.study import Table
+
+TOY = Path(__file__).parent / "toy_study.py"
+
+
+def run_of(x, code="1", record=None):
+    return Run("toy", {"x": x}, code, {"square": x * x} if record is None else record)
+
+
+# --------------------------------------------------------------------------------------- store
+
+
+def test_a_run_is_kept_once(tmp_path):
+    store = Store(tmp_path / "deep" / "runs.sqlite")
+    assert store.add(run_of(3))
+    assert not store.add(run_of(3, record={"square": -1}))
+    assert store.has("toy", {"x": 3}, "1")
+    assert not store.has("toy", {"x": 3}, "2")
+    assert not store.has("toys", {"x": 3}, "1")
+    assert Store(store.path).runs("toy") == [run_of(3)]
+
+
+def test_of_several_versions_the_latest_run_counts(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    for code in ("1", "2"):
+        store.add(run_of(3, code, {"square": int(code)}))
+    assert [r.record["square"] for r in store.runs("toy")] == [2]
+    assert [r.record["square"] for r in store.runs("toy", "1")] == [1]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
+    | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(parameters=st.dictionaries(st.text(max_size=4), values, max_size=4), data=st.data())
+def test_names_go_by_content(parameters, data):
+    name = key_of("s", parameters, "c")
+    shuffled = data.draw(st.permutations(list(parameters.items())))
+    assert key_of("s", dict(shuffled), "c") == name
+    assert key_of("t", parameters, "c") != name
+    assert key_of("s", parameters, "d") != name
+    assert key_of("s", {**parameters, "another": 1}, "c") != name
+
+
+def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    record = {
+        "a": np.float64(0.5),
+        "b": np.int32(3),
+        "c": np.nan,
+        "d": [np.bool_(True)],
+        "e": np.inf,
+    }
+    store.add(run_of(1, record=record))
+    assert store.runs("toy")[0].record == {"a": 0.5, "b": 3, "c": None, "d": [True], "e": "inf"}
+
+
+def test_many_processes_write_at_once(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    command = [sys.executable, str(TOY), str(path), "1", "30", "0.002"]
+    processes = [subprocess.Popen(command) for _ in range(4)]
+    assert [p.wait(timeout=120) for p in processes] == [0] * 4
+    assert sorted(r.parameters["x"] for r in Store(path).runs("toy")) == [
+        x for x in range(30) if x != 13
+    ]
+
+
+def test_a_store_that_is_none_or_damaged_is_named_and_left_alone(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    path.write_text("no store\n" * 1000)
+    with pytest.raises(BadInput, match=r"runs\.sqlite: the store cannot be used"):
+        Store(path)
+    assert path.read_text() == "no store\n" * 1000
+    path.unlink()
+    store = Store(path)
+    for x in range(500):
+        store.add(run_of(x, record={"text": "x" * 300}))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + os.urandom(len(whole) - 8192) + whole[-4096:])
+    with pytest.raises(BadInput, match="the store cannot be used"):
+        Store(path).runs("toy")
+
+
+def test_a_record_that_was_changed_is_named(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    store.add(run_of(3))
+    with sqlite3.connect(store.path) as base:
+        base.execute("""UPDATE runs SET record = '{"square":10}'""")
+    with pytest.raises(BadInput, match=r'the run toy {"x":3} was changed'):
+        store.runs("toy")
+
+
+def test_the_version_changes_with_the_code_that_figures_depend_on(tmp_path, monkeypatch):
+    first = code_version()
+    assert first == code_version()
+    for name in ("attacks/exact.py", "schema.py", "report/page.py", "studies/store.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("pass\n")
+    monkeypatch.setattr("treeleak.studies.store.__file__", str(tmp_path / "studies" / "store.py"))
+    versions = []
+    for name in (None, "report/page.py", "schema.py", "attacks/exact.py"):
+        if name:
+            (tmp_path / name).write_text("pass  # changed\n")
+        code_version.cache_clear()
+        versions.append(code_version())
+    code_version.cache_clear()
+    assert versions[0] == versions[1]
+    assert len(set(versions)) == 3
+
+
+# ------------------------------------------------------------------------------------- running
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_done_is_not_repeated(tmp_path, monkeypatch, jobs):
+    monkeypatch.setenv(TRACE, str(tmp_path))
+    store, toy = Store(tmp_path / "runs.sqlite"), study(13)
+    first = plan(toy, store, quick=True)
+    assert [p["x"] for p in first.todo] == [0, 5, 10]
+    assert carry_out(first, store, jobs).finished == 3
+    second = plan(toy, store)
+    assert (second.done, len(second.todo)) == (3, 10)
+    assert carry_out(second, store, jobs).finished == 10
+    assert plan(toy, store).todo == ()
+    assert traced(tmp_path) == list(range(13))
+    frame = as_frame(store.runs("toy"))
+    assert dict(zip(frame.x, frame.square, strict=True)) == {x: x * x for x in range(13)}
+    assert frame.seconds.ge(0).all()
+
+
+def test_a_run_that_fails_ends_no_other_and_is_tried_again(tmp_path):
+    store, toy = Store(tmp_path / "runs.sqlite"), study(20)
+    outcome = carry_out(plan(toy, store), store)
+    assert outcome.finished == 19
+    assert [(dict(p)["x"], why) for p, why in outcome.failed] == [(13, "ValueError: thirteen")]
+    assert [p["x"] for p in plan(toy, store).todo] == [13]
+
+
+def test_an_interrupt_keeps_what_is_done(tmp_path):
+    store, toy = Store(tmp_path / "runs.sqlite"), study(10)
+
+    def told(done, all_, seconds):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    outcome = carry_out(plan(toy, store), store, told=told)
+    assert outcome.interrupted
+    assert len(store.runs("toy")) == outcome.finished == 4
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
+    tmp_path, monkeypatch, jobs
+):
+    monkeypatch.setenv(TRACE, str(tmp_path))
+    path = tmp_path / "runs.sqlite"
+    command = [sys.executable, str(TOY), str(path), str(jobs), "200", "0.05"]
+    process = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not path.exists() or len(Store(path).runs("toy")) < 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    begun = traced(tmp_path)
+    kept = {r.parameters["x"] for r in Store(path).runs("toy")}
+    # Each process has one run in hand, and joblib fetches results as they come.
+    assert len(set(begun) - kept - {13}) <= 2 * jobs
+    store, toy = Store(path), study(40, 0.05)
+    carry_out(plan(toy, store), store)
+    again = [x for x in traced(tmp_path) if x in kept]
+    assert sorted(set(again)) == sorted(again)
+    assert {r.parameters["x"] for r in store.runs("toy")} >= set(range(40)) - {13}
+
+
+def test_the_estimate_learns_from_runs_that_are_done(tmp_path):
+    store, toy = Store(tmp_path / "runs.sqlite"), study(10, seconds=lambda _: 2.0)
+    assert plan(toy, store).seconds == pytest.approx(20.0)
+    for x in range(5):
+        own = {"x": x, "wait": 0.0}
+        store.add(Run("toy", own, code_version(), {"square": 0, "seconds": 1.0}))
+    assert plan(toy, store).seconds == pytest.approx(5.0)
+
+
+def test_each_process_warms_up_once_and_that_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv(TRACE, str(tmp_path))
+    runner._warmed.cache_clear()
+    store = Store(tmp_path / "runs.sqlite")
+    toy = study(5, warm=lambda p: {**p, "x": 1000})
+    assert carry_out(plan(toy, store), store).finished == 5
+    assert traced(tmp_path) == [0, 1, 2, 3, 4, 1000]
+
+
+def test_what_all_runs_need_is_asked_for_first(tmp_path):
+    def missing():
+        raise BadInput("no table")
+
+    store = Store(tmp_path / "runs.sqlite")
+    with pytest.raises(BadInput, match="no table"):
+        carry_out(plan(study(5, check=missing), store), store)
+
+
+def test_a_cluster_without_dask_says_what_to_type(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    store = Store(tmp_path / "runs.sqlite")
+    with pytest.raises(BadInput, match=r"pip install 'treeleak\[cluster\]'"):
+        carry_out(plan(study(5), store), store, cluster="tcp://127.0.0.1:1")
+
+
+# ------------------------------------------------------------------------------------ catalogue
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_holds_together(name):
+    own = STUDIES[name]
+    full, quick = own.grid(quick=False), own.grid(quick=True)
+    assert own.name == name
+    assert 0 < len(quick) < len(full)
+    assert set(quick[0]) == set(own.names)
+    assert sum(own.seconds(p) for p in quick) <= 120
+    assert all(own.seconds(p) > 0 for p in full)
+    # Of every stratum of the full grid there is a run in the quick one.
+    for key in set(own.names) - {"seed", "time_limit", "n_rows"}:
+        known = {str(p[key]) for p in full}
+        if len(known) <= 3:
+            assert {str(p[key]) for p in quick} == known, key
+
+
+def test_studies_are_found_by_name():
+    assert find_study("draft-table-2").name == "draft-table-2"
+    with pytest.raises(BadInput, match="did you mean 'draft-table-2'"):
+        find_study("draft-table2")
+
+
+def test_published_tables_are_the_papers():
+    table = read_published("draft_table_2")
+    assert len(table) == 18
+    assert table.query("dataset == 'adult' and depth == 'None'").seconds.tolist() == [196.3]
+    assert read_published("draft_table_3").query("n_trees == 100").seconds.tolist() == [
+        100.8, 196.3, 165.0,
+    ]  # fmt: skip
+
+
+# --------------------------------------------------------------------------------- command line
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    own = {"toy": study(20)}
+    for place in (catalogue, studies):
+        monkeypatch.setattr(place, "STUDIES", own)
+    return own["toy"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["study", *map(str, arguments)])
+
+
+def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
+    assert "toy" in run("list").stdout
+    result = run("run", "toy", "--quick", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "toy: 4 to run, about" in result.stderr
+    assert "225" in result.stdout
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "runs.sqlite", "toy.csv", "toy.md", "toy-figure.png", "toy-figure.svg",
+    }  # fmt: skip
+    assert pd.read_csv(tmp_path / "toy.csv").square.tolist() == [0, 25, 100, 225]
+    again = run("run", "toy", "--quick", "--out", tmp_path)
+    assert "all 4 runs are done" in again.stderr
+    partly = run("show", "toy", "--out", tmp_path)
+    assert partly.exit_code == 0
+    assert "4 of 20 runs are done" in partly.stderr
+    failed = run("run", "toy", "--out", tmp_path)
+    assert failed.exit_code == 1
+    assert "ValueError: thirteen" in failed.stderr
+    assert "361" in failed.stdout
+
+
+def test_what_is_not_there_is_said(toy, tmp_path):
+    nothing = run("show", "toy", "--out", tmp_path)
+    assert nothing.exit_code == 2
+    assert "nothing was run yet" in nothing.stderr
+    assert run("run", "to", "--out", tmp_path).exit_code == 2
+    (tmp_path / "runs.sqlite").write_text("x" * 5000)
+    damaged = run("run", "toy", "--out", tmp_path)
+    assert damaged.exit_code == 2
+    assert "runs.sqlite: the store cannot be used" in damaged.stderr
+
+
+def test_tables_in_markdown():
+    table = Table("t", "title", pd.DataFrame({"a": ["x", None], "b": [0.123456, np.nan]}), "Note.")
+    assert as_markdown(table) == "| a | b |\n| --- | --- |\n| x | 0.1235 |\n|  |  |\n\nNote.\n"
+    assert [said(v) for v in (1234.5, 3, 1e-7, None)] == ["1,234", "3", "1e-07", ""]
+    assert replace(table, note="").note == ""
