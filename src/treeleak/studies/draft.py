@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from treeleak.studies.published import read_published
 from treeleak.studies.study import Parameters, Record, Study, Table
 
@@ -221,4 +222,263 @@ TABLE_3 = Study(
     needs=NEEDS,
 )
 
-STUDIES: Sequence[Study] = (TABLE_2, TABLE_3)
+# -------------------------------------------------------------------- figure 2: error against trees
+
+_NAMES = {"compas": "COMPAS", "adult": "Adult", "default_credit": "Default credit"}
+_DRAWS = {"none": "no bootstrap", "hidden": "bootstrap, draws hidden", "known": "draws known"}
+
+
+def _errors(runs: pd.DataFrame, keys: Sequence[str], name: str, title: str) -> list[Table]:
+    """Mean error and time of each point; the paper prints no numbers for it."""
+    own = runs.assign(depth=[_depth(d) for d in runs.depth])
+    grouped = own.groupby(list(keys), sort=False)
+    frame = grouped.agg(
+        error=("error", "mean"), guess=("guess", "mean"), seconds=("seconds", "mean"),
+        runs=("seed", "size"), unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
+    ).reset_index()  # fmt: skip
+    note = "The paper draws these points and prints no numbers for them."
+    return [Table(name, title, frame, note)]
+
+
+def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> Figure:
+    """Error against the number of trees, a line for each depth."""
+    own = runs.assign(depth=[_depth(d) for d in runs.depth])
+    depths = [_depth(d) for d in DEPTHS if _depth(d) in set(own.depth)]
+    with styled():
+        figure, axes = panels(len(rows), len(columns))
+        for line, dataset in zip(axes, rows, strict=True):
+            for ax, draws in zip(line, columns, strict=True):
+                part = own[(own.dataset == dataset) & (own.bootstrap == draws)]
+                for k, depth in enumerate(depths):
+                    mean = part[part.depth == depth].groupby("n_trees").error.mean()
+                    ax.plot(
+                        mean.index, mean, color=COLOURS[k], marker=MARKERS[k],
+                        label="any depth" if depth == "None" else f"depth {depth}",
+                    )  # fmt: skip
+                if not part.empty:
+                    ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
+                ax.set_title(f"{_NAMES[dataset]}, {_DRAWS[draws]}")
+                ax.set_ylim(bottom=0)
+        for ax in axes[-1]:
+            ax.set_xlabel("number of trees")
+        for ax in axes[:, 0]:
+            ax.set_ylabel("mean error")
+        legend_below(figure, axes[0, 0])
+    return figure
+
+
+FIGURE_2 = Study(
+    name="draft-figure-2",
+    paper=PAPER,
+    what="figure 2: error against the number of trees, by depth",
+    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "hidden"), time_limit=30.0)),
+    quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0))
+    + list(_cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0)),
+    run=attack,
+    tables=lambda runs: _errors(
+        runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-2",
+        "DRAFT, figure 2: mean error",
+    ),
+    figures=lambda runs: {"draft-figure-2": _against_trees(runs, DATASETS, ("none", "hidden"))},
+    seconds=_seconds,
+    warm=_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- figure 4: draws known
+
+
+FIGURE_4 = Study(
+    name="draft-figure-4",
+    paper=PAPER,
+    what="figure 4: error without bootstrap beside that with draws known",
+    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "known"), time_limit=30.0)),
+    quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
+    run=attack,
+    tables=lambda runs: _errors(
+        runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-4",
+        "DRAFT, figure 4: mean error without bootstrap, and with draws known",
+    ),
+    figures=lambda runs: {"draft-figure-4": _against_trees(runs, DATASETS, ("none", "known"))},
+    seconds=_seconds,
+    warm=_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------- figure 3, table 4: formulations
+
+_METHODS = {"auto": "treeleak", "reference-cp": "CP", "reference-milp": "MILP"}
+
+
+def _by_method(seeds: Sequence[int], trees: Sequence[int], limit: float) -> list[dict[str, Any]]:
+    return [
+        point | {"method": method}
+        for method in _METHODS
+        for point in _cross(seeds, trees, DEPTHS, ("none",), ("compas",), time_limit=limit)
+    ]
+
+
+def _of_methods(runs: pd.DataFrame) -> list[Table]:
+    """Seconds of each formulation, beside the paper's."""
+    own = runs.assign(depth=[_depth(d) for d in runs.depth])
+    published = read_published("draft_table_4").set_index(["depth", "method"])["mean"]
+    lines = []
+    for (depth, method), part in own.groupby(["depth", "method"], sort=False):
+        theirs = published.get((depth, method))
+        taken = part.seconds
+        lines.append(
+            {
+                "depth": depth,
+                "method": _METHODS[str(method)],
+                "published s": theirs,
+                "mean s": taken.mean(),
+                "sd": taken.std(),
+                "least": taken.min(),
+                "most": taken.max(),
+                "error": part.error.mean(),
+                "open": f"{_open(part)} of {len(part)}",
+            }
+        )
+    note = (
+        "Published: COMPAS, no bootstrap, all numbers of trees together; CP-SAT on 16 threads, "
+        "Gurobi for the MILP. Here the formulations run in OR-Tools (CP-SAT, and HiGHS for the "
+        "MILP), each with the time limit of the run."
+    )
+    return [
+        Table("draft-table-4", "DRAFT, table 4: seconds by formulation", pd.DataFrame(lines), note)
+    ]
+
+
+def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
+    own = runs.assign(depth=[_depth(d) for d in runs.depth])
+    with styled():
+        figure, axes = panels(1, len(_METHODS))
+        for ax, (method, name) in zip(axes[0], _METHODS.items(), strict=True):
+            part = own[own.method == method]
+            for k, depth in enumerate(map(_depth, DEPTHS)):
+                mean = part[part.depth == depth].groupby("n_trees").error.mean()
+                label = "any depth" if depth == "None" else f"depth {depth}"
+                ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=label)
+            if not part.empty:
+                ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
+            ax.set_title(f"COMPAS, {name}")
+            ax.set_xlabel("number of trees")
+            ax.set_ylim(bottom=0)
+        axes[0, 0].set_ylabel("mean error")
+        legend_below(figure, axes[0, 0])
+    return {"draft-figure-3": figure}
+
+
+TABLE_4 = Study(
+    name="draft-table-4",
+    paper=PAPER,
+    what="table 4 and figure 3: treeleak, CP and MILP on COMPAS",
+    full=lambda: _by_method(SEEDS, TREES, 60.0),
+    quick=lambda: _by_method([0], [1, 10], 3.0),
+    run=attack,
+    tables=_of_methods,
+    figures=_methods_drawn,
+    seconds=_seconds,
+    warm=_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)
+
+
+# ---------------------------------------------------------- tables 6 to 8: growth with N
+
+_SIZES = (25, 50, 100, 200, 300, 400, 500, 750, 1000, 1500)
+
+
+def _sizes(seeds: Sequence[int], sizes: Sequence[int], limit: float) -> list[dict[str, Any]]:
+    published = read_published("draft_tables_6_to_8")
+    known = set(zip(published.dataset, published.n_rows, strict=True))
+    return [
+        point
+        for n in sizes
+        for point in _cross(seeds, [100], [None], ("none",), n_rows=n, time_limit=limit)
+        if (point["dataset"], n) in known
+    ]
+
+
+def _growth(runs: pd.DataFrame) -> list[Table]:
+    """Seconds against rows, and the exponent of each: seconds grow with its power of N."""
+    lines = []
+    for line in read_published("draft_tables_6_to_8").to_dict("records"):
+        part = runs[(runs.dataset == line["dataset"]) & (runs.n_rows == line["n_rows"])]
+        if part.empty:
+            continue
+        seconds = float(part.seconds.mean())
+        lines.append(
+            {
+                "dataset": line["dataset"],
+                "rows": line["n_rows"],
+                "published s": line["seconds"],
+                "treeleak s": seconds,
+                "ratio": line["seconds"] / seconds,
+                "published error": line["error"],
+                "error": float(part.error.mean()),
+                "open": f"{_open(part)} of {len(part)}",
+                "verdict": _verdict(seconds < line["seconds"]),
+            }
+        )
+    frame = pd.DataFrame(lines)
+    powers = [
+        {
+            "dataset": dataset,
+            "published exponent": theirs,
+            "treeleak exponent": _exponent(part.rows, part["treeleak s"]),
+        }
+        for dataset, theirs in (("compas", 1.7), ("adult", 1.4), ("default_credit", 2.4))
+        if len(part := frame[frame.dataset == dataset]) > 1
+    ]
+    note = "100 trees of any depth, no bootstrap. Published errors are rounded to one digit."
+    fitted = "Fitted to logarithms, as the authors did: seconds grow with this power of the rows."
+    return [
+        Table("draft-tables-6-to-8", "DRAFT, slides, tables 6 to 8: growth", frame, note),
+        Table("draft-growth", "DRAFT, slides: exponents", pd.DataFrame(powers), fitted),
+    ]
+
+
+def _exponent(sizes: pd.Series[Any], seconds: pd.Series[Any]) -> float:
+    return float(np.polyfit(np.log(sizes.astype(float)), np.log(seconds.astype(float)), 1)[0])
+
+
+def _growth_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
+    published = read_published("draft_tables_6_to_8")
+    with styled():
+        figure, axes = panels(1, 1, width=4.0, height=2.8)
+        ax = axes[0, 0]
+        for k, dataset in enumerate(DATASETS):
+            theirs = published[published.dataset == dataset]
+            own = runs[runs.dataset == dataset].groupby("n_rows").seconds.mean()
+            ax.plot(
+                theirs.n_rows, theirs.seconds, color=COLOURS[k], marker=MARKERS[k], ls=":",
+                label=f"{_NAMES[dataset]}, published",
+            )  # fmt: skip
+            ax.plot(own.index, own, color=COLOURS[k], marker=MARKERS[k], label=_NAMES[dataset])
+        ax.set(xscale="log", yscale="log", xlabel="training rows", ylabel="seconds")
+        legend_below(figure, ax, columns=2)
+    return {"draft-tables-6-to-8": figure}
+
+
+TABLES_6_TO_8 = Study(
+    name="draft-tables-6-to-8",
+    paper=PAPER,
+    what="slides, tables 6 to 8: run time against the number of rows",
+    full=lambda: _sizes(SEEDS, _SIZES, 120.0),
+    quick=lambda: _sizes([0], (25, 100, 500), 20.0),
+    run=attack,
+    tables=_growth,
+    figures=_growth_drawn,
+    seconds=_seconds,
+    warm=_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)
+
+STUDIES: Sequence[Study] = (TABLE_2, TABLE_3, TABLE_4, FIGURE_2, FIGURE_4, TABLES_6_TO_8)

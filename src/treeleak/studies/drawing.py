@@ -1,0 +1,57 @@
+"""How figures look: one style for all studies, for print and for colour-blind readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "MARKERS", "legend_below", "panels", "styled"]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Of Okabe and Ito (2008): told apart by colour-blind readers, and by their lightness in print."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+_STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "treeleak",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Set the style of all figures for what is drawn inside."""
+    from matplotlib import rc_context
+
+    with rc_context(cast(Any, _STYLE)):
+        yield
+
+
+def panels(rows: int, columns: int, width: float = 6.8, height: float = 2.0) -> tuple[Figure, Any]:
+    """Lay out panels that share their axes: the figure, and an array of axes (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height * rows + 0.5))
+    return figure, figure.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 7) -> None:
+    """Put one legend for all panels below them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
