@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-diffprivlib test-optimal docs bench clean
+.PHONY: demo test test-diffprivlib test-optimal test-cluster docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -22,6 +22,10 @@ test-diffprivlib: $(VENV)-diffprivlib/.installed
 # pystreed and pydl8.5 are large, and pystreed's solvers get in the way of OR-Tools if loaded first.
 test-optimal: $(VENV)-optimal/.installed
 	$(VENV)-optimal/bin/python -m pytest tests/test_optimal_readers.py
+
+# A scheduler and two workers on this machine, one of which is killed.
+test-cluster: $(VENV)-cluster/.installed
+	$(VENV)-cluster/bin/python -m pytest tests/test_cluster.py
 
 # Begin at docs/_build/index.html.
 docs: $(VENV)-docs/.installed
@@ -62,9 +66,9 @@ $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-docs/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-docs/bin/python $(VENV)-cluster/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-docs docs/_build demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-docs $(VENV)-cluster docs/_build demo

@@ -20,6 +20,10 @@ from treeleak.studies.study import Parameters, Study
 __all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
 
 
+_PATIENCE = 20.0
+"""Seconds to wait for a scheduler."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is to be run.
@@ -151,7 +155,7 @@ def _on_cluster(
     except ImportError:
         raise BadInput("a cluster needs Dask: pip install 'treeleak[cluster]'") from None
     try:
-        client = stack.enter_context(Client(address, timeout=10))
+        client = stack.enter_context(Client(address, timeout=_PATIENCE))
     except (OSError, ValueError) as error:
         raise BadInput(f"{address}: no Dask scheduler answers there ({error})") from error
     # Pure, so that a run that was done twice after a lost worker is the same run.
