@@ -1,7 +1,9 @@
 """Hardening: what each step takes away, what it keeps, and that what is left is attacked."""
 
 import io
+import itertools
 import json
+import math
 import re
 import signal
 import zipfile
@@ -34,11 +36,13 @@ import treeleak
 from helpers import valid
 from test_cli import run
 from test_release_files import rewrite
+from treeleak.attacks.noise_likelihood import PresenceLikelihood
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.harden import DEFAULT, STEPS, parse_steps
 from treeleak.harden.answers import compare, random_rows
 from treeleak.harden.archive import Archive
 from treeleak.harden.steps import _majority, _merged, _rounded
+from treeleak.noise import LabelNoise
 from treeleak.release import read_model, to_release
 from treeleak.release.shares import counts_from_shares
 
@@ -58,7 +62,7 @@ X, Y = data()
 FEW = {"n_estimators": 5, "random_state": FOREST_SEED}
 KINDS = {
     "forest": RandomForestClassifier(**FEW, oob_score=False),
-    "forest, shallow": RandomForestClassifier(**FEW, max_depth=2),
+    "forest, shallow": RandomForestClassifier(**FEW, max_depth=2, max_features=1),
     "forest, all rows": RandomForestClassifier(**FEW, bootstrap=False),
     "forest, weighted": RandomForestClassifier(**FEW, class_weight="balanced"),
     "extra": ExtraTreesClassifier(**FEW),
@@ -319,15 +323,76 @@ def test_shares_of_no_table_give_no_counts(saved):
     assert counts_from_shares([tree], [odd]) is None
 
 
-def test_without_inner_shares_each_leaf_names_its_class(saved, tmp_path):
-    path = saved / "forest.skops"
+@pytest.mark.parametrize("name", ["forest", "forest, all rows", "tree", "forest, shallow"])
+def test_without_inner_shares_leaves_tell_the_classes_that_they_hold(saved, tmp_path, name):
+    path = saved / f"{name}.skops"
     old = to_release(path)
-    new = to_release(stepped(path, tmp_path / "out.skops", "counts", "inner"))
+    new = to_release(stepped(path, tmp_path / "out.skops", *DEFAULT))
     assert new.counts_are == "labels"
-    assert new.n_rows is None or new.n_rows == len(X)
+    assert new.n_rows is None
+    shallow = name == "forest, shallow"
+    drawn = old.sampling.kind == "bootstrap"
+    assert new.noise == (LabelNoise() if shallow else LabelNoise("present", 1 if drawn else 8))
     for before, after in zip(old.trees, new.trees, strict=True):
-        leaf = before.leaves
-        np.testing.assert_array_equal(before.counts[leaf].argmax(1), after.counts[leaf].argmax(1))
+        counts = before.counts[before.leaves]
+        named = np.eye(3)[counts.argmax(axis=1)] if shallow else counts > 0
+        np.testing.assert_array_equal(after.counts[after.leaves], named)
+        assert not after.counts[~after.is_leaf].any()
+        assert after.totals is None
+        assert after.distinct is None
+
+
+def test_leaves_of_which_only_the_largest_class_was_kept_are_not_taken_for_pure(saved, tmp_path):
+    steps = (*DEFAULT, "majority")
+    out = stepped(saved / "forest, shallow.skops", tmp_path / "out.skops", *steps)
+    assert to_release(out).noise == LabelNoise()
+
+
+def test_likelihood_of_classes_that_leaves_hold():
+    named = np.array([[True, False], [True, True], [False, False]])
+    said = np.array([True, True, False])
+    noise, n_rows = LabelNoise("present", 0.7), 4
+    law = PresenceLikelihood(named, said, noise, n_rows)
+    for rows in itertools.product(range(1, 3), repeat=6):
+        held = np.array(rows, dtype=np.int32)
+        expected = 0.0
+        for v, c in itertools.product(range(2), range(2)):
+            unseen = math.exp(-0.7 * held[2 * v + c])
+            expected += math.log(1 - unseen if named[v, c] else unseen)
+        found = law.log_complete(held, law.seen())
+        assert found == pytest.approx(expected)
+        # What a further row is worth, for the walks.
+        for e in range(6):
+            more = held.copy()
+            more[e] += 1
+            gain = law.law.gain[law.law.offset[e] + held[e]]
+            assert gain == pytest.approx(law.log_complete(more, law.seen()) - found)
+    empty = np.zeros(6, dtype=np.int32)
+    assert law.missing(empty) == 3
+    assert np.isfinite(law.log_complete(empty, law.seen()))
+    np.testing.assert_allclose(
+        np.exp(noise.log_prob([[2, 0]])), [[1 - math.exp(-1.4), 0.0]], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_classes_of_leaves_alone_give_most_rows_of_a_forest_that_was_grown_to_the_end(
+    tmp_path, bootstrap
+):
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame(rng.integers(0, 2, (30, 8)), columns=list("abcdefgh"))
+    label = rng.integers(0, 2, 30)
+    forest = RandomForestClassifier(60, bootstrap=bootstrap, random_state=1).fit(rows, label)
+    skops.io.dump(forest, tmp_path / "a.skops")
+    out = stepped(tmp_path / "a.skops", tmp_path / "b.skops", *DEFAULT)
+    found = treeleak.reconstruct(out, n_rows=30, time_limit=60)
+    assert found.status == "likely"
+    error = treeleak.metrics.reconstruction_error(found.X, rows, found.schema)
+    guess = treeleak.metrics.random_baseline(rows, found.schema)
+    assert error < guess.mean / 2
+    told = "how often each tree drew" if bootstrap else "leaves name all classes"
+    with pytest.raises(NotCovered, match=told):
+        treeleak.informed(out, rows[1:], label[1:])
 
 
 # ------------------------------------------------------------------------------------ the whole

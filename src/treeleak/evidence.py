@@ -498,6 +498,11 @@ class LeafLabels:
         return len(self.named)
 
     @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Which classes each leaf names, shape (n_leaves, n_classes)."""
+        return np.asarray(_leaf_counts(self.geometry.release.trees) > 0)
+
+    @cached_property
     def named(self) -> NDArray[np.int32]:
         """The class that each leaf names, shape (n_leaves,)."""
         counts = _leaf_counts(self.geometry.release.trees)
@@ -626,7 +631,7 @@ def _noisy(
             raise NotCovered(f"tree {t} gives no counts")
     n_draws = (sampling.n_draws or n_rows) if isinstance(sampling, Bootstrap) else None
     if not isinstance(noise, CountNoise):
-        if noise is None or (n_draws is not None and noise.rule != "majority"):
+        if noise is None or (n_draws is not None and noise.rule not in ("majority", "present")):
             raise NotCovered("leaves that name a class only, of trees that drew their rows")
         return partial(LeafLabels, n_rows=n_rows, noise=noise, sampling=sampling.kind)
     return partial(

@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 Rounding = Literal["none", "nearest", "towards zero"]
 ROUNDINGS: tuple[Rounding, ...] = ("none", "nearest", "towards zero")
-LabelRule = Literal["majority", "permute-and-flip", "exponential"]
+LabelRule = Literal["majority", "permute-and-flip", "exponential", "present"]
 
 
 class CountNoise(ABC):
@@ -208,14 +208,16 @@ class Gaussian(CountNoise):
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """A leaf names one class c only, chosen by how many rows a_c of each it holds.
+    """A leaf names one class c only, chosen by how many rows a_c of each it holds; or all.
 
     Attributes
     ----------
-    rule : {"majority", "permute-and-flip", "exponential"}
+    rule : {"majority", "permute-and-flip", "exponential", "present"}
         majority: the largest class; a tie is broken at random. exponential: P(c) ~ e^(scale a_c).
         permute-and-flip (McKenna and Sheldon 2020): classes in random order, each taken with
-        probability e^(scale (a_c - max a)), until one is.
+        probability e^(scale (a_c - max a)), until one is. present: every class of which the leaf
+        saw a row, where a_c rows go unseen with probability e^(-scale a_c): in a bootstrap of N
+        draws scale is 1, for it misses a row with probability 1 / e.
     scale : float
         Weight of one row in the exponent. Noise for epsilon has scale epsilon where rows can only
         add to counts (neighbours add or remove a row), else epsilon / 2.
@@ -243,6 +245,9 @@ class LabelNoise:
         """
         a = _floats(counts)
         behind = a - a.max(axis=1, keepdims=True)
+        if self.rule == "present":
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(-np.expm1(-self.scale * a)))
         if self.rule == "exponential":
             return np.asarray(log_softmax(self.scale * a, axis=1))
         if self.rule == "majority":

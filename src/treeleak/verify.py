@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.noise import LabelNoise
 from treeleak.release.tree import Release, Tree
 
 __all__ = ["Check", "Miss", "check_drawable", "check_noisy", "check_rows"]
@@ -179,6 +180,9 @@ def check_noisy(release: Release, X: NDArray[Any], y: NDArray[np.int64]) -> floa
             at = tree.apply(rows)
             held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
             held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
+            if isinstance(release.noise, LabelNoise) and release.noise.rule == "present":
+                short += float(((tree.counts[tree.leaves] > 0) & (held == 0)).sum())
+                continue
             named = np.take_along_axis(held, tree.counts[tree.leaves].argmax(axis=1)[:, None], 1)
             short += float((held.max(axis=1) - named[:, 0]).sum())
     return short

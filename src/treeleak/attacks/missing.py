@@ -277,6 +277,8 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
             f"class; this model holds {release.counts_are!r}"
         )
     told = _told(release)
+    if isinstance(noise, LabelNoise) and noise.rule == "present":
+        raise NotCovered("a missing row, where leaves name all classes that they hold")
     if isinstance(noise, LabelNoise):
         law, named = noise, told.argmax(axis=1)
         return lambda held: law.log_prob(held)[np.arange(len(held)), named]

@@ -15,7 +15,7 @@ from treeleak.attacks.likelihood import held_in
 from treeleak.errors import NotCovered
 from treeleak.noise import CountNoise, LabelNoise
 
-__all__ = ["CountLikelihood", "LabelLikelihood"]
+__all__ = ["CountLikelihood", "LabelLikelihood", "PresenceLikelihood"]
 
 FloatArray = NDArray[np.float64]
 
@@ -25,6 +25,8 @@ MAX_DRAWN = 2**28
 """Pairs of rows and draws, for a bootstrap: about 10 s."""
 _AT_ONCE = 2**22
 _LEAST_LOG = -660.0
+_NEVER = 10.0
+"""Price of a class that a leaf names without a row, in place of infinity: walks pass through it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +189,68 @@ class LabelLikelihood:
         rule, scale = RULES[self.noise.rule], self.noise.scale
         said = np.flatnonzero(self.named >= 0)
         return float(sum(log_named(own[v], self.named[v], rule, scale, gap) for v in said))
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceLikelihood:
+    """Every leaf names all classes of which it saw a row (:class:`LabelNoise`, rule "present").
+
+    Attributes
+    ----------
+    named : bool array, shape (n_leaves, n_classes)
+    said : bool array, shape (n_leaves,)
+        Which leaves say anything.
+    noise : LabelNoise
+    n_rows : int
+        N.
+    """
+
+    named: NDArray[np.bool_]
+    said: NDArray[np.bool_]
+    noise: LabelNoise
+    n_rows: int
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.named.shape[1])
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
+        unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
+        seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
+        which = np.where(self.said[:, None], 1 + self.named, 0).ravel()
+        tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
+        return which * (self.n_rows + 1), tables
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        offset, log = self._tables
+        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, self.named.size)
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Classes that leaves name without a row of them."""
+        return int((self.named & (rows.reshape(self.named.shape) == 0)).sum())
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,  # noqa: ARG002
+    ) -> float:
+        """Log P(classes | m)."""
+        offset, log = self._tables
+        return float(log[offset + rows].sum())
 
 
 def nothing() -> Law:

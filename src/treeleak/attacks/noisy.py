@@ -21,7 +21,7 @@ from scipy.special import softmax
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import Landscape
 from treeleak.attacks.likelihood import Likelihood
-from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood
+from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood, PresenceLikelihood
 from treeleak.attacks.space import values_of
 from treeleak.attacks.walks import (
     Plan,
@@ -141,6 +141,10 @@ def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likeliho
     """Lay out what the leaves say, in the order of the geometry that is asked."""
     own = np.concatenate([_is_own(tree, old) for tree, old in _pairs(evidence.geometry, asked)])
     n_classes = asked.release.n_classes
+    if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
+        present = np.zeros((len(own), n_classes), dtype=bool)
+        present[own] = evidence.present
+        return PresenceLikelihood(present, own, evidence.noise, evidence.n_rows)
     if isinstance(evidence, LeafLabels):
         named = np.full(len(own), -1, dtype=np.int32)
         named[own] = evidence.named

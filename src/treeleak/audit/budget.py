@@ -17,7 +17,8 @@ _ADDS = {
     "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "
     "other to another tree)",
 }
-_AS_IT_IS = "Leaves name their largest class, without noise"
+_LARGEST = "Leaves name their largest class, without noise"
+_PRESENT = "Leaves name the classes of which they hold rows, without noise"
 _TIMES = 10
 """Cost over what is stated from which on it is given as a factor, not in percent."""
 _UNBOUNDED = {
@@ -54,8 +55,8 @@ class Budget:
 
     @property
     def noisy(self) -> bool:
-        """Whether there is any noise; leaves that name their largest class carry none."""
-        return self.noise != _AS_IT_IS
+        """Whether there is any noise; leaves that name classes as they are carry none."""
+        return self.noise not in (_LARGEST, _PRESENT)
 
     @property
     def overspent(self) -> bool:
@@ -107,6 +108,8 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
     One more row changes one count of a tree, by one.
     """
     if isinstance(noise, LabelNoise):
+        if noise.rule == "present":
+            return None, math.inf, "the classes of which a leaf holds rows are named as they are"
         if noise.rule == "majority":
             return None, math.inf, "the largest class of a leaf is named as it is"
         return noise.scale, noise.scale, ""
@@ -122,7 +125,9 @@ def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, s
 def _in_words(noise: CountNoise | LabelNoise) -> str:
     match noise:
         case LabelNoise(rule="majority"):
-            return _AS_IT_IS
+            return _LARGEST
+        case LabelNoise(rule="present"):
+            return _PRESENT
         case LabelNoise(rule=rule):
             return f"Leaves name one class, chosen by chance ({rule})"
         case DiscreteLaplace():

@@ -131,6 +131,11 @@ def _empty(value: Any, _: Context) -> bool:
     return isinstance(value, np.ndarray) and not value.any()
 
 
+def _of_leaves(value: Any, _: Context) -> bool:
+    """Whether the root, and so every node that is no leaf, is left empty."""
+    return isinstance(value, np.ndarray) and len(value) > 1 and not value[0].any()
+
+
 def _drawn(value: Any, context: Context) -> bool:
     return bool(context.drawn) and value is not None
 
@@ -234,6 +239,16 @@ RULES: tuple[Rule, ...] = (
         "The same counts, with draws or weights added up.",
         owner="Tree release",
         change="counts",
+    ),
+    Rule(
+        "values",
+        "leaks",
+        "what each leaf predicts",
+        "Needed to predict. In a tree that was grown to the end it is the class of the few rows in "
+        "each leaf, and many such trees together determine the rows.",
+        owner="Tree",
+        when=_of_leaves,
+        change="leaves",
     ),
     Rule(
         "values counts",

@@ -34,7 +34,6 @@ from treeleak.audit.verdict import advise, find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.evidence import evidence_for
-from treeleak.noise import LabelNoise
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
@@ -373,7 +372,7 @@ def _context(content: StoredObject | Release, release: Release | None) -> Contex
     drawn = release.sampling.kind != "all"
     noise = release.noise
     # Of leaves that name their largest class as it is, nothing was hidden by chance.
-    noisy = noise is not None and noise != LabelNoise("majority")
+    noisy = noise is not None and getattr(noise, "rule", "") not in ("majority", "present")
     return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy)
 
 

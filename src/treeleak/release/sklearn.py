@@ -93,6 +93,13 @@ RESTORED = (
     "The numbers of rows were taken out of the file. They follow from the class shares of its "
     "nodes, as the least numbers for which all are whole"
 )
+PRESENT = (
+    "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
+    "leaf, only the classes that it holds are used."
+)
+UNSEEN, SURELY_SEEN = 1.0, 8.0
+"""How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
+every row it is sure, and as near to that as walks over datasets get along with."""
 LABELS = (
     "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
     "leaf, only the class that it predicts is used."
@@ -462,17 +469,46 @@ def _without_sizes(
     if training.class_weight is None:
         found = counts_from_shares(shapes, shares, training.total if drawn else None)
     if found is None:
+        told = _told_by_leaves(trees, shapes, shares)
+        if told == "majority":
+            named = [
+                leaf_classes(share, n.is_leaf) for n, share in zip(shapes, shares, strict=True)
+            ]
+            labels = [replace(n, counts=c) for n, c in zip(shapes, named, strict=True)]
+            return labels, "labels", LabelNoise("majority"), (LABELS,)
         labels = [
-            replace(shape, counts=leaf_classes(share, shape.is_leaf))
-            for shape, share in zip(shapes, shares, strict=True)
+            replace(n, counts=np.where(n.is_leaf[:, None], share > 0, 0.0))
+            for n, share in zip(shapes, shares, strict=True)
         ]
-        return labels, "labels", LabelNoise("majority"), (LABELS,)
+        law = LabelNoise("present", UNSEEN if drawn else SURELY_SEEN)
+        return labels, "labels", law, (PRESENT,)
     note = RESTORED
     lost = sum(len(s.left) - len(tree.left) for s, (tree, _) in zip(shapes, found, strict=True))
     if lost:
         note += f"; {lost:,} nodes whose rows part in a way that shares do not tell are left out"
     restored = [replace(tree, counts=c, totals=c.sum(axis=1)) for tree, c in found]
     return restored, "draws" if drawn else "rows", None, (f"{note}.",)
+
+
+def _told_by_leaves(
+    trees: Sequence[StoredObject], shapes: Sequence[Tree], shares: Sequence[FloatArray]
+) -> str:
+    """Say which classes leaves name: all that they hold, or the largest one.
+
+    Most leaves must be of one class for the first to say more; and if all are, in trees that were
+    not grown to the end, somebody kept the largest class only.
+    """
+    pure = np.concatenate(
+        [(s[n.is_leaf] > 0).sum(axis=1) == 1 for n, s in zip(shapes, shares, strict=True)]
+    )
+    grown = all(
+        tree.get("max_depth") is None
+        and tree.get("max_leaf_nodes") is None
+        and tree.get("min_samples_leaf") == 1
+        and tree.get("min_samples_split") == 2
+        for tree in trees
+    )
+    return "present" if pure.mean() > 0.5 and (grown or not pure.all()) else "majority"
 
 
 def _counts(

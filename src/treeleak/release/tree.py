@@ -328,7 +328,8 @@ class Release:
             if not whole:
                 _check_size(tree.counts, f"tree {t}", "counts")
             if self.counts_are == "labels":
-                _check_labels(tree, f"tree {t}")
+                several = isinstance(self.noise, LabelNoise) and self.noise.rule == "present"
+                _check_labels(tree, f"tree {t}", several)
 
     @property
     def n_features(self) -> int:
@@ -385,14 +386,18 @@ def _check_size(array: FloatArray | None, where: str, name: str) -> None:
         )
 
 
-def _check_labels(tree: Tree, where: str) -> None:
+def _check_labels(tree: Tree, where: str, several: bool) -> None:
     if tree.counts is None:
         return
     named = tree.counts[tree.leaves]
-    bad = ((named != 0) & (named != 1)).any(axis=1) | (named.sum(axis=1) != 1)
+    bad = ((named != 0) & (named != 1)).any(axis=1) | (named.sum(axis=1) < 1)
+    told = "no class"
+    if not several:
+        bad |= named.sum(axis=1) > 1
+        told = "not exactly one class"
     if bad.any():
         leaf = tree.leaves[bad.argmax()]
-        raise BadModel(f"{where}, node {leaf}: counts name not exactly one class")
+        raise BadModel(f"{where}, node {leaf}: counts name {told}")
 
 
 def _first(mask: NDArray[np.bool_]) -> int:

@@ -18,8 +18,6 @@ _VERDICTS = {"leak shown": "leak", "not assessed": "not assessed"}
 _STYLES = {"leak": "red", "not assessed": "yellow"}
 _ALWAYS = (
     "Which columns the trees test, and where they split: a split was chosen because of the rows.",
-    "What the leaves predict: in trees that were grown to the end it is the class of the few rows "
-    "in each leaf.",
 )
 
 
@@ -58,11 +56,10 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
     table.add_column("step", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("rows are", no_wrap=True)
-    table.add_column("values wrong", justify="right")
+    table.add_column("values wrong", justify="right", max_width=7)
     if measured:
-        table.add_column("rows exact", justify="right")
-        table.add_column("random guess", justify="right")
-        table.add_column("shape alone", justify="right")
+        for name in ("rows exact", "random guess", "shape alone"):
+            table.add_column(name, justify="right", max_width=7)
     for state in result.states:
         table.add_row(*_line(state, measured))
     yield table
@@ -78,7 +75,7 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
 
 def _line(state: State, measured: bool) -> list[str | Text]:
     if not state.changed and not state.original:
-        return [state.step, Text("nothing of this in the file", style="dim")]
+        return [state.step, Text("nothing found", style="dim")]
     leak = state.leak
     verdict = _VERDICTS.get(leak.verdict, "none shown")
     line: list[str | Text] = [
