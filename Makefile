@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-diffprivlib test-optimal test-cluster docs bench clean
+.PHONY: demo test test-diffprivlib test-optimal test-cluster test-browser docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -26,6 +26,10 @@ test-optimal: $(VENV)-optimal/.installed
 # A scheduler and two workers on this machine, one of which is killed.
 test-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python -m pytest tests/test_cluster.py
+
+# The report in Chromium: the one on the path, or that CHROMIUM names. Without one this fails.
+test-browser: $(VENV)-browser/.installed
+	TREELEAK_BROWSER=needed $(VENV)-browser/bin/python -m pytest tests/test_browser.py
 
 # Begin at docs/_build/index.html.
 docs: $(VENV)-docs/.installed
@@ -66,9 +70,9 @@ $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-docs/bin/python $(VENV)-cluster/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-docs/bin/python $(VENV)-cluster/bin/python $(VENV)-browser/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-docs $(VENV)-cluster docs/_build demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-docs $(VENV)-cluster $(VENV)-browser docs/_build demo

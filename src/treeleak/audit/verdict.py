@@ -345,8 +345,8 @@ _CHANGES: Mapping[str, str] = {
     "seed of the forest, such as 0 or 42, is found again by trying all. So train with "
     "random_state=None, or with a large seed that you keep secret, and delete n_node_samples, by "
     "which a right seed shows.",
-    "hidden": "That nobody knows the draws does not protect the rows: the counts in the leaves are "
-    "enough without them, so that deleting seeds alone does not help.",
+    "hidden": "Do not rely on hidden draws: the counts in the leaves are enough without them, so "
+    "that deleting seeds alone does not help.",
     "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
     "leaf. Counts in nodes, impurities and exact class shares are not needed.",
     "rule counts": "Publish the rules without counts: to predict, a rule needs its conditions and "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak.audit import Audit, Exposure
+from treeleak.audit import Audit, Exposure, NearLeaf
 from treeleak.audit.percent import percent
 from treeleak.reconstruction import Reconstruction
 from treeleak.report.blocks import Pages, Prose, Section
@@ -19,6 +19,8 @@ ROOM = 8_000_000
 """Letters that the rows may take in the file."""
 LONGEST = 200
 """Letters of one value."""
+LONGEST_PLACE = 400
+"""Letters that say where a leaf lies."""
 
 
 def most_exposed(audit: Audit) -> Section | None:
@@ -30,18 +32,12 @@ def most_exposed(audit: Audit) -> Section | None:
     true = None if audit.truth is None else audit.truth.X
     values, codes, true_codes = _coded(X, true)
     told = _places(audit, rebuilt, exposure)
-    leaves: dict[str, int] = {}
+    leaves: dict[tuple[str, str], int] = {}
     rows: list[Any] = []
     size = sum(len(v) for column in values for v in column)
     for place, (row, matched, wrong, sure, proved) in enumerate(told):
         own = exposure.leaves[place] if place < len(exposure.leaves) else ()
-        named = [
-            leaves.setdefault(
-                f"tree {n.tree}, leaf {n.leaf}, {n.rows:,} rows: {shortened(n.conditions, 400)}",
-                len(leaves),
-            )
-            for n in own
-        ]
+        named = [leaves.setdefault(_named(leaf), len(leaves)) for leaf in own]
         shown, differs = codes[row].tolist(), list[int]()
         if true_codes is not None and matched is not None:
             right = [*true_codes[matched].tolist(), *shown[true_codes.shape[1] :]]
@@ -53,13 +49,13 @@ def most_exposed(audit: Audit) -> Section | None:
         facts = [f"{row + 1:,}", number, "–" if wrong is None else f"{wrong:,}",
                  "–" if sure is None else percent(sure), "yes" if proved else "no"]  # fmt: skip
         size += sum(len(f) + 3 for f in facts) + 2 * sum(len(str(c)) for c in (*shown, *differs))
-        if size + sum(map(len, leaves)) > ROOM:
+        if size + sum(len(name) + len(where) for name, where in leaves) > ROOM:
             break
         rows.append([facts, shown, differs, named])
     heads = ["Rebuilt row", "Training row", "Values wrong", "Least sure value", "Proved"]
-    heads += ["Leaves that expose it"] * bool(leaves)
+    last = ["Leaves that expose it"] * bool(leaves)
     data = {
-        "columns": [*heads, *(shortened(str(c), LONGEST) for c in X)],
+        "columns": [*heads, *(shortened(str(c), LONGEST) for c in X), *last],
         "rows": rows,
         "values": values,
         "leaves": list(leaves) or None,
@@ -77,6 +73,11 @@ def most_exposed(audit: Audit) -> Section | None:
                           "in this file. --json --internal has all.", quiet=True))  # fmt: skip
     table = Pages("Rebuilt rows, the most exposed first", data, len(rows))
     return Section.of("rows", "Most exposed rows", [*said, table])
+
+
+def _named(leaf: NearLeaf) -> tuple[str, str]:
+    rows = f"{leaf.rows:,} row{'s' * (leaf.rows != 1)}"
+    return f"tree {leaf.tree}, leaf {leaf.leaf}: {rows}", shortened(leaf.conditions, LONGEST_PLACE)
 
 
 def _label(X: pd.DataFrame) -> str:

@@ -450,7 +450,7 @@ def _against_guesses(found: Doc) -> Section:
         return Section.of(key, title, _reasons(found, "measurement"))
     lines = [Bar("In the rebuilt rows", (m["error"],))]
     lines += [
-        Bar(f"Rebuilt {_how(v['what'])}", (v["measurement"]["error"],))
+        Bar(_capital(v["what"]), (v["measurement"]["error"],))
         for v in found["variants"]
         if v["measurement"] is not None
     ]
@@ -471,10 +471,6 @@ def _against_guesses(found: Doc) -> Section:
     )
     table = Facts(tuple(_of_measured(m)))
     return Section.of(key, title, [chart, table, *_reasons(found, "population")])
-
-
-def _how(what: str) -> str:
-    return what if what.startswith("without") else f"from {what}"
 
 
 def _of_measured(m: Doc) -> Iterator[tuple[str, str, str]]:

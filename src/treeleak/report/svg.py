@@ -19,7 +19,7 @@ LINE = 20
 """Height of a line of letters."""
 THICK = 14
 GAP = 12
-LABEL = 28
+LABEL = 26
 """Letters of a label that stand beside a figure on the narrowest screen."""
 _LEAST = 0.4
 """Percent of the width that a share above nothing takes at least: it can be seen."""

@@ -21,6 +21,27 @@
     return line;
   };
 
+  // The first leaf by its name; where they all lie, for those who ask.
+  const near = (leaves) => {
+    const made = document.createElement("td");
+    made.className = "leaves";
+    if (!leaves.length) return made;
+    const folded = document.createElement("details");
+    const summary = document.createElement("summary");
+    const more = leaves.length > 1 ? ` and ${leaves.length - 1} more` : "";
+    summary.textContent = leaves[0][0] + more;
+    folded.append(summary);
+    for (const [name, where] of leaves) {
+      const place = document.createElement("p");
+      const held = document.createElement("bdi");
+      held.textContent = where;
+      place.append(`${name}. `, held);
+      folded.append(place);
+    }
+    made.append(folded);
+    return made;
+  };
+
   const line = (data, row) => {
     const [facts, codes, others, leaves] = row;
     const made = document.createElement("tr");
@@ -29,9 +50,6 @@
       if (!k) place.scope = "row";
       made.append(place);
     });
-    if (data.leaves) {
-      made.append(cell("td", leaves.map((k) => data.leaves[k]).join("\n"), "leaves"));
-    }
     const rebuilt = new Map();
     for (let k = 0; k < others.length; k += 2) rebuilt.set(others[k], others[k + 1]);
     codes.forEach((code, c) => {
@@ -47,6 +65,7 @@
       both.append(" true: ", right);
       made.append(both);
     });
+    if (data.leaves) made.append(near(leaves.map((k) => data.leaves[k])));
     return made;
   };
 
@@ -102,7 +121,7 @@
   // On paper nothing can be unfolded.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open], .pages *)")];
     for (const folded of opened) folded.open = true;
   });
   addEventListener("afterprint", () => {
