@@ -196,7 +196,13 @@ def test_nothing_sticks_out_of_a_narrow_screen(reports, opened, name):
     over = page.evaluate(
         """[...document.querySelectorAll('figure > svg')].flatMap(chart => {
           const texts = [...chart.querySelectorAll('text')];
-          const boxes = texts.map(t => t.getBoundingClientRect());
+          const boxes = texts.map(t => {
+            const box = t.getBoundingClientRect();
+            const cut = t.parentElement.getBoundingClientRect();
+            const clips = getComputedStyle(t.parentElement).overflow === 'hidden';
+            return clips ? {left: box.left, right: Math.min(box.right, cut.right),
+              top: box.top, bottom: box.bottom} : box;
+          });
           const wide = chart.getBoundingClientRect();
           return boxes.flatMap((a, k) => [
             ...(a.right > wide.right + 2 || a.left < wide.left - 2 ? [texts[k].textContent] : []),

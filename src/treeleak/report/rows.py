@@ -19,6 +19,8 @@ ROOM = 8_000_000
 """Letters that the rows may take in the file."""
 LONGEST = 200
 """Letters of one value."""
+LONGEST_NAME = 80
+"""Letters of a column's name above it."""
 LONGEST_PLACE = 400
 """Letters that say where a leaf lies."""
 
@@ -55,7 +57,7 @@ def most_exposed(audit: Audit) -> Section | None:
     heads = ["Rebuilt row", "Training row", "Values wrong", "Least sure value", "Proved"]
     last = ["Leaves that expose it"] * bool(leaves)
     data = {
-        "columns": [*heads, *(shortened(str(c), LONGEST) for c in X), *last],
+        "columns": [*heads, *(shortened(str(c), LONGEST_NAME) for c in X), *last],
         "rows": rows,
         "values": values,
         "leaves": list(leaves) or None,

@@ -515,7 +515,7 @@ def _article29(found: Doc) -> Section | None:
     if lines:
         columns = ("Risk of", "Succeeds", "A guess", "People not in the training set", "Risk")
         about = "Rates, each with a 95% interval"
-        blocks.append(Grid(about, columns, tuple(lines), numeric=frozenset({1, 2, 3, 4})))
+        blocks.append(Grid(about, columns, tuple(lines)))
         blocks.append(
             Prose(
                 "A rebuilt row singles somebody out if it fits exactly one training row. Somebody "

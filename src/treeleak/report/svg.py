@@ -19,8 +19,10 @@ LINE = 20
 """Height of a line of letters."""
 THICK = 14
 GAP = 12
-LABEL = 26
-"""Letters of a label that stand beside a figure on the narrowest screen."""
+LABEL = 70
+"""Letters of a label, where there is room."""
+ROOM = 64
+"""Percent of the width that a label may take before it is cut: beyond stands the figure."""
 _LEAST = 0.4
 """Percent of the width that a share above nothing takes at least: it can be seen."""
 
@@ -153,6 +155,6 @@ def _rect(name: str, x: float, width: float, y: float, height: float) -> Markup:
 def _text(text: str, y: float, x: float = 0, end: bool = False) -> Markup:
     if end:
         return Markup('<text class="figure" x="100%" y="{y}">{t}</text>').format(y=y, t=text)
-    return Markup('<text class="label" x="{}" y="{}">{}</text>').format(
-        x, y, shortened(text, LABEL)
-    )
+    return Markup(
+        '<svg x="{}" y="{}" width="{}%" height="{}"><text class="label" y="13">{}</text></svg>'
+    ).format(x, y - 13, ROOM, LINE, shortened(text, LABEL))
