@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-diffprivlib test-optimal test-cluster test-browser docs bench clean
+.PHONY: demo test test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -55,6 +55,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.interpretable
 	$(BIN)/python -m benchmarks.gambs
 	$(BIN)/python -m benchmarks.rule_counting
+
+# How long a browser takes to open 40,000 rows.
+bench-report: $(VENV)-browser/.installed
+	TREELEAK_BROWSER=needed $(VENV)-browser/bin/python -m benchmarks.report
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

@@ -1,6 +1,6 @@
 """How large the report of many rows is, and how long a browser takes to open it.
 
-``python -m benchmarks.report`` in the environment of ``make test-browser`` (``.venv-browser``).
+``make bench-report``: it needs Chromium.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-from tests.test_browser import WIDE, large_audit, options
-
 from treeleak.report import render_html
 
 MEGABYTES, SECONDS = 10.0, 3.0
 
 
 def main() -> None:
+    from playwright.sync_api import sync_playwright
+    from tests.test_browser import WIDE, large_audit, options
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--times", type=int, default=5)
