@@ -25,7 +25,7 @@ from treeleak.cli import app
 
 ROOT = Path(__file__).parents[1]
 PICTURES = sorted(p for p in ROOT.glob("docs/**/*.svg") if "_build" not in p.parts)
-REFERENCE = ("audit", "datasets", "errors", "learn", "metrics", "probabilistic", "release")
+REFERENCE = ("audit", "datasets", "errors", "learn", "metrics", "plots", "probabilistic", "release")
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 COMMANDS = typer.main.get_command(app)

@@ -307,3 +307,48 @@ def test_small_groups_are_one_line_without_figures(audited):
     assert [g["group"] for g in told] == ["y", "z", "groups under 10 rows", "u", "v"]
     assert told[2]["rows"] is None
     assert [g["group"] for g in found.to_dict("internal")["exposure"]["groups"]] == list("wxyzuv")
+
+
+def test_figures_come_as_a_table(audited):
+    table = audited.to_frame().set_index(["part", "figure"])["value"]
+    assert table["verdict", "verdict"] == audited.verdict
+    assert table["counts", "total: single"] == audited.counts.total["single"]
+    assert table["measurement", "error"] == audited.measurement.error
+    assert table["exposure", "recovered: proved"] == audited.exposure.recovered.proved
+    right = audited.exposure.columns.loc["age", "right"]
+    assert table["exposure", "columns: age: right"] == pytest.approx(right)
+    error = audited.exposure.groups.set_index("group").loc["0", "error"]
+    assert table["exposure", "groups: class, 0: error"] == pytest.approx(error)
+    share = audited.article29.singling_out.success.share
+    assert table["article29", "singling_out: success: share"] == share
+    few = audited.to_frame("internal").shape[0] - len(table)
+    assert few > 0
+    assert table.index.is_unique
+    assert not any("rows: " in figure or "leaves" in figure for part, figure in table.index
+                   if part == "exposure")  # fmt: skip
+
+
+def test_tables_may_be_arrays_lists_and_series(data):
+    X, y, schema = data
+    X, schema = X[list(schema.columns)], schema
+    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0)
+    forest.fit(X.to_numpy(), y)
+    renamed = Schema([treeleak.Binary(f"x{i}") for i in range(X.shape[1])])
+    forms = [
+        (X.to_numpy(), y.to_numpy(), X.to_numpy()[::-1]),
+        (X, y, X.iloc[::-1]),
+        (X.to_numpy().tolist(), y.tolist(), X.to_numpy()[::-1].tolist()),
+        (X.to_numpy(), pd.DataFrame({"y": y}), X.to_numpy()[::-1]),
+    ]
+    tables = []
+    for rows, labels, control in forms:
+        found = treeleak.audit(
+            forest, rows, labels, schema=renamed, control=control, sensitive=["x0"],
+            groups=["x1"], time_limit=20,
+        )  # fmt: skip
+        table = found.to_frame()
+        tables.append(table[~table["figure"].isin(["seconds"])])
+        assert len(found.article29.inference) == 1
+        assert set(found.exposure.groups["column"]) == {"class", "x1"}
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])

@@ -1,6 +1,6 @@
 """treeleak: how much of its training data does a tree model give away?"""
 
-from treeleak import datasets, metrics, probabilistic
+from treeleak import datasets, metrics, plots, probabilistic
 from treeleak._version import __version__
 from treeleak.audit import Audit, Policy, Ruling, audit, judge, read_policy
 from treeleak.errors import (
@@ -58,6 +58,7 @@ __all__ = [
     "informed_audit",
     "judge",
     "metrics",
+    "plots",
     "probabilistic",
     "read_policy",
     "reconstruct",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["AUDIT_VERSION", "Audit", "Edition", "Provenance"]
 
 AUDIT_VERSION = 1
+
+_FIGURES = (
+    "counts", "budget", "reconstruction", "uncertainty", "measurement", "variants", "exposure",
+    "article29",
+)  # fmt: skip
+_NAMES = ("what", "column", "group")
+"""What tells the items of a list in a document apart."""
 
 _ATTACKS = ("reconstruction", "uncertainty")
 
@@ -178,6 +187,30 @@ class Audit:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
         return releasable(self._document(edition), self.names, self._few(threshold), threshold)
 
+    def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
+        """List the figures of the audit, one per line.
+
+        Parameters
+        ----------
+        edition : {"releasable", "internal"}
+            As for :meth:`to_dict`. Rows are in none.
+
+        Returns
+        -------
+        DataFrame
+            ``part`` of the audit, ``figure`` (its name, with the column or group that it is of)
+            and ``value``.
+        """
+        document = self.to_dict(edition)
+        lines = [("verdict", "verdict", self.verdict)]
+        for part in _FIGURES:
+            told = document[part] or {}
+            kept = (
+                told if isinstance(told, list) else {k: v for k, v in told.items() if k != "rows"}
+            )
+            lines += [(part, name, value) for name, value in _figures(kept)]
+        return pd.DataFrame(lines, columns=["part", "figure", "value"])
+
     def _few(self, threshold: int) -> frozenset[str]:
         """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
         if self.reconstruction is None:
@@ -228,3 +261,17 @@ class Audit:
     def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
         return as_json(self.to_dict(edition, threshold))
+
+
+def _figures(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Take the numbers and flags out of a part of a document."""
+    if isinstance(told, (bool, Real, np.bool_)):
+        yield name, told
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(told, Mapping):
+        items = ((key, value) for key, value in told.items())
+    elif isinstance(told, list):
+        named = [item for item in told if isinstance(item, Mapping)]
+        items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
+    for key, value in items:
+        yield from _figures(value, f"{name}: {key}" if name else key)
