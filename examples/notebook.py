@@ -34,6 +34,9 @@ columns = audit.exposure.columns
 told = (columns["right"] - columns["majority"]).sort_values(ascending=False)
 print(told.head(5).to_string(float_format="{:+.1%}".format))
 
+# %% Whom it concerns: errors of each class, beside a guess
+print(audit.exposure.groups.to_string(float_format="{:.1%}".format))
+
 # %% The rebuilt rows, as a table like X: for your eyes only
 rebuilt = audit.reconstruction.X
 print(f"{treeleak.metrics.exact_row_share(rebuilt, X):.0%} of the rows are right.")
