@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
+import json
 import re
 import stat
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,7 +22,13 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
+import treeleak
 from treeleak.cli import app
+from treeleak.report import render_html
+from treeleak.report.blocks import Bar, Bars, Share, Stack
+from treeleak.report.sheet import sheet_of
+from treeleak.report.svg import draw
+from treeleak.report.text import plain, shortened
 
 LABEL = "outcome"
 N_ROWS = 60
@@ -139,3 +149,156 @@ def test_the_internal_edition_holds_them(canary):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     assert "Internal edition" in texts["report"]
     assert str(folder) in texts["report"]
+
+
+# ------------------------------------------------------------------------------------ what it says
+
+
+@pytest.fixture(scope="module")
+def found():
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(40, random_state=0)
+    forest = RandomForestClassifier(n_estimators=5, random_state=1).fit(X, data.y[X.index])
+    return treeleak.audit(forest, X, data.y[X.index], schema=data.schema)
+
+
+def test_rows_are_not_even_built_for_the_releasable_edition(found):
+    keys = {e: {s.key for s in sheet_of(found, e).sections} for e in ("releasable", "internal")}
+    assert keys["internal"] - keys["releasable"] == {"rows"}
+    assert "application/json" not in render_html(found)
+
+
+def test_a_ruling_answers_the_first_question(found):
+    strict = treeleak.Policy("none at all", {"exact_rows": 0.0})
+    assert "No policy was given" in sheet_of(found).answers[0].more[0]
+    ruled = replace(found, ruling=treeleak.judge(found, strict))
+    sheet = sheet_of(ruled)
+    assert sheet.answers[0].answer == "Not under this policy."
+    assert sheet.sections[0].key == "policy"
+    assert "none at all" in render_html(ruled)
+
+
+def test_the_page_allows_itself_and_nothing_else(found):
+    page = Page(text := render_html(found, "internal"))
+    allowed = next(a["content"] for t, a in page.tags if a.get("http-equiv"))
+    assert allowed.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in allowed
+    # Attributes that run or style would need more than that.
+    assert not [a for _, a in page.tags if any(k == "style" or k.startswith("on") for k in a)]
+    assert not [a for _, a in page.tags if {"src", "srcset", "action"} & set(a)]
+    assert all(a["href"].startswith("#") for _, a in page.tags if "href" in a)
+    style = text[text.index("<style>") + 7 : text.index("</style>")]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert digest in allowed
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_every_id_stands_once_and_every_reference_leads_to_one(found):
+    page = Page(render_html(found, "internal"))
+    ids = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(ids) == len(set(ids))
+    wanted = {v for _, a in page.tags for v in (a.get("aria-labelledby") or "").split()}
+    wanted |= {a["href"][1:] for _, a in page.tags if a.get("href")}
+    assert wanted <= set(ids)
+
+
+def test_a_notebook_shows_the_beginning_and_keeps_its_own_style(found):
+    text = found._repr_html_()
+    page = Page(text)
+    assert sheet_of(found).headline in html.unescape(text)
+    assert [t for t, _ in page.tags].count("svg") >= 2
+    assert not [t for t, _ in page.tags if t in ("script", "html", "body", "link")]
+    style = text[text.index("<style>") + 7 : text.index("</style>")]
+    selectors = re.findall(r"([^{}]+)\{", style)
+    assert selectors
+    assert all(s.strip().startswith(".treeleak-piece") for s in selectors)
+
+
+def test_as_many_rows_as_there_is_room_for(found, monkeypatch):
+    everything = sheet_of(found, "internal").sections
+    monkeypatch.setattr("treeleak.report.rows.ROOM", 4_000)
+    some = sheet_of(found, "internal").sections
+    blocks = [next(s for s in all_ if s.key == "rows").blocks for all_ in (everything, some)]
+    assert blocks[0][-1].rows == 40
+    assert 0 < blocks[1][-1].rows < 40
+    assert "of 40 rows" in blocks[1][1].text
+    assert len(json.dumps(blocks[1][-1].data)) < 3 * 4_000
+
+
+def test_what_was_typed_names_no_folders_in_the_releasable_edition(tmp_path):
+    folder = tmp_path / "of-ada"
+    folder.mkdir()
+    X = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
+    model = DecisionTreeClassifier().fit(X, X["a"])
+    skops.io.dump(model, folder / "model.skops")
+    X.assign(y=X["a"]).to_csv(folder / "train.csv", index=False)
+    given = (f"{folder}/./model.skops", f"--train={folder}//train.csv", "--label", "y")
+    report = folder / "report.html"
+    assert run("audit", *given, "--report", report, "--seed", 3).exit_code == 0
+    text = html.unescape(report.read_text())
+    assert "treeleak audit model.skops --train=train.csv --label y --report report.html" in text
+    assert "of-ada" not in text
+    assert run("audit", *given, "--report", report, "--internal").exit_code == 0
+    assert "of-ada" in html.unescape(report.read_text())
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({"report": "train.csv"}, "is read by the same command"),
+        ({"report": "no/report.html"}, "there is no folder"),
+        ({"report": "same", "json": "same"}, "named twice"),
+    ],
+)
+def test_places_that_cannot_be(tmp_path, places, said):
+    X = pd.DataFrame({"a": [0, 1] * 10})
+    skops.io.dump(DecisionTreeClassifier().fit(X, X["a"]), tmp_path / "model.skops")
+    X.assign(y=X["a"]).to_csv(tmp_path / "train.csv", index=False)
+    options = [w for name, place in places.items() for w in (f"--{name}", tmp_path / place)]
+    result = run(
+        "audit", tmp_path / "model.skops", "--train", tmp_path / "train.csv", "--label", "y",
+        *options,
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert (tmp_path / "train.csv").read_text().startswith("a,y")
+
+
+# -------------------------------------------------------------------------------- texts and charts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain: ä, 日本, \u05e9", "plain: ä, 日本, \u05e9"),
+        ("a\x00b\x1b[31m", "a\\u0000b\\u001b[31m"),
+        ("\u202eevil\u2069", "\\u202eevil\\u2069"),
+        ("half \ud83d", "half \\ud83d"),
+        ("\U000e0041", "\\U000e0041"),
+        ("a\u200db", "a\u200db"),
+    ],
+)
+def test_what_cannot_be_seen_is_shown_by_its_number(text, shown):
+    assert plain(text) == shown
+    assert plain(text).encode("utf-8")
+
+
+def test_long_texts_are_cut_and_wide_letters_count_twice():
+    assert len(plain("x" * 10_000)) < 2_100
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abcde…"
+    assert shortened("日本語日本", 6) == "日本…"
+
+
+def test_charts_say_in_words_what_they_show():
+    parts = (Share("proved <b>", 0.25, "25%", "leak"), Share("open", 0.75, "75%", "calm"))
+    stack = str(draw(Stack("Rows", "of 4 rows", parts), "k"))
+    assert "proved &lt;b&gt; 25%; open 75%" in stack
+    assert 'width="25.00%"' in stack
+    assert 'x="25.00%" y="0" width="75.00%"' in stack
+    lines = (Bar("a", (0.1,), (0.05,)), Bar("b", (None,)), Bar("c", (0.2,)))
+    chart = str(draw(Bars("Wrong", "share", (("x", "plain"),), lines, 1, 0.2, left_out=1), "k"))
+    assert "a: 10.0% ± 5.0%; b: –. The table has 1 more." in chart
+    assert 'width="50.00%"' in chart
+    assert ">c</text>" not in chart
