@@ -178,6 +178,15 @@ def test_a_ruling_answers_the_first_question(found):
     assert "none at all" in render_html(ruled)
 
 
+def test_rows_that_are_proved_together_are_not_said_to_leak():
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(80, random_state=3)
+    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, data.y[X.index])
+    sheet = sheet_of(treeleak.audit(tree, schema=data.schema))
+    assert sheet.verdict.startswith("no leak shown")
+    assert sheet.answers[1].answer == "Nothing was shown that tells of a single row."
+
+
 def test_the_page_allows_itself_and_nothing_else(found):
     page = Page(text := render_html(found, "internal"))
     allowed = next(a["content"] for t, a in page.tags if a.get("http-equiv"))

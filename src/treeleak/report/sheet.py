@@ -157,10 +157,15 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     if m is not None:
         share, how = _exact(m, rebuilt)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."
+        if found["verdict"] == NO_LEAK:
+            more.insert(0, said)
+            said = "Nothing beyond what chance or the population explains."
         wrong = f"{percent(m['error'], 1)} of the rebuilt values are wrong; a random guess gets "
         return said, (f"{wrong}{percent(m['guess_mean'], 1)} wrong.", *more)
     if any(e["training_rows"] for e in found["inventory"]):
         return "Training rows stand in the file as they are.", tuple(more)
+    if found["verdict"] == NO_LEAK:
+        return "Nothing was shown that tells of a single row.", tuple(more)
     if rebuilt is not None and rebuilt["share_proved_rows"]:
         said = f"{percent(rebuilt['share_proved_rows'])} of the rows are proved by the file alone."
         return said, tuple(more)
@@ -209,8 +214,9 @@ def _tiles(found: Doc) -> Iterator[Tile]:
             wrong = percent(rebuilt["expected_error"], 1)
             yield Tile(wrong, "of values wrong, as the attack expects", "its own estimate")
     if rebuilt is not None and rebuilt["n_rows"] and not _likely(found):
-        said = "they stand in every dataset that fits"
-        yield Tile(percent(rebuilt["share_proved_rows"]), "of rows proved by the file", said)
+        said = "alone or with others like them"
+        share = percent(rebuilt["share_proved_rows"])
+        yield Tile(share, "of rows proved, as far as trees tell", said)
     if left is not None and left["dist_g"] is not None:
         yield Tile(percent(left["dist_g"]), "left to know of a row", "on average")
     if counts is not None and counts["total"]["leaves"]:
