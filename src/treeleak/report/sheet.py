@@ -215,8 +215,8 @@ def _tiles(found: Doc) -> Iterator[Tile]:
             yield Tile(wrong, "of values wrong, as the attack expects", "its own estimate")
     if rebuilt is not None and rebuilt["n_rows"] and not _likely(found):
         said = "alone or with others like them"
-        share = percent(rebuilt["share_proved_rows"])
-        yield Tile(share, "of rows proved, as far as trees tell", said)
+        proved = percent(rebuilt["share_proved_rows"])
+        yield Tile(proved, "of rows proved, as far as trees tell", said)
     if left is not None and left["dist_g"] is not None:
         yield Tile(percent(left["dist_g"]), "left to know of a row", "on average")
     if counts is not None and counts["total"]["leaves"]:
