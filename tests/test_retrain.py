@@ -1,5 +1,6 @@
 """What another training would save: the same kind of model, judged by use and by leak."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,11 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
 
 import treeleak
+from helpers import valid
+from treeleak.cli import app
 from treeleak.errors import BadInput, NotCovered
 from treeleak.harden import retrain as module
 from treeleak.harden.retrain import retrain
@@ -136,3 +140,26 @@ def test_what_cannot_be_trained_again_is_refused(data):
         retrain(tree, X, y[:-1])
     with pytest.raises(NotCovered, match="too few, or of one class"):
         retrain(tree, X, np.zeros(len(X)))
+
+
+def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch):
+    X, y, schema = data
+    skops.io.dump(DecisionTreeClassifier(max_depth=4).fit(X, y), tmp_path / "model.skops")
+    X.assign(label=y).to_csv(tmp_path / "train.csv", index=False)
+    (tmp_path / "schema.toml").write_text(schema.to_toml())
+    monkeypatch.setattr(module, "EPSILONS", (1.0,))
+    monkeypatch.chdir(tmp_path)
+    rows = ["--train", "train.csv", "--label", "label", "--schema", "schema.toml"]
+    command = ["harden", "model.skops", "--out", "hard.skops", "--force", "--json", "h.json"]
+    told = CliRunner().invoke(app, [*command, *rows, "--time-limit", "2"])
+    assert "What another training would save" in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 80
+    document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
+    whats = [a["what"] for a in document["retraining"]["alternatives"]]
+    assert whats[0] == "as it is"
+    assert whats[-1] == "differential privacy, epsilon 1"
+    for more in (["--no-retrain"], []):
+        without = CliRunner().invoke(app, [*command, *(more and rows), *more, "--time-limit", "2"])
+        assert "another training" not in without.stdout
+        document = valid(json.loads((tmp_path / "h.json").read_text()), "hardened")
+        assert document["retraining"] is None

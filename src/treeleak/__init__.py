@@ -11,7 +11,8 @@ from treeleak.errors import (
     NotCovered,
     TreeleakError,
 )
-from treeleak.harden import Hardened, harden
+from treeleak.harden import Hardened, Retraining, harden
+from treeleak.harden.retrain import retrain
 from treeleak.informed import InformedAudit, InformedGuess, informed, informed_audit
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
@@ -47,6 +48,7 @@ __all__ = [
     "Ordinal",
     "Policy",
     "Reconstruction",
+    "Retraining",
     "Ruling",
     "Schema",
     "TreeleakError",
@@ -62,4 +64,5 @@ __all__ = [
     "probabilistic",
     "read_policy",
     "reconstruct",
+    "retrain",
 ]

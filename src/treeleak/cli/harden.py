@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import check_free, check_place, progress_shown, status_of, write
+from treeleak.cli.files import check_free, check_place, progress_shown, say, status_of, write
 from treeleak.cli.options import (
     Force,
     Label,
@@ -23,8 +24,12 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Tables, training_rows
+from treeleak.errors import NotCovered
 
 __all__ = ["harden"]
+
+LONGEST = 20.0
+"""Seconds for each attack on a model that was trained again: there are a dozen."""
 
 
 @app.command()
@@ -57,6 +62,13 @@ def harden(
     seed: Seed = 0,
     seed_search: SeedSearch = 1_000_000,
     n_rows: NRows = None,
+    retrain: Annotated[
+        bool,
+        typer.Option(
+            help="With --train and --label: also train the same kind of model in other ways, and "
+            "say what that would save and cost."
+        ),
+    ] = True,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON.")
     ] = None,
@@ -86,6 +98,16 @@ def harden(
             tolerance=tolerance, force=force, schema=known, time_limit=time_limit, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip
+        if retrain and X is not None and y is not None:
+            try:
+                tried = treeleak.retrain(
+                    model, X, y, schema=known, time_limit=min(time_limit, LONGEST), seed=seed,
+                    progress=progress,
+                )  # fmt: skip
+            except NotCovered as why:
+                say(f"treeleak: what another training would save was not assessed: {why}")
+            else:
+                result = replace(result, retraining=tried)
     if json is not None:
         write(json, result.to_json() + "\n", private=False, force=True)
     render_hardened(result, Console(highlight=False))

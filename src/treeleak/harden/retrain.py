@@ -158,8 +158,8 @@ class _Way:
 
 def retrain(
     model: Any,
-    X: pd.DataFrame,
-    y: Sequence[Any],
+    X: Any,
+    y: Any,
     *,
     schema: Schema | None = None,
     time_limit: float = 20,

@@ -18,6 +18,7 @@ from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.harden.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.harden.archive import Archive
+from treeleak.harden.retrain import Retraining
 from treeleak.harden.steps import DEFAULT, Step, parse_steps
 from treeleak.reconstruction import as_json
 from treeleak.release import Release, StoredObject, read_model, to_release
@@ -140,6 +141,8 @@ class Hardened:
         Of the file that was written.
     still_there : tuple of Entry
         What it holds that stems from single rows, or says how they were drawn.
+    retraining : Retraining or None
+        What another training would save, where that was tried (:func:`treeleak.retrain`).
     """
 
     file: str
@@ -149,6 +152,7 @@ class Hardened:
     answers: Answers
     audit: Audit
     still_there: tuple[Entry, ...]
+    retraining: Retraining | None = None
 
     @property
     def leak(self) -> Leak:
@@ -167,6 +171,7 @@ class Hardened:
             "answers": self.answers.to_dict(),
             "still_there": [e.to_dict() for e in self.still_there],
             "advice": list(self.audit.advice),
+            "retraining": None if self.retraining is None else self.retraining.to_dict(),
             "provenance": self.audit.provenance.to_dict(),
         }
 

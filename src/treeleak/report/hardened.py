@@ -11,6 +11,7 @@ from rich.text import Text
 
 from treeleak.audit.percent import percent
 from treeleak.harden import Hardened, Leak, State
+from treeleak.report.retrain import retraining_told
 
 __all__ = ["render_hardened"]
 
@@ -35,6 +36,8 @@ def render_hardened(result: Hardened, console: Console) -> None:
     _part(console, "Predictions", [_answers(result)])
     _part(console, "What the file still gives away", _left(result))
     _part(console, "What else to change", _bullets(result.audit.advice))
+    if result.retraining is not None:
+        _part(console, "What another training would save", retraining_told(result.retraining))
 
 
 def _part(console: Console, title: str, body: Iterator[RenderableType] | list[Text]) -> None:

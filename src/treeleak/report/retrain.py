@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Iterator
+
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from treeleak.audit.percent import percent
 from treeleak.harden.retrain import Alternative, Retraining
 
-__all__ = ["render_retraining"]
+__all__ = ["retraining_told"]
 
 
-def render_retraining(result: Retraining, console: Console) -> None:
-    """Print a comparison.
-
-    Parameters
-    ----------
-    result : Retraining
-    console : rich.console.Console
-    """
-    console.print(Text("What another training would save", style="bold"))
-    console.print(
-        Text(
-            "Accuracy is cross-validated; always the most common class: "
-            f"{percent(result.most_common, 1)}. Then each model was audited with the training rows."
-        )
+def retraining_told(result: Retraining) -> Iterator[RenderableType]:
+    """Say how use and leak of each way to train compare."""
+    yield Text(
+        "Accuracy is cross-validated; always the most common class: "
+        f"{percent(result.most_common, 1)}. Then each model was audited with the training rows."
     )
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("Trained with")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="")
+    table.add_column("trained with")
     for column in ("accuracy", "lost", "values wrong", "a guess", "rows exact"):
         table.add_column(column, justify="right")
     for way in result.alternatives:
         table.add_row(*_line(way))
-    console.print(table)
-    for text in (*(f"not assessed: {why}" for why in result.not_assessed), *result.advice):
-        console.print(Text(f"- {text}"))
+    yield table
+    for text in (*(f"Not assessed: {why}." for why in result.not_assessed), *result.advice):
+        yield Text(f"- {text}")
 
 
 def _line(way: Alternative) -> tuple[str, ...]:
