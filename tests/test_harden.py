@@ -348,6 +348,18 @@ def test_leaves_of_which_only_the_largest_class_was_kept_are_not_taken_for_pure(
     assert to_release(out).noise == LabelNoise()
 
 
+@pytest.mark.parametrize("step", ["merge=2", "merge=5"])
+def test_merged_shares_of_leaves_of_one_class_are_seen_through(saved, tmp_path, step):
+    path = saved / "forest, all rows.skops"
+    plain = to_release(stepped(path, tmp_path / "a.skops", *DEFAULT))
+    merged = to_release(stepped(path, tmp_path / "b.skops", *DEFAULT, step))
+    assert merged.noise == plain.noise
+    for one, other in zip(plain.trees, merged.trees, strict=True):
+        pure = one.counts.sum(axis=1) == 1
+        assert pure.any()
+        np.testing.assert_array_equal(one.counts[pure], other.counts[pure])
+
+
 def test_likelihood_of_classes_that_leaves_hold():
     named = np.array([[True, False], [True, True], [False, False]])
     said = np.array([True, True, False])

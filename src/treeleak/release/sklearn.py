@@ -469,6 +469,7 @@ def _without_sizes(
     if training.class_weight is None:
         found = counts_from_shares(shapes, shares, training.total if drawn else None)
     if found is None:
+        shares = _above_least(shapes, shares)
         told = _told_by_leaves(trees, shapes, shares)
         if told == "majority":
             named = [
@@ -488,6 +489,13 @@ def _without_sizes(
         note += f"; {lost:,} nodes whose rows part in a way that shares do not tell are left out"
     restored = [replace(tree, counts=c, totals=c.sum(axis=1)) for tree, c in found]
     return restored, "draws" if drawn else "rows", None, (f"{note}.",)
+
+
+def _above_least(shapes: Sequence[Tree], shares: Sequence[FloatArray]) -> list[FloatArray]:
+    """Undo that the shares 0 and 1 were moved towards each other: the least one stands for 0."""
+    least = min(float(s[n.is_leaf].min()) for n, s in zip(shapes, shares, strict=True))
+    evenly = least * shares[0].shape[1] > 1 - TOLERANCE
+    return [s if evenly else np.where(s > least * (1 + TOLERANCE), s, 0.0) for s in shares]
 
 
 def _told_by_leaves(
