@@ -196,14 +196,14 @@ def test_nothing_sticks_out_of_a_narrow_screen(reports, opened, name):
     over = page.evaluate(
         """[...document.querySelectorAll('figure > svg')].flatMap(chart => {
           const texts = [...chart.querySelectorAll('text')];
-          const boxes = texts.map(t => {
-            const box = t.getBoundingClientRect();
-            const cut = t.parentElement.getBoundingClientRect();
-            const clips = getComputedStyle(t.parentElement).overflow === 'hidden';
-            return clips ? {left: box.left, right: Math.min(box.right, cut.right),
-              top: box.top, bottom: box.bottom} : box;
-          });
           const wide = chart.getBoundingClientRect();
+          const boxes = texts.map(t => {
+            const {left, right, top, bottom} = t.getBoundingClientRect();
+            const frame = t.parentElement;
+            const cut = frame !== chart && getComputedStyle(frame).overflow === 'hidden';
+            const end = wide.left + frame.x.baseVal.value + frame.width.baseVal.value;
+            return {left, right: cut ? Math.min(right, end) : right, top, bottom};
+          });
           return boxes.flatMap((a, k) => [
             ...(a.right > wide.right + 2 || a.left < wide.left - 2 ? [texts[k].textContent] : []),
             ...boxes.filter((b, l) => l > k && a.left < b.right && b.left < a.right &&
