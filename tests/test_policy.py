@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import treeleak
 from helpers import valid
 from treeleak.audit import Policy, judge, read_policy
+from treeleak.audit.measurement import singled_out
 from treeleak.audit.policy import LIMITS
 from treeleak.cli import app
 from treeleak.errors import BadInput
@@ -40,7 +41,8 @@ def forest(data):
 def audited(forest, data):
     X, y, compas = data
     others = compas.X.drop(X.index)
-    return treeleak.audit(forest, X, y, schema=compas.schema, control=others)
+    sensitive = ["sex:Male", "priors"]
+    return treeleak.audit(forest, X, y, schema=compas.schema, control=others, sensitive=sensitive)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,10 @@ def test_figures_are_those_of_the_audit(audited):
         "one_class_leaves": total["one_class"] / total["leaves"],
         "smallest_leaf": 1,
         "proved_rows": float(audited.reconstruction.proved.mean()),
+        "proved_alone": singled_out(audited.reconstruction, audited.release) / 60,
+        "recovered_rows": 1 - audited.exposure.recovered.open,
+        "singling_out": audited.article29.singling_out.value,
+        "inference": max(i.risk.value for i in audited.article29.inference),
         "exact_rows": m.exact_rows,
         "located_rows": m.located_rows,
         "advantage_over_guess": 1 - m.error / m.guess_mean,
@@ -154,7 +160,10 @@ def test_a_loose_policy_passes_and_says_so(audited):
     assert states(audited, leak_shown=False)["leak_shown"] == "violated"
 
 
-@pytest.mark.parametrize("key", ["exact_rows", "located_rows", "advantage_over_guess"])
+@pytest.mark.parametrize(
+    "key",
+    ["exact_rows", "located_rows", "advantage_over_guess", "singling_out", "inference"],
+)
 def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     ruling = judge(bare, Policy("p", {key: 1.0}))
     assert not ruling.passed
@@ -205,6 +214,20 @@ def test_a_model_without_attack_does_not_pass(data):
     assert not ruling.passed
     assert ruling.checks[0].state == "not assessed"
     assert ruling.checks[1].state == "met"
+
+
+def test_a_proof_of_many_alike_is_no_proof_of_one(data):
+    X, y, compas = data
+    tree = DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, y)
+    audit = treeleak.audit(tree, X, y, schema=compas.schema)
+    found = states(audit, proved_rows=0, proved_alone=0)
+    assert (found["proved_rows"], found["proved_alone"]) == ("violated", "met")
+
+
+def test_without_sensitive_columns_inference_does_not_pass(forest, data):
+    X, y, compas = data
+    audit = treeleak.audit(forest, X, y, schema=compas.schema)
+    assert states(audit, inference=1.0)["inference"] == "not assessed"
 
 
 def test_what_is_left_to_know(data):

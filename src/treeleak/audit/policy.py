@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from treeleak.audit.counts import THRESHOLD
-from treeleak.audit.measurement import Measurement
+from treeleak.audit.measurement import Measurement, singled_out
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Audit
 from treeleak.audit.verdict import LEAK
@@ -27,6 +27,7 @@ __all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy
 
 NOT_THESE = "the rows given are not the model's training rows"
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
+NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
 
 
@@ -308,6 +309,35 @@ def _proved(audit: Audit) -> float:
     return _rebuilt(audit).share_proved_rows
 
 
+def _proved_alone(audit: Audit) -> float:
+    rebuilt = _rebuilt(audit)
+    if audit.release is None:
+        raise NotCovered("the model's trees are not known")
+    return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
+
+
+def _recovered(audit: Audit) -> float:
+    _rebuilt(audit)
+    if audit.exposure is None:
+        raise NotCovered("it was not found out how sure single rows are")
+    recovered = audit.exposure.recovered
+    return recovered.proved + recovered.probable
+
+
+def _singling_out(audit: Audit) -> float:
+    _measured(audit)
+    if audit.article29 is None or audit.article29.singling_out is None:
+        raise NotCovered("no rebuilt row was tried")
+    return audit.article29.singling_out.value
+
+
+def _inference(audit: Audit) -> float:
+    _measured(audit)
+    if audit.article29 is None or not audit.article29.inference:
+        raise NotCovered(NEEDS_SENSITIVE)
+    return max(found.risk.value for found in audit.article29.inference)
+
+
 def _exact(audit: Audit) -> float:
     _rebuilt(audit)
     return _measured(audit).exact_rows
@@ -365,6 +395,8 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "rows in the smallest leaf", _of_leaves("smallest"), "number", least=True
         ),
         "proved_rows": Limit("rows that the file proves", _proved),
+        "proved_alone": Limit("rows that the file proves, and like no other", _proved_alone),
+        "recovered_rows": Limit("rows proved or probable", _recovered),
         "exact_rows": Limit("training rows rebuilt exactly", _exact),
         "located_rows": Limit("training rows rebuilt as far as trees tell", _located),
         "advantage_over_guess": Limit(
@@ -374,6 +406,8 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "how much smaller the error is than against other rows of the population",
             _over_population,
         ),
+        "singling_out": Limit("risk of singling out", _singling_out),
+        "inference": Limit("greatest risk of guessing a sensitive column", _inference),
         "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
         "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
     }
