@@ -45,6 +45,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.hidden --seeds 5-9
 	$(BIN)/python -m benchmarks.raw --seeds 0 --reference
 	$(BIN)/python -m benchmarks.raw --seeds 5-6
+	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.dp_accuracy
 	$(BIN)/python -m benchmarks.n_rows
 	$(BIN)/python -m benchmarks.noisy

@@ -32,10 +32,11 @@ from treeleak.studies import (
     plan,
     runner,
 )  # fmt: skip
+from treeleak.studies.page import Standing
 from treeleak.studies.published import read_published
 from treeleak.studies.shown import as_markdown, said
 from treeleak.studies.store import key_of
-from treeleak.studies.study import Table
+from treeleak.studies.study import AHEAD, BEHIND, Table
 
 TOY = Path(__file__).parent / "toy_study.py"
 
@@ -328,6 +329,25 @@ def test_what_is_not_there_is_said(toy, tmp_path):
     damaged = run("run", "toy", "--out", tmp_path)
     assert damaged.exit_code == 2
     assert "runs.sqlite: the store cannot be used" in damaged.stderr
+
+
+def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
+    empty = run("page", tmp_path / "r.md", "--out", tmp_path)
+    assert empty.exit_code == 2
+    run("run", "toy", "--quick", "--out", tmp_path)
+    done = run("page", tmp_path / "r.md", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "r.md").read_text()
+    assert "| [`toy`](#toy) | none | squares | 4 of 20 |" in text
+    assert "| 15 | 225 |" in text
+    assert "![none, squares](r/toy-figure.svg)" in text
+    assert (tmp_path / "r" / "toy-figure.svg").exists()
+
+
+def test_verdicts_are_counted():
+    frame = pd.DataFrame({"verdict": [AHEAD, BEHIND, AHEAD]})
+    own = Standing(study(), 1, 20, (Table("t", "t", frame), Table("u", "u", frame)), ())
+    assert (own.lines(AHEAD), own.lines(BEHIND)) == (4, 2)
 
 
 def test_tables_in_markdown():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import INTERRUPTED, say
+from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
 from treeleak.errors import BadInput, NotCovered
 
@@ -96,23 +96,42 @@ def show(name: Name, quick: QuickRun = False, out: Folder = Path("studies")) -> 
     from rich.console import Console
 
     from treeleak.studies import Store, as_frame, code_version, find_study
+    from treeleak.studies.page import runs_of
     from treeleak.studies.shown import render_tables, write_figures, write_tables
 
     study = find_study(name)
     if not (out / STORE).exists():
         raise BadInput(f"{out / STORE}: nothing was run yet; `treeleak study run {name}` does")
-    own = Store(out / STORE).runs(study.name, code_version())
-    wanted = [dict(p) for p in study.grid(quick)]
-    runs = [run for run in own if dict(run.parameters) in wanted]
+    store, total = Store(out / STORE), len(study.grid(quick))
+    runs = runs_of(study, store, quick, code_version())
     if not runs:
         raise BadInput(f"{name}: nothing was run with this version of the code")
-    if len(runs) < len(wanted):
-        say(f"{len(runs)} of {len(wanted)} runs are done; the tables show these")
+    if len(runs) < total:
+        say(f"{len(runs)} of {total} runs are done; the tables show these")
     table = as_frame(runs)
     tables = study.tables(table)
     render_tables(tables, Console(highlight=False))
     for path in [*write_tables(tables, out), *write_figures(study.figures(table), out)]:
         say(str(path))
+
+
+@studies.command()
+def page(
+    to: Annotated[Path, typer.Argument(metavar="PAGE", help="A Markdown file; overwritten.")],
+    out: Folder = Path("studies"),
+) -> None:
+    """Write the page that compares all studies with the papers, from runs of any version."""
+    from treeleak.studies import STUDIES, Store
+    from treeleak.studies.page import write_page
+
+    if not (out / STORE).exists():
+        raise BadInput(f"{out / STORE}: nothing was run yet")
+    check_place(to)
+    try:
+        for path in write_page(STUDIES.values(), Store(out / STORE), to):
+            say(str(path))
+    except OSError as error:
+        raise BadInput(f"{to}: {error.strerror or error}") from error
 
 
 def _announced(plan: Plan, jobs: int) -> str:

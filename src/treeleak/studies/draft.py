@@ -11,7 +11,7 @@ import pandas as pd
 
 from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from treeleak.studies.published import read_published
-from treeleak.studies.study import Parameters, Record, Study, Table
+from treeleak.studies.study import AHEAD, BEHIND, Parameters, Record, Study, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,7 +177,7 @@ def _open(runs: pd.DataFrame) -> int:
 
 
 def _verdict(ahead: bool) -> str:
-    return "ahead" if ahead else "BEHIND"
+    return AHEAD if ahead else BEHIND
 
 
 def _no_figures(runs: pd.DataFrame) -> dict[str, Figure]:  # noqa: ARG001

@@ -61,11 +61,13 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     return written
 
 
-def write_figures(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write each figure as PNG and as SVG; say where."""
+def write_figures(
+    figures: Mapping[str, Figure], folder: Path, endings: Sequence[str] = ("png", "svg")
+) -> list[Path]:
+    """Write each figure, as PNG and as SVG unless told otherwise; say where."""
     written = []
     for name, figure in figures.items():
-        for ending in ("png", "svg"):
+        for ending in endings:
             path = folder / f"{name}.{ending}"
             figure.savefig(path, dpi=200, bbox_inches="tight")
             written.append(path)

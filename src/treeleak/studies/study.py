@@ -14,7 +14,10 @@ from treeleak.errors import BadInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Study", "Table"]
+__all__ = ["AHEAD", "BEHIND", "Study", "Table"]
+
+AHEAD, BEHIND = "ahead", "BEHIND"
+"""What stands in a table's column ``verdict``."""
 
 Parameters = Mapping[str, Any]
 Record = dict[str, Any]

@@ -1,0 +1,118 @@
+"""The page that says how treeleak compares with the papers, made from what a store holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from treeleak.errors import BadInput
+from treeleak.studies.runner import as_frame
+from treeleak.studies.shown import as_markdown, write_figures
+from treeleak.studies.store import Run, Store
+from treeleak.studies.study import AHEAD, BEHIND, Study, Table
+
+__all__ = ["Standing", "runs_of", "standing", "write_page"]
+
+_INTRODUCTION = """\
+# The papers' experiments
+
+Made by `treeleak study page` from stored runs; nothing here is typed by hand. Each study is one
+table or figure of a paper: `treeleak study run NAME` runs what is missing, with `--quick` a part
+that takes two minutes. Published figures are the means printed in the papers. Runs that the papers
+count as unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line.
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a study stands.
+
+    Attributes
+    ----------
+    study : Study
+    done, total : int
+        Runs of the full grid.
+    tables : tuple of Table
+    codes : tuple of str
+        Versions of the code that these runs come from.
+    """
+
+    study: Study
+    done: int
+    total: int
+    tables: tuple[Table, ...]
+    codes: tuple[str, ...]
+
+    def lines(self, verdict: str) -> int:
+        """Lines of the tables with a verdict."""
+        frames = (t.frame for t in self.tables if "verdict" in t.frame)
+        return sum(int((frame["verdict"] == verdict).sum()) for frame in frames)
+
+
+def runs_of(study: Study, store: Store, quick: bool, code: str | None) -> list[Run]:
+    """Find the stored runs of a study's grid, of one version of the code or of any."""
+    wanted = [dict(parameters) for parameters in study.grid(quick)]
+    return [run for run in store.runs(study.name, code) if dict(run.parameters) in wanted]
+
+
+def standing(study: Study, runs: Sequence[Run]) -> Standing:
+    """See how a study stands, from runs of its full grid."""
+    total = len(study.grid(quick=False))
+    tables = tuple(study.tables(as_frame(runs))) if runs else ()
+    return Standing(study, len(runs), total, tables, tuple(sorted({r.code for r in runs})))
+
+
+def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
+    """Write the page, and the figures into a folder beside it; say where.
+
+    Raises
+    ------
+    BadInput
+        If no study has any run of its full grid.
+    """
+    folder = page.parent / page.stem
+    parts: list[str] = []
+    written: list[Path] = []
+    stand: list[Standing] = []
+    for study in studies:
+        runs = runs_of(study, store, quick=False, code=None)
+        own = standing(study, runs)
+        stand.append(own)
+        if not runs:
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
+        written += figures
+        parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
+    if not parts:
+        raise BadInput(f"{store.path}: holds no run of any study's full grid")
+    text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
+    page.write_text(text, encoding="utf-8")
+    return [page, *written]
+
+
+def _summary(stand: Sequence[Standing]) -> str:
+    lines = [
+        {
+            "study": f"[`{s.study.name}`](#{s.study.name})" if s.done else f"`{s.study.name}`",
+            "paper": s.study.paper,
+            "what": s.study.what,
+            "runs": f"{s.done:,} of {s.total:,}",
+            AHEAD: s.lines(AHEAD) if s.done else None,
+            BEHIND: s.lines(BEHIND) if s.done else None,
+        }
+        for s in stand
+    ]
+    return as_markdown(Table("summary", "", pd.DataFrame(lines, dtype=object)))
+
+
+def _section(own: Standing, figures: Sequence[str]) -> str:
+    out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
+    out.append(f"{own.done:,} of {own.total:,} runs, code {', '.join(own.codes)}.\n")
+    out += [f"### {table.title}\n\n{as_markdown(table)}" for table in own.tables]
+    out += [f"![{own.study.paper}, {own.study.what}]({path})\n" for path in figures]
+    return "\n".join(out)
