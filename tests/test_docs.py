@@ -142,14 +142,20 @@ def test_named_commands_exist(page):
         elif program == "python":
             assert (ROOT / first).exists()
         else:
-            command = COMMANDS if first.startswith("--") else COMMANDS.commands[first]
-            options = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
-            assert {r for r in (first, *rest) if r.startswith("--")} <= set(options)
+            command, words = COMMANDS, [first, *rest]
+            while words and not words[0].startswith("--") and hasattr(command, "commands"):
+                command = command.commands[words.pop(0)]
+            assert {word for word in words if word.startswith("--")} <= options_of(command)
+
+
+def options_of(command: Any) -> set[str]:
+    """Options of a command, and of the commands in it."""
+    own = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+    return own.union(*map(options_of, getattr(command, "commands", {}).values()))
 
 
 def test_named_options_exist():
-    commands = COMMANDS.commands.values()
-    options = {o for c in commands for p in c.params for o in (*p.opts, *p.secondary_opts)}
+    options = options_of(COMMANDS)
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         named = re.findall(r"`(--[a-z-]+)", page.read_text(encoding="utf-8"))
         assert set(named) <= options, relative(page)
