@@ -28,12 +28,12 @@ test-cluster: $(VENV)-cluster/.installed
 	$(VENV)-cluster/bin/python -m pytest tests/test_cluster.py
 
 # The report in Chromium: the one on the path, or that CHROMIUM names. Without one this fails.
-test-browser: $(VENV)-browser/.installed
-	TREELEAK_BROWSER=needed $(VENV)-browser/bin/python -m pytest tests/test_browser.py
+test-browser: $(VENV)/.dev $(VENV)/.browser
+	TREELEAK_BROWSER=needed $(BIN)/python -m pytest -n auto tests/test_browser.py
 
 # Begin at docs/_build/index.html.
-docs: $(VENV)-docs/.installed
-	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.exact
@@ -58,8 +58,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.rule_counting
 
 # How long a browser takes to open 40,000 rows.
-bench-report: $(VENV)-browser/.installed
-	TREELEAK_BROWSER=needed $(VENV)-browser/bin/python -m benchmarks.report
+bench-report: $(VENV)/.dev $(VENV)/.browser
+	TREELEAK_BROWSER=needed $(BIN)/python -m benchmarks.report
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
@@ -70,14 +70,18 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.browser $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[$*]'
+	touch $@
+
 # An extra that wants an environment of its own: .venv-<extra>.
 $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-docs/bin/python $(VENV)-cluster/bin/python $(VENV)-browser/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-cluster/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-docs $(VENV)-cluster $(VENV)-browser docs/_build demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-cluster docs/_build demo
