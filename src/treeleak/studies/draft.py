@@ -25,7 +25,6 @@ TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 SEEDS = range(5)
 NEEDS = "DRAFT's tables: downloaded, or in the folder that TREELEAK_DATA names"
 UNANSWERED = "unknown"
-KEYS = ("dataset", "n_trees", "depth", "bootstrap", "seed", "n_rows", "method", "time_limit")
 
 
 def attack(parameters: Parameters) -> Record:
@@ -481,4 +480,128 @@ TABLES_6_TO_8 = Study(
     needs=NEEDS,
 )
 
-STUDIES: Sequence[Study] = (TABLE_2, TABLE_3, TABLE_4, FIGURE_2, FIGURE_4, TABLES_6_TO_8)
+# ----------------------------------------------------- figure 5, appendix D: parts that are known
+
+_ATTRIBUTES = {"compas": 7, "adult": 14, "default_credit": 16}
+_SHARES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+def attack_knowing(parameters: Parameters) -> Record:
+    """Attack a default forest, draws hidden, with columns or rows known; measure the rest.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ``dataset``, ``what`` ("attributes" or "examples"), ``known`` (attributes, or the share of
+        the 100 rows), ``seed`` and ``time_limit``.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    import treeleak
+    from treeleak.datasets import draft_sample, load_draft
+
+    p = parameters
+    data, rng = load_draft(p["dataset"]), np.random.default_rng(p["seed"])
+    X, y = draft_sample(data, 100, p["seed"])
+    forest = RandomForestClassifier(random_state=p["seed"]).fit(X, y)
+    mask = pd.DataFrame(data=False, index=X.index, columns=X.columns)
+    told: dict[str, Any] = {}
+    if p["what"] == "attributes":
+        chosen = rng.permutation(len(data.schema.attributes))[: int(p["known"])]
+        columns = [c for a in sorted(chosen) for c in data.schema.attributes[a].columns]
+        if columns:
+            told["known_columns"] = X[columns]
+        mask[columns] = True
+    elif p["known"]:
+        rows = np.sort(rng.permutation(len(X))[: round(float(p["known"]) * len(X))])
+        told["known_rows"] = X.iloc[rows].assign(label=y.iloc[rows])
+    start = time.perf_counter()
+    result = treeleak.reconstruct(forest, data.schema, "hidden", p["time_limit"], p["seed"], **told)
+    seconds = time.perf_counter() - start
+    error = np.nan
+    if result.X is not None:
+        known = mask if p["what"] == "attributes" else result.known
+        given = mask if known is None else known
+        error = treeleak.metrics.partial_error(result.X, X, given, data.schema)
+    return {"seconds": seconds, "status": result.status, "error": error}
+
+
+def _partly(seeds: Sequence[int], what: str, limit: float, every: int = 1) -> list[dict[str, Any]]:
+    return [
+        {"dataset": name, "what": what, "known": known, "seed": seed, "time_limit": limit}
+        for name in DATASETS
+        for known in (range(_ATTRIBUTES[name]) if what == "attributes" else _SHARES)[::every]
+        for seed in seeds
+    ]
+
+
+def _partial_table(runs: pd.DataFrame, name: str, title: str) -> list[Table]:
+    frame = (
+        runs.groupby(["dataset", "known"], sort=False)
+        .agg(
+            error=("error", "mean"), sd=("error", "std"), seconds=("seconds", "mean"),
+            runs=("seed", "size"), unanswered=("status", lambda s: int((s == UNANSWERED).sum())),
+        )
+        .reset_index()
+    )  # fmt: skip
+    note = "Error of what was not known. The paper prints no numbers for it."
+    return [Table(name, title, frame, note)]
+
+
+def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figure]:
+    with styled():
+        figure, axes = panels(1, len(DATASETS), share_x=False)
+        for k, (ax, dataset) in enumerate(zip(axes[0], DATASETS, strict=True)):
+            grouped = runs[runs.dataset == dataset].groupby("known").error
+            mean, sd = grouped.mean(), grouped.std().fillna(0.0)
+            ax.errorbar(
+                mean.index, mean, sd, color=COLOURS[k], marker=MARKERS[k], capsize=2,
+                label="mean and standard deviation",
+            )  # fmt: skip
+            ax.set(title=_NAMES[dataset], xlabel=label)
+            ax.set_ylim(bottom=0)
+        axes[0, 0].set_ylabel("error of the rest")
+    return {name: figure}
+
+
+def _partial_warm(p: Parameters) -> Parameters:
+    return {**p, "dataset": "compas", "known": 1 if p["what"] == "attributes" else 0.1, "seed": 0}
+
+
+FIGURE_5 = Study(
+    name="draft-figure-5",
+    paper=PAPER,
+    what="figure 5: error of the rest where some attributes are known",
+    full=lambda: _partly(SEEDS, "attributes", 30.0),
+    quick=lambda: _partly([0], "attributes", 5.0, every=3),
+    run=attack_knowing,
+    tables=lambda runs: _partial_table(
+        runs, "draft-figure-5", "DRAFT, figure 5: some attributes known"
+    ),
+    figures=lambda runs: _partial_drawn(runs, "draft-figure-5", "attributes known"),
+    seconds=lambda p: min(20.0, float(p["time_limit"])),
+    warm=_partial_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)
+
+KNOWN_EXAMPLES = Study(
+    name="draft-known-examples",
+    paper=PAPER,
+    what="appendix D: error of the rest where some rows are known",
+    full=lambda: _partly(SEEDS, "examples", 30.0),
+    quick=lambda: _partly([0], "examples", 5.0, every=2),
+    run=attack_knowing,
+    tables=lambda runs: _partial_table(
+        runs, "draft-known-examples", "DRAFT, appendix D: some rows known"
+    ),
+    figures=lambda runs: _partial_drawn(runs, "draft-known-examples", "share of the rows known"),
+    seconds=lambda p: min(20.0 * (1.0 - float(p["known"])) + 0.5, float(p["time_limit"])),
+    warm=_partial_warm,
+    check=_have_tables,
+    needs=NEEDS,
+)
+
+STUDIES: Sequence[Study] = (
+    TABLE_2, TABLE_3, TABLE_4, FIGURE_2, FIGURE_4, FIGURE_5, KNOWN_EXAMPLES, TABLES_6_TO_8,
+)  # fmt: skip

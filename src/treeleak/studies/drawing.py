@@ -43,12 +43,14 @@ def styled() -> Iterator[None]:
         yield
 
 
-def panels(rows: int, columns: int, width: float = 6.8, height: float = 2.0) -> tuple[Figure, Any]:
+def panels(
+    rows: int, columns: int, width: float = 6.8, height: float = 2.0, share_x: bool = True
+) -> tuple[Figure, Any]:
     """Lay out panels that share their axes: the figure, and an array of axes (rows, columns)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * rows + 0.5))
-    return figure, figure.subplots(rows, columns, sharex=True, sharey="row", squeeze=False)
+    return figure, figure.subplots(rows, columns, sharex=share_x, sharey="row", squeeze=False)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 7) -> None:
