@@ -54,7 +54,6 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.informed --seeds 10-19
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.interpretable
-	$(BIN)/python -m benchmarks.gambs
 	$(BIN)/python -m benchmarks.rule_counting
 
 # How long a browser takes to open 40,000 rows.

@@ -33,13 +33,14 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from benchmarks import exact, gambs, hidden, known
+from benchmarks import exact, hidden, known
 from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
 from treeleak.datasets import Dataset, draft_sample
 from treeleak.errors import BadInput, NotCovered
 from treeleak.metrics.matching import Matching, best_matching, table_columns
 from treeleak.schema import Numeric, Ordinal, Schema
+from treeleak.studies.gambs import raw_adult
 
 NEAR = 0.01
 GUESSES = 20
@@ -155,7 +156,7 @@ def table(name: str) -> Dataset:
         If it is not there.
     """
     if name == "adult":
-        schema, X, y = gambs.adult()
+        schema, X, y = raw_adult()
         loose = [Numeric(a.name, *a.bounds) if isinstance(a, Ordinal) else a
                  for a in schema.attributes]  # fmt: skip
         return Dataset(name, X, y, Schema(loose), "UCI Adult", "CC BY 4.0")

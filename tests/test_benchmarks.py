@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import dp_accuracy, gambs, hidden, interpretable, n_rows, noisy, raw, store
-from benchmarks.interpretable_figures import draw
+from benchmarks import dp_accuracy, hidden, interpretable, n_rows, noisy, raw, store
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
 from benchmarks.tables import beside, depth_name, published
@@ -24,6 +23,7 @@ from treeleak.errors import BadInput, NotCovered
 from treeleak.noise import Laplace
 from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
 
 
 @dataclass(frozen=True)
@@ -686,48 +686,10 @@ def test_of_rows_too_many_to_match_only_an_answer_in_time_is_asked(likelihood, s
     assert noisy.scale_floor("adult", 10_000, table) == said
 
 
-def corels_table(folder, name, n=400):
-    rng = np.random.default_rng(len(name))
-    table = pd.DataFrame(rng.integers(0, 2, (n, 5)), columns=list("abcde"))
-    table["label"] = table.a ^ (table.b & table.c) ^ (rng.random(n) < 0.1)
-    table.to_csv(folder / f"corels_{name}.csv", index=False)
-
-
-def test_all_four_learners_are_measured_at_every_size_and_drawn(tmp_path, monkeypatch):
-    monkeypatch.setenv("TREELEAK_DATA", str(tmp_path))
-    for name in interpretable.TABLES:
-        corels_table(tmp_path, name)
-    cases = [
-        interpretable.Case(dataset, method, support, seed)
-        for dataset in interpretable.TABLES
-        for method in interpretable.METHODS
-        for support in (0.02, 0.1)
-        for seed in (0, 1)
-    ]
-    records = Store(tmp_path / "runs.jsonl").collect(
-        cases, interpretable.run, interpretable.small, apart=lambda _: False
-    )
-    models = interpretable.long_table(records)
-    assert len(models) == 10 * len(cases)
-    assert models.left.between(0, 1).all()
-    best = models.pivot_table("train", ["dataset", "support", "seed", "limit"], "method")
-    assert (best["optimal tree"] >= best.CART - 1e-12).all()
-    assert (best["optimal list"] >= best["greedy list"] - 1e-12).all()
-    for record in records:
-        assert sum(record["row_counts"]) == 320
-        mean = np.dot(record["row_shares"], record["row_counts"]) / 320
-        assert mean == pytest.approx(record["left"][-1], abs=1e-6)
-        # One test takes one of five bits; a list's first rule as well, from all of its rows.
-        assert record["left"][0] == pytest.approx(0.8)
-    drawn = list(draw(models, records, tmp_path / "figures"))
-    assert [p.name for p in drawn] == [f"figure{k}.png" for k in range(2, 8)]
-    assert all(p.stat().st_size > 10_000 for p in drawn)
-
-
 @pytest.mark.parametrize(("off", "said"), [(0.009, "met"), (0.011, "NOT met")])
 def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off, said):
     grid = pd.MultiIndex.from_product(
-        [interpretable.TREES, interpretable.SUPPORTS, interpretable.SIZES, (0, 1)],
+        [TREES, SUPPORTS, SIZES, (0, 1)],
         names=["method", "support", "limit", "seed"],
     ).to_frame(index=False)
     models = grid.assign(dataset="compas", left=0.8, train=0.7)
@@ -736,32 +698,13 @@ def test_trees_are_beside_the_published_means(tmp_path, monkeypatch, capsys, off
     ).assign(entropy_reduction_ratio=0.8, train_acc=0.7)
     one = (runs.min_support == 0.03) & (runs.max_depth == 4)
     runs.loc[one, "entropy_reduction_ratio"] += off
-    runs["method"] = runs.method.map(interpretable.TREES)
+    runs["method"] = runs.method.map(interpretable.PUBLISHED_NAMES)
     runs.to_csv(tmp_path / "probabilistic_2024_trees_compas.csv", index=False)
     monkeypatch.setenv("TREELEAK_PUBLISHED", str(tmp_path))
     interpretable.beside_published(models)
     out = capsys.readouterr().out
     met = 50 if "NOT" not in said else 49
     assert out.count(f"{met} of 50: {said}") == 2
-
-
-def test_gambs_trees_allow_the_true_records_and_tell_more_with_more_of_them():
-    record = gambs.run(gambs.Case(seed=0, learner="scikit-learn", n_rows=100))
-    assert all(record["worlds"])
-    assert record["dist"][0] == 1.0
-    assert record["dist"][-1] < record["dist"][5] < 1.0
-    assert record["dist"][-1] == pytest.approx(record["own"][-1])
-    assert set(record["gain"]["gambs"]) == {"50", "100"}
-    # Merged with itself, the last tree gains nothing.
-    assert record["gain"]["consistent"]["100"] == pytest.approx(0.0, abs=1e-9)
-
-
-def test_records_are_written_for_weka_with_every_category():
-    schema, table, y = gambs.adult()
-    text = gambs._arff(table[:3], y[:3], schema)
-    assert "@attribute age numeric" in text
-    assert "@attribute sex {'Female','Male'}" in text
-    assert len(text.split("@data\n")[1].splitlines()) == 3
 
 
 def raw_runs(**columns):

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from treeleak.errors import BadInput
-from treeleak.studies import draft
+from treeleak.studies import draft, ferry, gambs
 from treeleak.studies.study import Study
 
 __all__ = ["STUDIES", "find_study"]
 
-STUDIES: Mapping[str, Study] = MappingProxyType({study.name: study for study in draft.STUDIES})
+STUDIES: Mapping[str, Study] = MappingProxyType(
+    {study.name: study for paper in (draft, ferry, gambs) for study in paper.STUDIES}
+)
 
 
 def find_study(name: str) -> Study:

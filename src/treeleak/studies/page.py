@@ -13,7 +13,7 @@ from treeleak.errors import BadInput
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures
 from treeleak.studies.store import Run, Store
-from treeleak.studies.study import AHEAD, BEHIND, Study, Table
+from treeleak.studies.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 
 __all__ = ["Standing", "runs_of", "standing", "write_page"]
 
@@ -23,7 +23,8 @@ _INTRODUCTION = """\
 Made by `treeleak study page` from stored runs; nothing here is typed by hand. Each study is one
 table or figure of a paper: `treeleak study run NAME` runs what is missing, with `--quick` a part
 that takes two minutes. Published figures are the means printed in the papers. Runs that the papers
-count as unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line.
+count as unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line;
+*agrees* and *DIFFERS* say whether what a paper reports is so here, too.
 """
 
 
@@ -56,7 +57,7 @@ class Standing:
 def runs_of(study: Study, store: Store, quick: bool, code: str | None) -> list[Run]:
     """Find the stored runs of a study's grid, of one version of the code or of any."""
     wanted = [dict(parameters) for parameters in study.grid(quick)]
-    return [run for run in store.runs(study.name, code) if dict(run.parameters) in wanted]
+    return [run for run in store.runs(study.kept_as, code) if dict(run.parameters) in wanted]
 
 
 def standing(study: Study, runs: Sequence[Run]) -> Standing:
@@ -102,8 +103,7 @@ def _summary(stand: Sequence[Standing]) -> str:
             "paper": s.study.paper,
             "what": s.study.what,
             "runs": f"{s.done:,} of {s.total:,}",
-            AHEAD: s.lines(AHEAD) if s.done else None,
-            BEHIND: s.lines(BEHIND) if s.done else None,
+            **{v: s.lines(v) if s.done else None for v in (AHEAD, BEHIND, AGREES, DIFFERS)},
         }
         for s in stand
     ]

@@ -68,8 +68,8 @@ def plan(study: Study, store: Store, quick: bool = False) -> Plan:
     """See what a store lacks of a study."""
     code = code_version()
     grid = study.grid(quick)
-    done = {run.key: run for run in store.runs(study.name, code)}
-    todo = tuple(p for p in grid if Run(study.name, p, code, {}).key not in done)
+    done = {run.key: run for run in store.runs(study.kept_as, code)}
+    todo = tuple(p for p in grid if Run(study.kept_as, p, code, {}).key not in done)
     guessed = [study.seconds(run.parameters) for run in done.values()]
     taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
     pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
@@ -113,7 +113,7 @@ def carry_out(
             results = _results(study, plan.todo, jobs, cluster, stack)
             for n, (parameters, record, error) in enumerate(results, 1):
                 if error is None:
-                    finished += store.add(Run(study.name, parameters, code, record))
+                    finished += store.add(Run(study.kept_as, parameters, code, record))
                 else:
                     failed.append((parameters, error))
                 told(n, len(plan.todo), time.perf_counter() - start)

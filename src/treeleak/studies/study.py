@@ -14,10 +14,12 @@ from treeleak.errors import BadInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AHEAD", "BEHIND", "Study", "Table"]
+__all__ = ["AGREES", "AHEAD", "BEHIND", "DIFFERS", "Study", "Table"]
 
 AHEAD, BEHIND = "ahead", "BEHIND"
 """What stands in a table's column ``verdict``."""
+AGREES, DIFFERS = "agrees", "DIFFERS"
+"""The same, of what a paper found rather than how well it did."""
 
 Parameters = Mapping[str, Any]
 Record = dict[str, Any]
@@ -76,6 +78,10 @@ class Study:
         Raises BadInput if something is missing that every run needs; asked before the first.
     needs : str
         What it needs beside the project, in words; "" for nothing.
+    experiment : str
+        Studies of one experiment show the same runs in different ways: they have ``run`` and the
+        names of parameters in common, and what was run for one of them is done for all. "" if
+        there is no other.
     """
 
     name: str
@@ -90,6 +96,12 @@ class Study:
     warm: Callable[[Parameters], Parameters] | None = None
     check: Callable[[], None] | None = None
     needs: str = ""
+    experiment: str = ""
+
+    @property
+    def kept_as(self) -> str:
+        """Under which name its runs are kept."""
+        return self.experiment or self.name
 
     def grid(self, quick: bool) -> list[Parameters]:
         """Parameters of all runs, each once."""

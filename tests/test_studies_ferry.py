@@ -1,0 +1,259 @@
+"""Studies of Ferry et al. (2024) and Gambs et al. (2012): records, tables, claims, figures."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import train_test_split
+from sklearn.tree import DecisionTreeClassifier
+
+from treeleak.errors import BadInput
+from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
+from treeleak.probabilistic import from_rule_list, from_tree
+from treeleak.schema import Schema
+from treeleak.studies import STUDIES, Run, Store, carry_out, ferry, find_study, gambs, plan
+from treeleak.studies.page import runs_of
+from treeleak.studies.runner import as_frame
+from treeleak.studies.study import AGREES, DIFFERS
+
+GRID = [
+    {"dataset": dataset, "share": share, "method": method, "support": support, "seed": seed}
+    for dataset, share in (("adult", 0.5), ("compas", 1.0))
+    for method in ferry.METHODS
+    for support in (0.01, 0.1)
+    for seed in (0, 1)
+]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    for name, n in (("adult", 800), ("compas", 400)):
+        rng = np.random.default_rng(n)
+        table = pd.DataFrame(rng.integers(0, 2, (n, 5)), columns=list("abcde"))
+        table["label"] = table.a ^ (table.b & table.c) ^ (rng.random(n) < 0.1)
+        table.to_csv(folder / f"corels_{name}.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tables):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TREELEAK_DATA", str(tables))
+        return as_frame(Run("ferry", p, "1", ferry.path_of_models(p)) for p in GRID)
+
+
+# --------------------------------------------------------------------------------------- Ferry
+
+
+@pytest.mark.parametrize("method", ferry.METHODS)
+def test_records_are_what_models_leave_open(runs, tables, method):
+    table = pd.read_csv(tables / "corels_compas.csv")
+    X, X_test, y, y_test = train_test_split(
+        table[list("abcde")], table.label, test_size=0.2, random_state=1
+    )
+    schema = Schema.from_columns(X.columns)
+    chosen = (runs.dataset == "compas") & (runs.method == method)
+    record = runs[chosen & (runs.support == 0.1) & (runs.seed == 1)].iloc[0]
+    if method == "CART":
+        model = DecisionTreeClassifier(max_depth=3, min_samples_leaf=32, random_state=2).fit(X, y)
+    elif method == "greedy list":
+        model = GreedyRuleList(3, min_support=0.1).fit(X, y)
+    elif method == "optimal tree":
+        model = OptimalTreeClassifier(10, min_support=0.1, full=True).path(X, y)[2]
+    else:
+        model = OptimalRuleList(10, min_support=0.1).path(X, y)[2]
+    direct = (from_tree if method in ferry.TREES else from_rule_list)(model, schema)
+    assert (record.left[2], record.dist[2]) == (direct.dist_g(), direct.dist())
+    assert record.train[2] == (model.predict(X) == y).mean()
+    assert record.test[2] == (model.predict(X_test) == y_test).mean()
+    assert record["size"][2] == len(direct.counts) - 1
+
+
+def test_records_agree_with_themselves(runs):
+    models = ferry.models_of(runs)
+    assert len(models) == 10 * len(GRID)
+    assert models.left.between(0, 1).all()
+    best = models.pivot_table("train", ["dataset", "support", "seed", "limit"], "method")
+    assert (best["optimal tree"] >= best.CART - 1e-12).all()
+    assert (best["optimal list"] >= best["greedy list"] - 1e-12).all()
+    for run in runs.itertuples():
+        assert sum(run.row_counts) == 320
+        mean = np.dot(run.row_shares, run.row_counts) / 320
+        assert mean == pytest.approx(run.left[-1], abs=1e-6)
+        # One test takes one of five bits; a list's first rule as well, from all of its rows.
+        assert run.left[0] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("number", range(2, 8))
+def test_every_figure_has_points_claims_and_a_drawing(runs, number):
+    study = find_study(f"ferry-figure-{number}")
+    own = runs[runs.method.isin({p["method"] for p in study.grid(quick=False)})]
+    shown = study.tables(own)
+    assert len({t.name for t in shown}) == len(shown)
+    claims = shown[-1].frame
+    assert set(claims.verdict) <= {AGREES, DIFFERS}
+    assert claims["the paper says"].notna().all()
+    figures = study.figures(own)
+    assert set(figures) == {study.name}
+    assert sum(len(ax.lines) for ax in figures[study.name].axes) >= 8
+
+
+def test_means_stand_beside_each_other(runs):
+    (means, largest, _) = find_study("ferry-figure-2").tables(runs[runs.method.isin(ferry.TREES)])
+    line = means.frame.query("dataset == 'adult' and method == 'CART' and support == 0.1")
+    own = runs.query("dataset == 'adult' and method == 'CART' and support == 0.1")
+    assert line[[f"limit {k}" for k in ferry.SIZES]].to_numpy()[0] == pytest.approx(
+        np.mean(own.left.tolist(), axis=0)
+    )
+    last = largest.frame.query("dataset == 'adult' and method == 'CART' and support == 0.1")
+    assert last["size"].item() == np.mean([s[-1] for s in own["size"]])
+    assert last.proved.item() == "2 of 2"
+
+
+def hand_made(optimal, greedy):
+    """Runs of ten lists each: size, accuracy and what is left, in straight lines."""
+    sizes = np.arange(1, 11)
+    return pd.DataFrame(
+        [
+            {
+                "dataset": "adult", "method": method, "support": 0.01, "seed": 0, "size": sizes,
+                "left": 1 - slope * sizes, "dist": 1 - slope * sizes, "train": 0.7 + gain * sizes,
+                "test": sizes * 0.0, "proved": sizes > 0,
+            }
+            for method, (slope, gain) in (("optimal list", optimal), ("greedy list", greedy))
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("optimal", "greedy", "said"),
+    [
+        # Left at equal size: less, more. Left at equal accuracy, one line over the other: more.
+        ((0.04, 0.02), (0.03, 0.01), (AGREES, AGREES)),
+        ((0.02, 0.02), (0.03, 0.01), (DIFFERS, AGREES)),
+        ((0.04, 0.01), (0.03, 0.02), (AGREES, DIFFERS)),
+    ],
+)
+def test_claims_of_equal_models_are_held_against_curves(optimal, greedy, said):
+    claims = find_study("ferry-figure-3").tables(hand_made(optimal, greedy))[-1].frame
+    assert tuple(claims.verdict) == said
+    if said[0] == DIFFERS:
+        assert claims.treeleak[0] == "0 of 10"
+
+
+def test_printed_figures_are_held_against_ours(runs):
+    claims = find_study("ferry-figure-4").tables(runs)[-1].frame
+    printed = claims[claims.published.notna()]
+    assert printed.published.tolist() == [0.95, 0.6]
+    own = runs[(runs.dataset == "adult") & (runs.method == "optimal list")]
+    most, least = max(map(max, own.row_shares)), min(map(min, own.row_shares))
+    assert printed.treeleak.tolist() == [most, least]
+    assert printed.verdict.tolist() == [
+        AGREES if most > 0.95 else DIFFERS, AGREES if least < 0.6 else DIFFERS,
+    ]  # fmt: skip
+
+
+def test_figures_of_one_experiment_share_their_runs(tmp_path, tables, monkeypatch):
+    monkeypatch.setenv("TREELEAK_DATA", str(tables))
+    monkeypatch.setattr(ferry, "SUPPORTS", (0.1,))
+    store = Store(tmp_path / "runs.sqlite")
+    trees, by_limit = find_study("ferry-figure-2"), find_study("ferry-figure-5")
+    some = [p for p in trees.grid(quick=True) if p["dataset"] == "compas"]
+    first = plan(trees, store, quick=True)
+    kept = type(first)(trees, first.quick, tuple(some), 0, first.seconds)
+    assert carry_out(kept, store).finished == len(some)
+    again = plan(by_limit, store, quick=True)
+    assert again.done == len(some)
+    assert [r.parameters for r in runs_of(by_limit, store, True, None)] == some
+    assert plan(find_study("ferry-figure-3"), store, quick=True).done == 0
+
+
+def test_a_missing_table_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREELEAK_DATA", str(tmp_path))
+    with pytest.raises(BadInput, match=r"corels_adult\.csv is not in the folder that TREELEAK_"):
+        STUDIES["ferry-figure-2"].check()
+
+
+# --------------------------------------------------------------------------------------- Gambs
+
+
+@pytest.fixture(scope="module")
+def records():
+    grid = [{"learner": gambs.CART, "n_rows": 100, "seed": seed} for seed in (0, 1)]
+    return as_frame(Run("gambs", p, "1", gambs.trees_on_more_and_more(p)) for p in grid)
+
+
+def test_more_records_are_nearer_and_the_true_ones_a_world(records):
+    record = records.iloc[0]
+    assert all(record.worlds)
+    assert record.dist[0] == 1.0
+    assert record.dist[-1] < record.dist[5] < 1.0
+    assert record.dist[-1] == pytest.approx(record.own[-1])
+    assert set(record.gain["gambs"]) == {"50", "100"}
+    # Merged with itself, the last tree gains nothing.
+    assert record.gain["consistent"]["100"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_distances_are_those_of_the_tree(records):
+    schema, table, y = gambs.raw_adult()
+    chosen = np.random.default_rng(1).permutation(len(table))[:100]
+    X, y = table.iloc[chosen].reset_index(drop=True), y.iloc[chosen].reset_index(drop=True)
+    tree = DecisionTreeClassifier(criterion="entropy", random_state=0).fit(X[:50], y[:50])
+    direct = from_tree(tree, schema)
+    record = records.iloc[1]
+    at = record.trained_on.index(50)
+    assert record.dist[at] == direct.filled(100).dist(X)
+    assert (record.own[at], record.joint[at]) == (direct.dist(), direct.dist_g())
+
+
+def test_tables_and_figures_of_gambs(records):
+    points, claims = find_study("gambs-figure-1").tables(records)
+    line = points.frame[points.frame["trained on"] == 100].iloc[0]
+    assert line.Dist == pytest.approx(np.mean([d[-1] for d in records.dist]))
+    assert claims.frame.verdict.tolist() == [AGREES, AGREES]
+    assert claims.frame.treeleak[1] == "26 of 26"
+    (merged,) = find_study("gambs-merging").tables(records)
+    assert merged.frame.published.tolist() == ["0.01 to 0.02"] * 4
+    gains = [g["gambs"]["50"] for g in records.gain]
+    own = merged.frame.query("alignment == 'gambs' and earlier == 50").iloc[0]
+    assert own.treeleak == pytest.approx(np.mean(gains), abs=1e-6)
+    assert own.verdict == (AGREES if own.treeleak >= 0.005 else DIFFERS)
+    for name in ("gambs-figure-1", "gambs-merging"):
+        assert set(find_study(name).figures(records)) == {name}
+
+
+def test_records_are_written_for_weka_with_every_category():
+    schema, table, y = gambs.raw_adult()
+    text = gambs.arff(table[:3], y[:3], schema)
+    assert "@attribute age numeric" in text
+    assert "@attribute sex {'Female','Male'}" in text
+    assert len(text.split("@data\n")[1].splitlines()) == 3
+
+
+def test_trees_of_c45_are_run_where_weka_is(tmp_path, monkeypatch):
+    study = find_study("gambs-figure-1")
+    monkeypatch.delenv(gambs.WEKA, raising=False)
+    assert {p["learner"] for p in study.grid(quick=True)} == {gambs.CART}
+    study.check()
+    monkeypatch.setenv(gambs.WEKA, str(tmp_path / "weka.jar"))
+    assert {p["learner"] for p in study.grid(quick=True)} == {gambs.CART, gambs.C45}
+    with pytest.raises(BadInput, match=r"weka\.jar: no such file"):
+        study.check()
+    (tmp_path / "weka.jar").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match="need Java"):
+        study.check()
+
+
+def test_what_weka_prints_is_read(tmp_path, monkeypatch):
+    """A tree of one leaf, from a program in java's place that prints one."""
+    java = tmp_path / "java"
+    tree = "J48 pruned tree\n------------------\n: 0 (20.0/4.0)\n"
+    java.write_text(f"#!/bin/sh\ncat <<'END'\n{tree}END\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv(gambs.WEKA, "weka.jar")
+    record = gambs.trees_on_more_and_more({"learner": gambs.C45, "n_rows": 20, "seed": 0})
+    assert record["own"][-1] == 1.0
