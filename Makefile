@@ -46,7 +46,6 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.raw --seeds 0 --reference
 	$(BIN)/python -m benchmarks.raw --seeds 5-6
 	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.dp_accuracy
 	$(BIN)/python -m benchmarks.n_rows
 	$(BIN)/python -m benchmarks.noisy
 	$(BIN)/python -m benchmarks.noisy --part scale --seeds 5-9

@@ -39,6 +39,7 @@ from benchmarks.tables import (
     verdict,
 )
 from treeleak.datasets import Dataset, draft_sample
+from treeleak.studies.dp_runs import known_names
 
 GRID_TREES = (1, 5, *range(10, 101, 10))
 GRID_DEPTHS = (2, 3, 4, 5, 10, None)
@@ -256,13 +257,6 @@ def _attacked(
         forest, data.schema, bootstrap="hidden", time_limit=case.time_limit, seed=case.seed,
         method=case.method, use_distinct=case.distinct, **told,
     )  # fmt: skip
-
-
-def known_names(data: Dataset, known: int, seed: int) -> list[str]:
-    """Columns of so many attributes, chosen by the seed; of fewer, they are among these."""
-    attributes = data.schema.attributes
-    chosen = np.random.default_rng(seed).permutation(len(attributes))[:known]
-    return [column for a in sorted(chosen) for column in attributes[a].columns]
 
 
 def records(

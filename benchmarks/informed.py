@@ -8,20 +8,24 @@ beside the best valid constant; the best value of each column by itself stands b
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-import treeleak
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import (
+    DATASETS,
+    FOLDER,
+    Record,
+    Store,
+    flat,
+    seed_range,
+    use_tables_beside,
+)
 from benchmarks.tables import CONSOLE, new_table, published_runs, verdict
-from treeleak.errors import PrivacyWarning
-from treeleak.learn import DPForestClassifier
+from treeleak.studies.dp_runs import informed_attack
+from treeleak.studies.draft_dp import BUDGETS
 
-N_ROWS = {"adult": 20_000, "compas": 2_000, "default_credit": 10_000}
-BUDGETS = (0.1, 1.0, 5.0, 10.0, 20.0, 30.0, 1000.0)
 TOLERANCE = 0.003
 SECONDS = 10.0
 """For a hundred targets."""
@@ -48,29 +52,7 @@ def cases(seeds: range, mechanism: str) -> Iterator[Case]:
 
 def run(case: Case) -> Record:
     """Train, attack, measure."""
-    data = draft(case.dataset)
-    rng = np.random.default_rng(case.seed)
-    chosen = rng.choice(len(data.X), N_ROWS[case.dataset], replace=False)
-    X, y = data.X.iloc[chosen], data.y.iloc[chosen]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        forest = DPForestClassifier(
-            case.n_trees, case.depth, case.epsilon, schema=data.schema, classes=(0, 1),
-            mechanism=case.mechanism, random_state=case.seed,
-        ).fit(X, y)  # fmt: skip
-    audit = treeleak.informed_audit(
-        forest, X, y, data.schema, n_targets=case.n_targets, seed=case.seed
-    )
-    groups = audit.individual
-    return {
-        **audit.means,
-        "perfect": groups.all.perfect,
-        "inliers": groups.inliers.error,
-        "outliers": groups.outliers.error,
-        "perfect_inliers": groups.inliers.perfect,
-        "perfect_outliers": groups.outliers.perfect,
-        "seconds": audit.seconds,
-    }
+    return informed_attack(asdict(case))
 
 
 def table(records: list[Record]) -> None:
@@ -122,6 +104,7 @@ def main() -> None:
     parser.add_argument("--mechanism", default="draft-dp", help="or discrete-laplace")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
+    use_tables_beside()
     records = Store(FOLDER / "informed.jsonl", given.fresh).collect(
         cases(given.seeds, given.mechanism), run,
         warm=lambda _: Case("compas", 1.0, 0, n_targets=1), apart=lambda _: False,

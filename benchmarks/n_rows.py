@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.noisy import DEPTHS, EPSILONS, TREE_SEEDS, TREES, with_noise
 from benchmarks.store import DATASETS, FOLDER, Record, Store, flat
 from benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.datasets import load_dp_forest
@@ -29,6 +28,8 @@ from treeleak.datasets.draft import draft_schema
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.release.n_rows import count_rows, rows_behind_noise
 from treeleak.release.tree import Release
+from treeleak.studies.dp_runs import TREE_SEEDS, with_noise
+from treeleak.studies.draft_dp import DEPTHS, EPSILONS, TREES
 
 FLOOR = (0.92, 0.98)
 

@@ -14,22 +14,25 @@ in all. All cells of a grid are written to a file beside the runs.
 from __future__ import annotations
 
 import argparse
-import os
-import time
-import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-import treeleak
-from benchmarks.hidden import LEAST, OTHERS, grid_score, known_names
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.hidden import LEAST, OTHERS, grid_score
+from benchmarks.store import (
+    DATASETS,
+    FOLDER,
+    Record,
+    Store,
+    draft,
+    flat,
+    seed_range,
+    use_tables_beside,
+)
 from benchmarks.tables import (
     CONSOLE,
     beside,
@@ -39,18 +42,8 @@ from benchmarks.tables import (
     statuses,
     verdict,
 )
-from treeleak.datasets import draft_sample, load_dp_forest
-from treeleak.errors import BadInput, NotCovered, PrivacyWarning
-from treeleak.learn import DPForestClassifier
-from treeleak.metrics.matching import MATCH_LIMIT
-from treeleak.noise import Laplace
-from treeleak.release import Release, to_release
-
-TREES, DEPTHS = (1, 5, 10, 20, 30), (3, 5, 7)
-EPSILONS = (0.1, 1.0, 5.0, 10.0, 20.0, 30.0)
-TREE_SEEDS = 5
-"""Seeds of the paper's forests, from 0."""
-LIMIT = 25.0
+from treeleak.studies.dp_runs import TREE_SEEDS, attack
+from treeleak.studies.draft_dp import DEPTHS, EPSILONS, LIMIT, TREES
 
 TOLERANCE, SHARE = 0.003, 0.9
 RATIOS = {0.1: 0.75, 1.0: 0.85} | dict.fromkeys(EPSILONS[2:], 0.8)
@@ -173,112 +166,7 @@ ALONE = ("scale", "reference")
 
 def run(case: Case) -> Record:
     """Attack one forest, and measure."""
-    data = draft(case.dataset)
-    X, y = data.X[: case.n_rows], data.y[: case.n_rows]
-    if case.forest == "trained":
-        X, y = draft_sample(data, case.n_rows, case.seed)
-    known = known_names(data, case.known, case.seed)
-    told: dict[str, Any] = {"n_rows": case.n_rows} if case.told_n else {}
-    if known:
-        told["known_columns"] = X[known]
-    if case.population:
-        others = data.X.assign(label=data.y)[case.n_rows :]
-        told["population"] = others.sample(case.population, random_state=case.seed)
-    model: Any = _trained(case, X, y) if case.forest == "trained" else shared_forest(case)
-    start = time.perf_counter()
-    try:
-        result = treeleak.reconstruct(
-            model, data.schema, time_limit=case.time_limit, seed=case.seed, method=case.method,
-            **told,
-        )  # fmt: skip
-    except NotCovered as why:
-        return _outcome("refused", time.perf_counter() - start) | {"why": str(why)}
-    outcome = _outcome(result.status, time.perf_counter() - start)
-    if result.row_count is not None:
-        outcome |= {"n": result.row_count.n, "between": list(result.row_count.between)}
-    if result.X is None or result.y is None:
-        return outcome
-    release = to_release(model)
-    rows = treeleak.metrics.same_size(result.X, case.n_rows, case.seed)
-    outcome |= {
-        "numbers": dict(result.numbers),
-        "error": _error(rows, X, known, data.schema),
-        "expected_error": result.expected_error,
-        "log_likelihood": log_likelihood(release, result.X, result.y),
-        "log_likelihood_true": log_likelihood(release, X, y),
-    }
-    if result.most_likely is not None:
-        outcome["log_likelihood_best"] = log_likelihood(release, *result.most_likely)
-    without = result.without_population
-    if without is not None and without.X is not None:
-        outcome["error_without"] = treeleak.metrics.reconstruction_error(without.X, X, data.schema)
-    return outcome
-
-
-def _error(
-    rows: pd.DataFrame, X: pd.DataFrame, known: list[str], schema: treeleak.Schema
-) -> float | None:
-    """None if there are too many different rows to match them."""
-    try:
-        return treeleak.metrics.partial_error(rows, X, known, schema)
-    except BadInput:
-        if len(X) <= MATCH_LIMIT:
-            raise
-        return None
-
-
-def _outcome(status: str, seconds: float) -> Record:
-    """An answer that is not there."""
-    measured = (
-        "error", "error_without", "expected_error", "n", "between", "log_likelihood",
-        "log_likelihood_best", "log_likelihood_true",
-    )  # fmt: skip
-    return {"status": status, "seconds": seconds, **dict.fromkeys(measured)}
-
-
-def shared_forest(case: Case) -> Release:
-    """One of the paper's forests, with its noise or with that of the case."""
-    folder = Path(os.environ.get("TREELEAK_DATA", "../shared/data"))
-    load = partial(
-        load_dp_forest, folder / f"dp_forests_{case.dataset}.npz", case.n_trees, case.depth
-    )
-    if case.forest == "shared":
-        return load(case.seed, case.epsilon)
-    cell = f"{case.dataset} {case.n_trees} {case.depth} {case.epsilon:g}"
-    rng = np.random.default_rng([case.seed, zlib.crc32(cell.encode())])
-    return with_noise(load(case.seed % TREE_SEEDS, None), case.epsilon, rng)
-
-
-def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Release:
-    """Add the paper's noise, int(Lap(n_trees / epsilon)), to the counts of the leaves."""
-    law = Laplace(epsilon / len(release.trees), "towards zero")
-    trees = []
-    for tree in release.trees:
-        noise = np.trunc(rng.laplace(scale=1 / law.epsilon, size=tree.counts.shape))
-        counts = np.where(tree.is_leaf[:, None], tree.counts + noise, 0.0)
-        trees.append(replace(tree, counts=counts))
-    return replace(release, trees=tuple(trees), noise=law)
-
-
-def log_likelihood(release: Release, X: pd.DataFrame, y: pd.Series[Any]) -> float:
-    """Log probability of the noise, should these be the training rows."""
-    rows = X[list(release.feature_names)].to_numpy(dtype=float)
-    label = pd.Index(release.classes).get_indexer(y)
-    total = 0.0
-    for tree in release.trees:
-        left = tree.counts.copy()
-        np.subtract.at(left, (tree.apply(rows), label), 1)
-        total += float(release.noise.log_prob(left[tree.leaves]).sum())
-    return total
-
-
-def _trained(case: Case, X: pd.DataFrame, y: pd.Series[Any]) -> DPForestClassifier:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        return DPForestClassifier(
-            case.n_trees, case.depth, case.epsilon, schema=draft(case.dataset).schema,
-            classes=(0, 1), mechanism="draft-dp", random_state=case.seed,
-        ).fit(X, y)  # fmt: skip
+    return attack(asdict(case))
 
 
 def _runs(found: list[Record]) -> pd.DataFrame:
@@ -579,6 +467,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=2, help="runs side by side (default 2)")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
+    use_tables_beside()
     store = Store(FOLDER / "noisy.jsonl", given.fresh)
     for part in PARTS if given.part == "all" else [given.part]:
         todo = PARTS[part](given.seeds or SEEDS[part], given.time_limit)

@@ -30,10 +30,20 @@ import treeleak
 from treeleak.datasets import Dataset, load_draft
 from treeleak.reconstruction import versions
 
-__all__ = ["DATASETS", "FOLDER", "Record", "Store", "draft", "flat", "seed_range"]
+__all__ = [
+    "DATASETS",
+    "FOLDER",
+    "Record",
+    "Store",
+    "draft",
+    "flat",
+    "seed_range",
+    "use_tables_beside",
+]
 
 DATASETS = ("compas", "adult", "default_credit")
 FOLDER = Path(".benchmarks")
+BESIDE = Path("../shared/data")
 
 # A process that was killed gives no answer.
 _LONGEST = 3600.0
@@ -104,9 +114,14 @@ def flat(records: Iterable[Record]) -> pd.DataFrame:
 @cache
 def draft(name: str) -> Dataset:
     """One of DRAFT's tables, from the folder beside the project if it is there."""
-    beside = Path("../shared/data")
-    home = None if os.environ.get("TREELEAK_DATA") or not beside.exists() else beside
+    home = None if os.environ.get("TREELEAK_DATA") or not BESIDE.exists() else BESIDE
     return load_draft(name, home)
+
+
+def use_tables_beside() -> None:
+    """Let studies find tables beside the project too, if no other folder is named."""
+    if not os.environ.get("TREELEAK_DATA") and BESIDE.exists():
+        os.environ["TREELEAK_DATA"] = str(BESIDE)
 
 
 def seed_range(text: str) -> range:

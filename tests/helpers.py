@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import numba as nb
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import strategies as st
 from referencing import Registry, Resource
@@ -24,6 +25,7 @@ from treeleak.attacks._draw_kernels import Prior, room_for_baths, walk
 from treeleak.attacks.chains import Chain, Landscape
 from treeleak.attacks.space import Values
 from treeleak.attacks.statement import Statement
+from treeleak.datasets import Dataset
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.given import KnownParts
 from treeleak.partition import Geometry
@@ -682,3 +684,11 @@ def shared_file(name: str, folder: str = "data") -> Path:
     if not path.is_file():
         pytest.skip(f"{path} is missing ({variable})")
     return path
+
+
+def small_table() -> Dataset:
+    """Six rows of a binary column and a group of two."""
+    rows = [[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0], [1, 0, 1]]
+    X = pd.DataFrame(rows, columns=["a", "b", "c"])
+    schema = Schema([Binary("a"), OneHot("g", ["b", "c"])])
+    return Dataset("small", X, pd.Series([0, 0, 1, 1, 1, 1]), schema, "", "", "")

@@ -6,23 +6,23 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import dp_accuracy, hidden, interpretable, n_rows, noisy, raw, store
+from benchmarks import hidden, interpretable, n_rows, noisy, raw, store
 from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
 from benchmarks.store import Store, flat, seed_range
 from benchmarks.tables import beside, depth_name, published
 from sklearn.metrics import roc_auc_score
 
 import treeleak
+from helpers import small_table
 from treeleak.datasets import Dataset
 from treeleak.errors import BadInput, NotCovered
-from treeleak.noise import Laplace
 from treeleak.release import AllRows, Release, Tree
-from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
+from treeleak.studies.dp_runs import not_answered
 from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
 
 
@@ -355,13 +355,6 @@ def test_a_floor_on_hidden_draws_is_met_in_the_mean(floor, columns, said):
     assert floor.judge(table) == said
 
 
-def small_table():
-    rows = [[0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0], [1, 0, 1]]
-    X = pd.DataFrame(rows, columns=["a", "b", "c"])
-    schema = Schema([Binary("a"), OneHot("g", ["b", "c"])])
-    return Dataset("small", X, pd.Series([0, 0, 1, 1, 1, 1]), schema, "", "", "")
-
-
 def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training_set():
     data = small_table()
     X, y = data.X[:3].reset_index(drop=True), data.y[:3]
@@ -371,16 +364,6 @@ def test_records_asked_about_are_distinct_and_the_others_are_not_in_the_training
     # The values of the first row, with another label, are another record.
     assert sorted(other.to_numpy().tolist()) == [[0, 0, 1, 1], [0, 1, 0, 1]]
     assert len(hidden.records(data, X, y, 1, 0)[1]) == 1
-
-
-def test_known_attributes_are_whole_groups_and_grow_one_by_one():
-    data = small_table()
-    for seed in range(5):
-        first, both = (hidden.known_names(data, k, seed) for k in (1, 2))
-        assert first in (["a"], ["b", "c"])
-        assert both == ["a", "b", "c"]
-    assert hidden.known_names(data, 0, 0) == []
-    assert {len(hidden.known_names(data, 1, s)) for s in range(5)} == {1, 2}
 
 
 def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor():
@@ -398,26 +381,6 @@ def test_parts_on_hidden_draws_hold_each_case_once_and_each_line_has_its_floor()
     assert len(grid) == 12 * 6 * 3 * 5
     assert not any(c.distinct for c in grid)
     assert {c.method for c in hidden.reference(range(1), both, None)} == {"auto", "reference-cp"}
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "said"),
-    [(0.84, 0.77, "met"), (0.821, 0.9, "met"), (0.81, 0.9, "NOT met"), (0.9, 0.74, "NOT met")],
-)
-def test_accuracy_is_met_if_neither_mean_is_far_below_the_published_one(train, test, said):
-    runs = pd.DataFrame({"train": [train - 0.05, train + 0.05], "test": [test, test]})
-    assert dp_accuracy.judge("adult", runs) == said
-
-
-def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypatch):
-    data = small_table()
-    monkeypatch.setattr(dp_accuracy, "draft", lambda name: data)
-    case = dp_accuracy.Case("small", "discrete-laplace", 0, epsilon=1000.0, n_rows=2)
-    record = dp_accuracy.run(case)
-    # Both rows of class 0: without noise, each known leaf names it, and so do half of the others.
-    assert record["train"] == 1.0
-    assert record["test"] < 1.0
-    assert record["cost"] == 1000.0
 
 
 @pytest.mark.parametrize(
@@ -454,129 +417,11 @@ def test_runs_behind_noise_cover_the_grid_with_other_tables_each_time():
         assert len({c.dataset for c in own}) == 3
 
 
-def forest_of(counts, noise=None):
-    """One tree that tests column a, so that leaf 1 holds a = 0, leaf 2 holds a = 1."""
-    feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]])
-    cut = np.array([0.5, np.nan, np.nan])
-    tree = Tree(feature, cut, left, right, np.zeros(3, dtype=bool), np.array(counts, dtype=float))
-    return Release((tree,), ("a", "b", "c"), (0, 1), AllRows(), "rows", None, noise)
-
-
-def test_noise_is_added_to_leaves_only_and_its_law_is_told():
-    true = forest_of([[3, 3], [2, 1], [1, 2]])
-    drawn = [noisy.with_noise(true, 0.5, np.random.default_rng(s)) for s in range(400)]
-    counts = np.array([release.trees[0].counts for release in drawn])
-    assert drawn[0].noise == Laplace(0.5, "towards zero")
-    assert (counts[:, 0] == 0).all()
-    noise = (counts - true.trees[0].counts)[:, 1:]
-    assert (noise == np.round(noise)).all()
-    assert abs(noise.mean()) < 4 * (drawn[0].noise.variance / noise.size) ** 0.5
-    assert noise.var() == pytest.approx(drawn[0].noise.variance, rel=0.3)
-    # Two trees share the budget.
-    twice = replace(true, trees=true.trees * 2)
-    assert noisy.with_noise(twice, 0.5, np.random.default_rng(0)).noise.epsilon == 0.25
-
-
-def test_log_likelihood_is_that_of_what_the_rows_leave_over():
-    law = Laplace(1.0, "towards zero")
-    release = forest_of([[0, 0], [2, 0], [-1, 4]], law)
-    data = small_table()
-    # a = 0: classes 0, 1, 1; a = 1: classes 0, 1, 1.
-    left = [2 - 1, 0 - 2, -1 - 1, 4 - 2]
-    own = noisy.log_likelihood(release, data.X[["c", "a", "b"]], data.y)
-    assert own == pytest.approx(law.log_prob(left).sum())
-
-
-def test_cases_with_noise_of_their_own_share_none_and_can_be_drawn_again(monkeypatch):
-    loaded = []
-
-    def load(path, n_trees, depth, seed, epsilon):
-        loaded.append((path.name, seed, epsilon))
-        return forest_of(np.zeros((3, 2)))
-
-    monkeypatch.setattr(noisy, "load_dp_forest", load)
-    case = noisy.Case("adult", 1, 3, 0.1, 7, 1.0, forest="fresh")
-    others = [replace(case, seed=2), replace(case, dataset="compas"), replace(case, depth=5)]
-    first, again, *rest = (
-        noisy.shared_forest(c).trees[0].counts.tolist() for c in [case, case, *others]
-    )
-    assert first == again
-    assert first not in rest
-    assert loaded[0] == ("dp_forests_adult.npz", 2, None)
-    loaded.clear()
-    noisy.shared_forest(replace(case, forest="shared", seed=4))
-    assert loaded == [("dp_forests_adult.npz", 4, 0.1)]
-
-
-def answer(**given):
-    data = small_table()
-    own = {
-        "X": data.X, "y": data.y, "status": "likely", "numbers": {}, "expected_error": 0.1,
-        "most_likely": None, "without_population": None, "row_count": None,
-    }  # fmt: skip
-    return SimpleNamespace(**{**own, **given})
-
-
-def run_noisy(monkeypatch, result, **given):
-    asked = {}
-
-    def reconstruct(model, schema, **told):
-        asked.update(told)
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    monkeypatch.setattr(noisy, "draft", lambda name: small_table())
-    monkeypatch.setattr(
-        noisy, "load_dp_forest", lambda *_: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
-    )
-    monkeypatch.setattr(noisy.treeleak, "reconstruct", reconstruct)
-    return noisy.run(noisy.Case("small", 1, 1, 1.0, 0, 1.0, **given)), asked
-
-
-def test_rows_too_many_or_too_few_are_scored_as_in_the_paper(monkeypatch):
-    data = small_table()
-    counted = SimpleNamespace(n=2, between=(1, 4))
-    short = answer(X=data.X[:2], y=data.y[:2], row_count=counted)
-    record, asked = run_noisy(monkeypatch, short, n_rows=4, told_n=False)
-    assert "n_rows" not in asked
-    assert (record["n"], record["between"]) == (2, [1, 4])
-    # Rows 010 and 110, twice each, against 010, 110, 101 and 001: 2 values of 3 wrong in two rows.
-    assert record["error"] == pytest.approx(4 / 12)
-    record, asked = run_noisy(monkeypatch, answer(), n_rows=6)
-    assert asked["n_rows"] == 6
-    assert record["error"] == 0
-    assert record["log_likelihood"] == record["log_likelihood_true"]
-
-
-def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(monkeypatch):
-    data = small_table()
-    without = answer(X=1 - data.X[:4])
-    result = answer(X=data.X[:4], y=data.y[:4], without_population=without)
-    record, asked = run_noisy(monkeypatch, result, n_rows=4, population=2, known=1)
-    assert sorted(asked["population"].index) == [4, 5]
-    assert asked["population"].columns.tolist() == ["a", "b", "c", "label"]
-    pd.testing.assert_frame_equal(
-        asked["known_columns"], data.X[asked["known_columns"].columns][:4]
-    )
-    assert record["error_without"] == treeleak.metrics.reconstruction_error(
-        1 - data.X[:4], data.X[:4], data.schema
-    )
-
-
-@pytest.mark.parametrize("result", [answer(X=None, y=None, status="unknown"), NotCovered("no")])
-def test_without_an_answer_there_is_no_error(monkeypatch, result):
-    record, _ = run_noisy(monkeypatch, result, n_rows=4)
-    assert record["error"] is None
-    assert record["status"] in ("unknown", "refused")
-    json.dumps(record)
-
-
 def noisy_record(error, expected=0.1, **given):
     case = noisy.Case(**{"dataset": "compas", "n_trees": 1, "depth": 3, "epsilon": 1.0, "seed": 0,
                          "time_limit": 25.0, **given})  # fmt: skip
     measured = {"error": error, "expected_error": expected, "n": 100, "between": [99, 101]}
-    return {"case": asdict(case), "code": "x", "peak_mb": 1.0, **noisy._outcome("likely", 2.0),
+    return {"case": asdict(case), "code": "x", "peak_mb": 1.0, **not_answered("likely", 2.0),
             **measured}  # fmt: skip
 
 

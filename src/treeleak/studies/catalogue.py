@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from treeleak.errors import BadInput
-from treeleak.studies import draft, ferry, gambs
+from treeleak.studies import draft, draft_dp, ferry, gambs
 from treeleak.studies.study import Study
 
 __all__ = ["STUDIES", "find_study"]
 
 STUDIES: Mapping[str, Study] = MappingProxyType(
-    {study.name: study for paper in (draft, ferry, gambs) for study in paper.STUDIES}
+    {study.name: study for paper in (draft, draft_dp, ferry, gambs) for study in paper.STUDIES}
 )
 
 

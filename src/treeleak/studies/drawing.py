@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MARKERS", "legend_below", "panels", "styled"]
+__all__ = ["COLOURS", "MARKERS", "from_zero", "legend_below", "panels", "styled"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito (2008): told apart by colour-blind readers, and by their lightness in print."""
@@ -51,6 +51,12 @@ def panels(
 
     figure = Figure(figsize=(width, height * rows + 0.5))
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey="row", squeeze=False)
+
+
+def from_zero(axes: Any) -> None:
+    """Let values begin at zero: once all is drawn, for what panels share is then fixed."""
+    for ax in axes.flat:
+        ax.set_ylim(bottom=0)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 7) -> None:
