@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from hypothesis import given, settings
@@ -212,8 +213,52 @@ def test_a_model_without_attack_does_not_pass(data):
     model = RandomForestRegressor(3, random_state=0).fit(X, y)
     ruling = judge(treeleak.audit(model), Policy("p", {"leak_shown": False}))
     assert not ruling.passed
-    assert ruling.checks[0].state == "not assessed"
-    assert ruling.checks[1].state == "met"
+    assert [c.state for c in ruling.checks] == ["not assessed", "not assessed"]
+
+
+def test_likely_rows_that_nothing_was_compared_with_do_not_pass(forest, data):
+    X, y, compas = data
+    hidden = {"schema": compas.schema, "bootstrap": "hidden", "time_limit": 20}
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
+    bare = treeleak.audit(forest, **hidden)
+    assert (bare.reconstruction.status, bare.verdict) == ("likely", "not assessed")
+    for limits in ({"leak_shown": False}, {"proved_alone": 0.0}, {"single_leaves": 1.0}):
+        ruling = judge(bare, Policy("p", limits))
+        assert not ruling.passed
+        assert "--train" in ruling.checks[0].found
+    assert states(bare, leak_shown=False)["leak_shown"] == "not assessed"
+    # The reason names nobody, so it stands in the edition for others, too.
+    told = replace(bare, ruling=ruling).to_dict()["ruling"]["checks"][0]["found"]
+    assert "--train" in told
+
+
+def test_what_counts_draws_says_nothing_of_few_rows(audited):
+    assert audited.counts.unit == "rows"
+    drawn = replace(audited, counts=replace(audited.counts, unit="draws"))
+    for key in ("small_leaves", "single_leaves"):
+        assert states(audited, **{key: 1.0})[key] == "met"
+        assert states(drawn, **{key: 1.0})[key] == "not assessed"
+    assert states(drawn, smallest_leaf=0)["smallest_leaf"] == "not assessed"
+    assert states(drawn, one_class_leaves=1.0)["one_class_leaves"] == "met"
+
+
+def test_under_a_schema_that_is_not_true_no_proof_passes(audited):
+    wrong = audited.truth.X.copy()
+    wrong.iloc[0] = 1.0
+    schema = audited.reconstruction.schema
+    assert not schema.valid(wrong.to_numpy(), list(wrong)).all()
+    false = replace(audited, truth=replace(audited.truth, X=wrong))
+    for key in ("proved_rows", "proved_alone"):
+        assert states(audited, **{key: 1.0})[key] == "met"
+        assert states(false, **{key: 1.0})[key] == "not assessed"
+
+
+def test_where_all_rows_were_given_nothing_passes(audited):
+    X = audited.reconstruction.X
+    known = pd.DataFrame(True, index=X.index, columns=X.columns)
+    given = replace(audited, reconstruction=replace(audited.reconstruction, known=known))
+    found = states(given, recovered_rows=1.0, proved_rows=1.0)
+    assert found["recovered_rows"] == found["proved_rows"] == "not assessed"
 
 
 def test_a_proof_of_many_alike_is_no_proof_of_one(data):

@@ -19,13 +19,17 @@ from treeleak.audit.counts import THRESHOLD
 from treeleak.audit.measurement import Measurement, singled_out
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Audit
-from treeleak.audit.verdict import LEAK
+from treeleak.audit.verdict import LEAK, OPEN
 from treeleak.errors import BadInput, NotCovered, cause
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy"]
 
 NOT_THESE = "the rows given are not the model's training rows"
+UNDECIDED = f"the verdict of the audit is: {OPEN}"
+ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
+DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
+NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
 NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
@@ -224,12 +228,12 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
 
 
 def _ended(audit: Audit) -> Check:
-    """Check that some attack said all it can say."""
+    """Check that some attack said all it can say, and that a verdict follows from it."""
     what, bound = "the attack came to an answer", "in time"
     rebuilt = audit.reconstruction
     if audit.mismatch is not None:
         found = NOT_THESE
-    elif audit.of == "rules" and audit.uncertainty is not None:
+    elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "what is left to know was counted", "met")
     elif rebuilt is None:
         reasons = dict(audit.not_assessed)
@@ -238,6 +242,9 @@ def _ended(audit: Audit) -> Check:
         found = "interrupted"
     elif rebuilt.status in ("unknown", "infeasible"):
         found = rebuilt.meaning
+    elif audit.verdict == OPEN:
+        likely = rebuilt.status == "likely" and audit.measurement is None
+        found = ONLY_LIKELY if likely else UNDECIDED
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
     return Check("ended", what, bound, found, "not assessed")
@@ -273,7 +280,12 @@ def _unknown_parts(audit: Audit) -> float:
 
 
 def _leak(audit: Audit) -> float:
+    if audit.verdict == OPEN:
+        raise NotCovered(UNDECIDED)
     return float(audit.verdict == LEAK)
+
+
+_OF_ROWS = ("small", "single", "smallest")
 
 
 def _of_leaves(key: str) -> Callable[[Audit], float]:
@@ -283,6 +295,8 @@ def _of_leaves(key: str) -> Callable[[Audit], float]:
         number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
         if number is None or not leaves:
             raise NotCovered("the model counts no classes")
+        if audit.counts.unit == "draws" and key in _OF_ROWS:
+            raise NotCovered(DRAWS)
         return number if key == "smallest" else number / leaves
 
     return share
@@ -294,6 +308,15 @@ def _rebuilt(audit: Audit) -> Reconstruction:
         raise NotCovered(dict(audit.not_assessed).get("reconstruction", "no attack was run"))
     if rebuilt.X is None or rebuilt.status == "unknown":
         raise NotCovered(rebuilt.meaning)
+    if rebuilt.given.all():
+        raise NotCovered("all rows were given: there was nothing to rebuild")
+    return rebuilt
+
+
+def _under_a_true_schema(audit: Audit) -> Reconstruction:
+    rebuilt, truth = _rebuilt(audit), audit.truth
+    if truth is not None and not rebuilt.schema.valid(truth.X.to_numpy(), list(truth.X)).all():
+        raise NotCovered(NO_PROOF)
     return rebuilt
 
 
@@ -306,11 +329,11 @@ def _measured(audit: Audit) -> Measurement:
 
 
 def _proved(audit: Audit) -> float:
-    return _rebuilt(audit).share_proved_rows
+    return _under_a_true_schema(audit).share_proved_rows
 
 
 def _proved_alone(audit: Audit) -> float:
-    rebuilt = _rebuilt(audit)
+    rebuilt = _under_a_true_schema(audit)
     if audit.release is None:
         raise NotCovered("the model's trees are not known")
     return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
