@@ -137,8 +137,8 @@ def test_the_evidence_follows_from_sampling_and_unit(release, bootstrap, expecte
     ("release", "bootstrap", "why"),
     [
         (plain("draws", Bootstrap()), "auto", "an unknown number of rows"),
-        (plain("rows"), "known", "given as 'rows', not as draws"),
-        (plain("rows"), "hidden", "given as 'rows', not as draws"),
+        (plain("rows"), "known", "given as rows, not as draws"),
+        (plain("rows"), "hidden", "given as rows, not as draws"),
         (plain("rows", UnknownSampling("no word of it")), "auto", "no word of it"),
         (plain("rows", UnknownSampling()), "auto", 'bootstrap="none"'),
         (plain("rows", not_covered="a regression"), "auto", "a regression"),
@@ -297,7 +297,7 @@ def test_draws_are_left_aside_where_every_row_is_said_to_be_used_once():
     assert draws_needed(replace(case.release, sampling=AllRows()), "known")
     with pytest.raises(NotCovered, match="an unknown number of rows"):
         evidence_for(case.release, "hidden", case.b)
-    with pytest.raises(NotCovered, match="as 'rows', not as draws"):
+    with pytest.raises(NotCovered, match="as rows, not as draws"):
         evidence_for(replace(case.release, counts_are="rows"), "known", case.b)
     bare = replace(case.release.trees[1], counts=None)
     trees = (case.release.trees[0], bare, case.release.trees[2])

@@ -62,6 +62,9 @@ def test_nothing_hidden_follows_from_the_rest(rows, threshold):
         ("lost: age", ("age",), False),
         ("lost: average", ("age",), True),
         ("in c++ (a)", ("c++",), False),
+        ("these are not the model's training rows, by the trees' seeds", (), True),
+        ("lost: b'ada'", (), False),
+        ('lost: "O\'Hara"', (), False),
     ],
 )
 def test_texts_that_name_something_are_told_from_others(text, names, fit):
@@ -304,7 +307,8 @@ def test_small_groups_are_one_line_without_figures(audited):
     found = replace(audited, exposure=replace(audited.exposure, groups=groups))
     told = valid(json.loads(found.to_json()))["exposure"]["groups"]
     # The one small group alone would follow from the rest: the next smallest goes with it.
-    assert [g["group"] for g in told] == ["y", "z", "groups under 10 rows", "u", "v"]
+    assert [g["group"] for g in told] == ["y", "z", told[2]["group"], "u", "v"]
+    assert told[2]["group"].startswith("groups under 10 rows, and")
     assert told[2]["rows"] is None
     assert [g["group"] for g in found.to_dict("internal")["exposure"]["groups"]] == list("wxyzuv")
 

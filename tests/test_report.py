@@ -137,6 +137,39 @@ def test_the_releasable_edition_holds_no_value_of_the_training_rows(canary):
         assert not re.search(r"town-\d|fraud-\d", text), name
 
 
+def test_what_was_asked_for_names_no_category_that_few_have(canary):
+    folder, kinds = canary
+    policy, report, document = (folder / name for name in ("policy.toml", "asked.html", "a.json"))
+    policy.write_text("[limits]\nleak_shown = false\ninference = 0.0\nsmallest_leaf = 10\n")
+    column = f"town_{min(kinds['texts'])}"
+    result = run(
+        "audit", folder / "model.skops", "--train", folder / "train.csv", "--label", LABEL,
+        "--time-limit", 20, "--sensitive", f"income,{column}", f"--groups={column}",
+        "--policy", policy, "--report", report, "--json", document,
+    )  # fmt: skip
+    assert result.exit_code == 4, result.output
+    told = json.loads(document.read_text())
+    assert {g["column"] for g in told["exposure"]["groups"]} == {"class", "town"}
+    assert {i["column"] for i in told["article29"]["inference"]} == {"income", "town"}
+    shown = html.unescape(report.read_text())
+    assert "--sensitive 'income,…' '--groups=…'" in shown
+    for text in (shown, document.read_text()):
+        assert not re.search(r"town-\d|fraud-\d", text)
+
+
+def test_the_ends_of_a_spread_speak_of_single_leaves():
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(60, random_state=3)
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, data.y[X.index])
+    audit = treeleak.audit(tree, schema=data.schema)
+    every = {str(q) for q in audit.uncertainty.quantiles}
+    assert set(audit.to_dict("internal")["uncertainty"]["quantiles"]) == every
+    assert set(audit.to_dict()["uncertainty"]["quantiles"]) == {"25", "50", "75"}
+    assert not audit.to_dict(threshold=40)["uncertainty"]["quantiles"]
+    assert "The most exposed row" in render_html(audit, "internal")
+    assert "The most exposed row" not in render_html(audit)
+
+
 def test_the_internal_edition_holds_them(canary):
     folder, kinds = canary
     texts = audited(folder, "--internal")

@@ -585,7 +585,7 @@ def evidence_for(
         sampling, counts_are = AllRows.kind, "rows" if counts_are == "draws" else counts_are
     hidden = bootstrap == "hidden" or (needed and draws is None)
     if (needed or hidden) and counts_are != "draws":
-        raise NotCovered(f"a bootstrap whose counts are given as {counts_are!r}, not as draws")
+        raise NotCovered(f"a bootstrap whose counts are given as {counts_are}, not as draws")
     if sampling == "unknown" and not hidden:
         why = getattr(release.sampling, "why", "") or "the release does not say"
         raise NotCovered(

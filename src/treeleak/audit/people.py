@@ -115,10 +115,14 @@ def groups_of(
         number = class_numbers(release.classes, np.ravel(np.asarray(y, dtype=object)))
         found[CLASS] = _named(number, [str(c) for c in release.classes])
     named = {str(c): given[c] for c in given} if isinstance(given, pd.DataFrame) else {}
+    labels = labels_of(schema)
     for name in wanted:
         attribute = attribute_of(name, schema, release)
         if attribute is not None and (len(attribute.columns) > 1 or name not in named):
-            found[name] = _by_attribute(attribute, truth, release)
+            # The column of one category groups by all of them, and is not what they are called.
+            member = len(attribute.columns) > 1 and name in attribute.columns
+            called = next(k for k, a in labels.items() if a is attribute) if member else name
+            found[called] = _by_attribute(attribute, truth, release)
         elif name in named:
             found[name] = _by_value(named[name].reset_index(drop=True))
         else:

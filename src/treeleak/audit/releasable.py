@@ -20,7 +20,8 @@ _CONTRADICTION = "the counts of the model contradict each other or the schema"
 _MISMATCH = "the model did not count these rows"
 
 # A share says nothing of one row; any other number may be a value or the count of a leaf.
-_TELLING = re.compile(r"""['"]|\d(?![\d.]*\s?%)""")
+# An apostrophe is no quotation: that begins a word.
+_TELLING = re.compile(r"""(?<!\w)'|\bb'|"|\d(?![\d.]*\s?%)""")
 
 
 def speaks_of_none(text: str, names: Collection[str]) -> bool:
@@ -80,8 +81,8 @@ def releasable(
         return told | {
             "contradiction": None if told["contradiction"] is None else _CONTRADICTION,
             "notes": sentences(told["notes"]),
-            "free_columns": [c for c in told["free_columns"] if c not in few],
-            "interval_columns": [c for c in told["interval_columns"] if c not in few],
+            "free_columns": [c for c in told["free_columns"] if c not in hidden],
+            "interval_columns": [c for c in told["interval_columns"] if c not in hidden],
             "without_population": reconstruction(told["without_population"]),
             "without_distinct": reconstruction(told["without_distinct"]),
         }
@@ -92,7 +93,8 @@ def releasable(
     def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
             return None
-        return {**told, **_OF_SINGLE_LEAVES, "notes": sentences(told["notes"])}
+        spread = _quantiles(told["quantiles"], told["n_rows"], threshold)
+        return {**told, **_OF_SINGLE_LEAVES, "quantiles": spread, "notes": sentences(told["notes"])}
 
     hidden = set(few)
     if document["exposure"] is not None:
@@ -151,6 +153,12 @@ def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | Non
     return told | {"total": total, "trees": trees}
 
 
+def _quantiles(told: Mapping[str, float], n_rows: int, threshold: int) -> dict[str, float]:
+    """Leave those with enough rows on either side: the ends speak of single leaves."""
+    places = {q: round(int(q) / 100 * (n_rows - 1)) for q in told}
+    return {q: told[q] for q, k in places.items() if threshold <= min(k + 1, n_rows - k)}
+
+
 def _article29(told: dict[str, Any] | None, few: Collection[str]) -> dict[str, Any] | None:
     """Leave columns that tell of enough rows."""
     if told is None:
@@ -194,13 +202,14 @@ def _exposure(
         return None
     columns = [c for c in told["columns"] if c["column"] not in few]
     groups: list[dict[str, Any]] = []
-    for column in dict.fromkeys(g["column"] for g in told["groups"]):
+    for column in dict.fromkeys(g["column"] for g in told["groups"] if g["column"] not in few):
         own = [g for g in told["groups"] if g["column"] == column]
         hidden = hidden_groups([g["rows"] for g in own], threshold)
         groups += [g for g, small in zip(own, hidden, strict=True) if not small and g["rows"]]
         if any(hidden):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
-            groups.append({"column": column, "group": f"groups under {threshold} rows", **blank})
+            rest = f"groups under {threshold} rows, and what would tell them"
+            groups.append({"column": column, "group": rest, **blank})
     left_out = len(told["columns"]) - len(columns)
     return {
         "recovered": told["recovered"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +51,7 @@ from treeleak.cli.tables import Beside, Tables, named, training_rows
 from treeleak.errors import BadInput
 
 if TYPE_CHECKING:
-    from treeleak.audit import Edition
+    from treeleak.audit import Audit, Edition
 
 __all__ = ["audit"]
 
@@ -152,7 +153,7 @@ def audit(
     if json is not None:
         write(json, result.to_json(edition) + "\n", private=internal, force=True)
     if report is not None:
-        page = render_html(result, edition, _typed(ctx, folders=internal))
+        page = render_html(result, edition, _typed(ctx, None if internal else _named(result)))
         write(report, page, private=internal, force=True)
     render(result, console(), internal)
     if report is not None:
@@ -167,15 +168,32 @@ def audit(
     raise typer.Exit(status)
 
 
-def _typed(ctx: typer.Context, folders: bool) -> str:
-    """What was typed; without folders, which may name people or projects."""
+def _named(result: Audit) -> frozenset[str]:
+    """Columns asked for that the releasable edition tells of."""
+    document = result.to_dict()
+    told = [*(document["exposure"] or {}).get("groups", ())]
+    told += (document["exposure"] or {}).get("columns", ())
+    told += (document["article29"] or {}).get("inference", ())
+    return frozenset(item["column"] for item in told)
+
+
+def _typed(ctx: typer.Context, columns: Collection[str] | None) -> str:
+    """What was typed; for others without folders, which may name people or projects.
+
+    Nor are other columns than these named then: that of a category may be one that few rows have.
+    """
+    if columns is None:
+        return shlex.join(["treeleak", *ctx.obj])
     files = {value for value in ctx.params.values() if isinstance(value, Path)}
+    lists = {ctx.params["sensitive"], ctx.params["groups"]} - {None}
+
+    def shown(value: str) -> str:
+        if value in lists:
+            return ",".join(c if c.strip() in columns else "…" for c in value.split(","))
+        return Path(value).name if Path(value) in files else value
 
     def named(word: str) -> str:
         option, equals, value = word.partition("=")
-        if Path(word) in files:
-            return Path(word).name
-        return f"{option}={Path(value).name}" if equals and Path(value) in files else word
+        return f"{option}={shown(value)}" if equals and option.startswith("--") else shown(word)
 
-    words = ctx.obj if folders else map(named, ctx.obj)
-    return shlex.join(["treeleak", *words])
+    return shlex.join(["treeleak", *map(named, ctx.obj)])

@@ -643,7 +643,12 @@ def _left(found: Doc, of: str) -> Section:
         (("Left to know", "plain"),),
         tuple(Bar(_part_of_rows(int(q)), (share,)) for q, share in left["quantiles"].items()),
     )
-    blocks: list[Block] = [Facts(tuple(_of_left(left))), spread]
+    blocks: list[Block] = [Facts(tuple(_of_left(left)))]
+    if left["quantiles"]:
+        blocks.append(spread)
+    if found["edition"] == "releasable":
+        ends = "Left out: single leaves or rules, and the ends of this spread, which speak of them."
+        blocks.append(Prose(ends, quiet=True))
     if left["exposed"]:
         rows = [
             (e["name"], percent(e["left"]), f"{e['rows']:,}", e["where"]) for e in left["exposed"]
