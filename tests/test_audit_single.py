@@ -91,7 +91,7 @@ def mixed(rows=50, seed=0):
 
 def printed(audit):
     console = Console(width=80, record=True, file=io.StringIO())
-    render(audit, console)
+    render(audit, console, include_rows=True)
     return " ".join(console.export_text().split())
 
 
@@ -298,7 +298,12 @@ def test_rules_from_file_to_report_and_json(tmp_path):
     text = " ".join(result.output.split())
     assert "2. How few rows stand behind its rules" in text
     assert "single rows are not rebuilt from them" in text
-    assert "for 2 of 5 rows 33%: rule 1 (a1: 1; a2: 1)" in text
+    # What is printed goes into logs: rules with few rows are named in the internal edition only.
+    least = "for 2 of 5 rows 33%: rule 1 (a1: 1; a2: 1)"
+    assert least not in text
+    assert "Rule with fewest rows fewer than 10" in text
+    again = run("audit", tmp_path / "rules.json", "--internal")
+    assert least in " ".join(again.output.split())
     assert "the training rows are one of them yes" in text
     told = valid(json.loads((tmp_path / "audit.json").read_text()))
     assert told["uncertainty"]["of"] == "rules"

@@ -112,7 +112,7 @@ def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
     ]
     tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=5, random_state=0)
     skops.io.dump(tree.fit(X, y), "tree.skops")
-    single = ["audit", "tree.skops", *measured[2:]]
+    single = ["audit", "tree.skops", *measured[2:], "--internal"]
     printed.insert(1, words(CliRunner().invoke(app, single, env={"COLUMNS": "80"}).output))
     page = ROOT / "docs/how-to-read-an-audit.md"
     for shown, text in zip(blocks(page, "text"), printed, strict=True):

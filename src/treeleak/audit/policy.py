@@ -315,7 +315,10 @@ def _rebuilt(audit: Audit) -> Reconstruction:
 
 def _under_a_true_schema(audit: Audit) -> Reconstruction:
     rebuilt, truth = _rebuilt(audit), audit.truth
-    if truth is not None and not rebuilt.schema.valid(truth.X.to_numpy(), list(truth.X)).all():
+    if (
+        truth is not None
+        and not rebuilt.schema.valid(truth.X.to_numpy(), list(truth.X.columns)).all()
+    ):
         raise NotCovered(NO_PROOF)
     return rebuilt
 

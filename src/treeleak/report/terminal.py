@@ -13,9 +13,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling, Uncertainty
+from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling
 from treeleak.audit.percent import percent
-from treeleak.metrics import Individual, Significance
+from treeleak.audit.result import Edition
+from treeleak.metrics import Significance
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["render"]
@@ -44,21 +45,23 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     audit : Audit
     console : rich.console.Console
     include_rows : bool
-        Also show the first rebuilt rows. Without it no row is shown.
+        Show what the internal edition has: the first rebuilt rows, single leaves, small groups.
+        Without it only messages on input that does not fit speak of single leaves and columns.
     """
+    edition: Edition = "internal" if include_rows else "releasable"
+    told = audit.to_dict(edition)
     style = STYLE.get(audit.verdict, "bold")
-    console.print(Panel(Text(audit.headline), title=Text("Verdict"), border_style=style))
+    console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
     if audit.ruling is not None:
-        console.print(_ruling(audit.ruling))
+        console.print(_ruling(audit.ruling, told["ruling"]["checks"]))
     console.print(_source(audit), style="dim")
     _part(console, "1. What is in the model", _inventory(audit.inventory))
-    _part(console, f"2. How few rows stand behind its {audit.of}", _counts(audit))
-    _part(console, "3. Rebuilding the training rows", _reconstruction(audit))
-    told = audit.to_dict("internal" if include_rows else "releasable")
+    _part(console, f"2. How few rows stand behind its {audit.of}", _counts(audit, told))
+    _part(console, "3. Rebuilding the training rows", _reconstruction(audit, told))
     if told["exposure"] is not None:
         _part(console, "What was recovered, and of whom", _recovered(audit, told))
     if audit.uncertainty is not None or "uncertainty" in dict(audit.not_assessed):
-        _part(console, "4. What it leaves to know of a row", _uncertainty(audit))
+        _part(console, "4. What it leaves to know of a row", _uncertainty(audit, told))
     if include_rows and audit.reconstruction is not None:
         _part(console, "Rebuilt rows", [_rows(audit.reconstruction)])
     if audit.notes:
@@ -66,14 +69,15 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     _part(console, "What to change", _bullets(audit.advice))
 
 
-def _ruling(ruling: Ruling) -> Panel:
+def _ruling(ruling: Ruling, told: Sequence[Mapping[str, Any]]) -> Panel:
     """What the policy asks for, and what was found."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("", "asked for", "found"):
         table.add_column(column)
-    for check in ruling.checks:
+    for check, shown in zip(ruling.checks, told, strict=True):
         style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
-        table.add_row(check.what, check.bound, Text(f"{check.found} ({check.state})", style=style))
+        found = check.found if check.state == "not assessed" else shown["found"]
+        table.add_row(check.what, check.bound, Text(f"{found} ({check.state})", style=style))
     style = "bold green" if ruling.passed else "bold red"
     body = Group(Text(ruling.headline, style=style), Text(), table)
     return Panel(body, title=Text("Policy"), border_style=style)
@@ -141,7 +145,7 @@ def _names(entries: Iterable[Entry]) -> str:
 # -------------------------------------------------------------------------------------- counts
 
 
-def _counts(audit: Audit) -> Iterator[RenderableType]:
+def _counts(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType]:
     if audit.counts is None:
         yield from _reasons(audit, "counts")
         if audit.budget is not None:
@@ -165,9 +169,11 @@ def _counts(audit: Audit) -> Iterator[RenderableType]:
             table.add_row(text, "not counted by this model", "")
         else:
             table.add_row(text, f"{number:,}", "" if key == "leaves" else percent(number / leaves))
-    table.add_row(_SMALLEST[counts.of], f"{total['smallest']:,}", "")
+    smallest = told["counts"]["total"]["smallest"]
+    least = f"fewer than {counts.threshold}" if smallest is None else f"{smallest:,}"
+    table.add_row(_SMALLEST[counts.of], least, "")
     yield table
-    if counts.of == "leaves":
+    if counts.of == "leaves" and len(counts.trees) > 1:
         yield Text(_worst(counts), style="dim")
 
 
@@ -183,7 +189,7 @@ def _worst(counts: Counts) -> str:
 # ------------------------------------------------------------------------------ reconstruction
 
 
-def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
+def _reconstruction(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType]:
     rebuilt = audit.reconstruction
     if rebuilt is None:
         yield from _reasons(audit, "reconstruction")
@@ -202,7 +208,8 @@ def _reconstruction(audit: Audit) -> Iterator[RenderableType]:
         yield _numbers(rebuilt, noisy=audit.budget is not None)
     if audit.measurement is not None:
         yield Text()
-        yield _measurement(audit.measurement, rebuilt, noisy=audit.budget is not None)
+        individual = told["measurement"]["individual"] or {}
+        yield _measurement(audit.measurement, individual, rebuilt, noisy=audit.budget is not None)
         yield from _reasons(audit, "population")
     else:
         yield from _reasons(audit, "measurement")
@@ -270,7 +277,9 @@ def _numbers(rebuilt: Reconstruction, noisy: bool) -> Table:
     return table
 
 
-def _measurement(m: Measurement, rebuilt: Reconstruction, noisy: bool) -> Group:
+def _measurement(
+    m: Measurement, individual: Mapping[str, Any], rebuilt: Reconstruction, noisy: bool
+) -> Group:
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
@@ -291,9 +300,8 @@ def _measurement(m: Measurement, rebuilt: Reconstruction, noisy: bool) -> Group:
         table.add_row("Values wrong, guessed from the trees' shape alone", shape)
         if not rebuilt.interval_columns:
             table.add_row("  training rows exact in that guess", percent(m.shape.exact_rows))
-    if m.individual is not None:
-        for what, group in _row_by_row(m.individual):
-            table.add_row(what, group)
+    for what, group in _row_by_row(individual):
+        table.add_row(what, group)
     if m.significance is not None:
         for what, found in _against_others(m.significance):
             table.add_row(what, found)
@@ -302,13 +310,14 @@ def _measurement(m: Measurement, rebuilt: Reconstruction, noisy: bool) -> Group:
     return Group(Text(f"Against the training rows{given} ({m.compared}{same})"), table)
 
 
-def _row_by_row(found: Individual) -> Iterator[tuple[str, str]]:
-    yield "Values wrong in the worst row", percent(found.all.worst)
-    for what, group in (("resemble others", found.inliers), ("stand apart", found.outliers)):
-        if group.n_rows:
+def _row_by_row(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if found and found["all"]["worst"] is not None:
+        yield "Values wrong in the worst row", percent(found["all"]["worst"])
+    for what, key in (("resemble others", "inliers"), ("stand apart", "outliers")):
+        if found and (group := found[key])["n_rows"]:
             yield (
-                f"  in the {group.n_rows:,} rows that {what}",
-                f"{percent(group.error, 1)}, {percent(group.perfect)} of them exact",
+                f"  in the {group['n_rows']:,} rows that {what}",
+                f"{percent(group['error'], 1)}, {percent(group['perfect'])} of them exact",
             )
 
 
@@ -404,12 +413,12 @@ def _risks(risks: Mapping[str, Any] | None) -> Iterator[RenderableType]:
 # ------------------------------------------------------------------------------- uncertainty
 
 
-def _uncertainty(audit: Audit) -> Iterator[RenderableType]:
-    left = audit.uncertainty
+def _uncertainty(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType]:
+    left, shown = audit.uncertainty, told["uncertainty"]
     if left is None or left.dist_g is None:
         yield from _reasons(audit, "uncertainty")
         return
-    yield Text(str(left))
+    yield Text(str(left) if shown["exposed"] else left.average)
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
@@ -422,12 +431,14 @@ def _uncertainty(audit: Audit) -> Iterator[RenderableType]:
         table.add_row("  the training rows are one of them", "yes" if left.contains else "no")
     if left.nearest:
         table.add_row("  their values that differ from the nearest", percent(left.nearest, 1))
-    if left.told:
+    if shown["told"]:
         table.add_row("Rows of which nothing is left to know", f"{left.told:,}")
     yield table
-    yield _spread(left)
-    yield Text()
-    yield _exposed(left.exposed)
+    if shown["quantiles"]:
+        yield _spread(shown["quantiles"])
+    if shown["exposed"]:
+        yield Text()
+        yield _exposed(left.exposed)
     yield Text(f"Domains in this part: schema {left.schema}.", style="dim")
     for note in left.notes:
         yield Text(note, style="dim")
@@ -437,14 +448,14 @@ def _power(log2: float) -> str:
     return f"{round(2**log2):,}" if log2 < LARGE else f"about 10^{log2 * math.log10(2):,.0f}"
 
 
-def _spread(left: Uncertainty) -> Table:
+def _spread(quantiles: Mapping[str, float]) -> Table:
     """Shares that are left of single rows, from the most exposed to the least."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
     table.add_column("Of all rows, this part", no_wrap=True)
-    for part in left.quantiles:
-        named = {0: "first", 50: "half", 100: "all"}
+    for part in quantiles:
+        named = {"0": "first", "50": "half", "100": "all"}
         table.add_column(named.get(part, f"{part}%"), justify="right")
-    table.add_row("has at most this left", *map(percent, left.quantiles.values()))
+    table.add_row("has at most this left", *map(percent, quantiles.values()))
     return table
 
 
@@ -464,7 +475,7 @@ def _reasons(audit: Audit, part: str) -> Iterator[RenderableType]:
     for what, why in audit.not_assessed:
         if what == part:
             name = _AGAINST.get(part, "")
-            end = "" if why.endswith("?") else "."
+            end = "" if why.endswith((".", "?")) else "."
             yield Text.assemble((f"Not assessed{name}", "yellow"), f": {why}{end}")
 
 
