@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import check_free, check_place, progress_shown, say, status_of, write
+from treeleak.cli.files import (
+    check_free,
+    check_place,
+    console,
+    progress_shown,
+    say,
+    status_of,
+    write,
+)
 from treeleak.cli.options import (
     Force,
     Label,
@@ -76,8 +84,6 @@ def harden(
     quiet: Quiet = False,
 ) -> None:
     """Take out of a model's file what predictions do not need, and attack what is left."""
-    from rich.console import Console
-
     import treeleak
     from treeleak.harden import DEFAULT
     from treeleak.report import render_hardened
@@ -110,5 +116,5 @@ def harden(
                 result = replace(result, retraining=tried)
     if json is not None:
         write(json, result.to_json() + "\n", private=False, force=True)
-    render_hardened(result, Console(highlight=False))
+    render_hardened(result, console())
     raise typer.Exit(status_of(result.audit.reconstruction))

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.audit import Audit, Entry, audit
+from treeleak.audit.verdict import OPEN
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.harden.answers import Answers, averages, compare, n_columns_of, random_rows
@@ -77,8 +78,9 @@ class Leak:
         """Sum an audit up."""
         rebuilt, m = found.reconstruction, found.measurement
         why = next((w for part, w in found.not_assessed if part == "reconstruction"), None)
-        if why is None and m is None and rebuilt is not None and rebuilt.X is None:
-            why = f"no rows were rebuilt: {rebuilt.meaning}"
+        if why is None and found.verdict == OPEN:
+            said = (f.said("releasable") for f in found.findings if f.verdict == OPEN)
+            why = next(said, None)
         wrong = None if rebuilt is None else rebuilt.expected_error
         return cls(
             verdict=found.verdict,

@@ -73,7 +73,7 @@ def _leaks(result: Hardened) -> Iterator[RenderableType]:
         style="dim",
     )
     for what, said in _remarks(result):
-        yield Text.assemble((what, "bold"), f": {said}.")
+        yield Text.assemble((what, "bold"), f": {said.rstrip('.')}.")
 
 
 def _line(state: State, measured: bool) -> list[str | Text]:
@@ -102,7 +102,7 @@ def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
     for state in result.states:
         leak = state.leak
         if leak.why is not None and (before is None or leak.why != before.why):
-            yield state.step, f"not assessed, because {leak.why}"
+            yield state.step, f"not assessed: {leak.why}"
         if leak.draws is not None and (before is None or leak.draws != before.draws):
             yield state.step, f"which rows each tree drew is known from {leak.draws}"
         before = leak
