@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers import (
@@ -495,3 +496,13 @@ def test_the_schema_is_taken_from_the_model_if_none_is_given():
     found = informed(release, X[1:], y[1:])
     assert found.row.tolist() == X[0].tolist()
     assert "no schema given" in found.notes[0]
+
+
+def test_the_audit_of_one_missing_row_says_how_far_it_is():
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(40, random_state=0)
+    y = data.y[X.index]
+    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
+    told = []
+    treeleak.informed_audit(model, X, y, data.schema, 5, progress=told.append)
+    assert [step.done for step in told] == [0.0, 0.2, 0.4, 0.6, 0.8]

@@ -7,7 +7,7 @@ the known rows, times the likelihood of what the leaves say beyond them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.attacks.missing import MissingRow, Told
+from treeleak.clock import Progress
 from treeleak.errors import BadInput, Mismatch
 from treeleak.infer import check_schema, infer_schema
 from treeleak.metrics.individual import Individual, find_outliers
@@ -267,6 +268,7 @@ def informed_audit(
     seed: int = 0,
     *,
     trust_pickle: bool = False,
+    progress: Callable[[Progress], None] | None = None,
 ) -> InformedAudit:
     """Take training rows in turn as the missing one, and measure how well each is told.
 
@@ -285,6 +287,8 @@ def informed_audit(
         Rows that are taken, at random; all if there are no more.
     seed : int
         Same model, rows and seed: same targets and answers.
+    progress : callable, optional
+        Receives :class:`~treeleak.clock.Progress`.
 
     Returns
     -------
@@ -313,6 +317,9 @@ def informed_audit(
         baseline = asked.baseline(prior.density)
         always = missing.value_by_value(baseline), asked.written(missing.answer(baseline))[0]
         for k in part:
+            if progress is not None:
+                done = len(lines) / len(targets)
+                progress(Progress("taking rows in turn as the missing one", done))
             point, label = asked.points[k], int(asked.label[k])
             guess = asked.guess(prior, held - missing.held_by(point[None], asked.label[[k]]))
             row, found = asked.written(guess.chosen)

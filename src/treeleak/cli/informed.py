@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from treeleak.cli.app import app
-from treeleak.cli.files import check_place, console, write
-from treeleak.cli.options import Model, SchemaFile, Seed, TrustPickle, read_schema
+from treeleak.cli.files import check_place, console, progress_shown, write
+from treeleak.cli.options import Model, Quiet, SchemaFile, Seed, TrustPickle, read_schema
 from treeleak.cli.tables import Tables, named, training_rows
 
 __all__ = ["informed"]
@@ -29,6 +29,7 @@ def informed(
         Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
     ] = None,
     trust_pickle: TrustPickle = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say how well a model tells one training row to somebody who knows all others."""
     import treeleak
@@ -38,9 +39,9 @@ def informed(
     rows, labels = training_rows(Tables(model, known, label, trust_pickle), train, ())
     if json is not None:
         check_place(json, model, schema, train)
-    with named({"the training rows": train}):
+    with progress_shown(quiet) as progress, named({"the training rows": train}):
         result = treeleak.informed_audit(
-            model, rows, labels, known, targets, seed, trust_pickle=trust_pickle
+            model, rows, labels, known, targets, seed, trust_pickle=trust_pickle, progress=progress
         )
     if json is not None:
         write(json, result.to_json() + "\n", private=False, force=True)
