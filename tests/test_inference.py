@@ -215,6 +215,7 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     )
     assert [i.column for i in found.article29.inference] == ["ill", "rare"]
     assert found.article29.inference[0].risk.control.n == 299
+    assert any("Singling out was not tried" in note for note in found.to_dict()["notes"])
     told = valid(json.loads(found.to_json()))
     assert [i["column"] for i in told["article29"]["inference"]] == ["ill"]
     assert "rare" not in [c["column"] for c in told["exposure"]["columns"]]

@@ -42,6 +42,10 @@ from treeleak.training import N_ROWS_HINT, TrainingRows, in_model_columns, match
 
 __all__ = ["audit"]
 
+FEW_TO_SINGLE_OUT = (
+    "Singling out was not tried on the control rows: they are fewer than the training rows, and "
+    "fewer rows are singled out more or less easily, whoever they are."
+)
 NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
 
 
@@ -256,6 +260,10 @@ def audit(
                 risks = assess(rebuilt, release, truth.X, sensitive, others, unknown, seed)
             except BadInput as error:
                 open_parts.append(("inference", str(error)))
+            else:
+                single = risks.singling_out
+                if others is not None and single is not None and single.control is None:
+                    notes.append(FEW_TO_SINGLE_OUT)
     if groups and (exposed is None or exposed.groups.empty):
         open_parts.append(("exposure", NO_ROWS))
     if sensitive and risks is None and "inference" not in dict(open_parts):

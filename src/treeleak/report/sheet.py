@@ -144,7 +144,7 @@ def _may_it(found: Doc, ruled: Doc | None) -> tuple[str, tuple[str, ...]]:
         return said, (ruled["headline"],)
     said = {
         LEAK: "Not as it is: it gives training rows away.",
-        NO_LEAK: "These attacks give no reason to hold it back. That is no proof.",
+        NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "That does not follow from this audit.",
     }[found["verdict"]]
     return said, ("No policy was given: whoever is answerable decides (--policy checks one).",)
