@@ -303,7 +303,7 @@ def _study(
         run=trees_on_more_and_more,
         tables=tables,
         figures=figures,
-        seconds=lambda p: 20.0 if p["learner"] == C45 else 0.4,
+        seconds=lambda p: 10.0 if p["learner"] == C45 else 0.4,
         warm=lambda p: {**p, "learner": CART, "n_rows": 20},
         check=_have_weka,
         needs=NEEDS,
