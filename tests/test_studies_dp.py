@@ -344,6 +344,21 @@ def test_seconds_for_a_missing_row_are_those_of_a_hundred():
     }  # fmt: skip
 
 
+def test_forests_are_counted_by_their_use_and_by_what_they_tell():
+    # Majority 0.6, guess 0.25.
+    lines = [
+        cell(error, n_trees=n) | {"train": train}
+        for n, (error, train) in enumerate(
+            [(0.3, 0.7), (0.1, 0.7), (0.3, 0.5), (0.1, 0.5), (0.3, 0.65)], start=1
+        )
+    ]
+    (line,) = tables(TABLE_1, lines)["draft-dp-figures-4-7-8"].to_dict("records")
+    assert line == {
+        "dataset": "adult", "depth": 5, "forests": 5, "useful, told": 1, "useful, not told": 2,
+        "of these single trees": 1, "not useful, told": 1, "neither": 1,
+    }  # fmt: skip
+
+
 def test_what_was_not_run_is_not_drawn_and_what_was_is():
     lines = [cell(0.1 / e, epsilon=e, n_trees=10) for e in (0.1, 1.0, 30.0)]
     drawn = TABLE_1.figures(pd.DataFrame(lines))
