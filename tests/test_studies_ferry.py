@@ -143,6 +143,13 @@ def test_claims_of_equal_models_are_held_against_curves(optimal, greedy, said):
         assert claims.treeleak[0] == "0 of 10"
 
 
+def test_models_of_no_equal_accuracy_are_not_compared():
+    own = hand_made((0.04, 0.02), (0.03, 0.01))
+    own["train"] = [0.9 + 0.001 * np.arange(10), 0.7 + 0.001 * np.arange(10)]
+    claims = find_study("ferry-figure-3").tables(own)[-1].frame
+    assert claims["the paper says"].tolist() == ["of equal size, optimal models usually leave less"]
+
+
 def test_printed_figures_are_held_against_ours(runs):
     claims = find_study("ferry-figure-4").tables(runs)[-1].frame
     printed = claims[claims.published.notna()]
