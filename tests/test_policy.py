@@ -10,6 +10,7 @@ import pytest
 import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
@@ -349,3 +350,16 @@ def test_a_bad_policy_is_refused_before_any_work(files, monkeypatch):
     refused = gate(files, "proved = 1")
     assert refused.exit_code == 2
     assert "policy.toml: limits: nothing is called 'proved'; did you mean" in refused.stderr
+
+
+def test_rows_of_which_nothing_can_be_proved_do_not_pass_unmeasured():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:30], y[:30]
+    forest = RandomForestClassifier(30, bootstrap=False, random_state=0).fit(X, y)
+    alone = treeleak.audit(forest)
+    assert alone.reconstruction.status == "feasible"
+    assert alone.reconstruction.cells.startswith("generated")
+    assert alone.verdict == "not assessed"
+    assert "only a comparison with the training rows" in alone.headline
+    assert states(alone, leak_shown=False)["leak_shown"] == "not assessed"
+    assert treeleak.audit(forest, X, y).verdict != "not assessed"

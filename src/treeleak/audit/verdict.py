@@ -92,7 +92,8 @@ def find(
       is unique (under the schema), or proves a row that shares its place with no other row. Rows
       that were given do not count. Otherwise no leak shown if it meets every count; not assessed if
       it does not (time ran out, or the counts contradict each other), or if there are no training
-      rows and what was rebuilt is only likely: likely rows prove nothing, and may all be right.
+      rows and what was rebuilt is only likely, or one of datasets too many to look at all: such
+      rows prove nothing, and may all be right.
       Where a training row is not possible under the schema, no proof holds, and no leak shown is
       not assessed.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
@@ -260,6 +261,13 @@ def _of_rows(
             text = (
                 f"The attack rebuilt {n:,} rows that are likely, and proves none.{sure} How "
                 "many are right, only a comparison with the training rows can show."
+            )
+            found.append(Finding("reconstruction", OPEN, text))
+        elif reconstruction.cells.startswith("generated"):
+            text = (
+                f"{n:,} rows that fit every count were found. Nothing could be proved of them, nor "
+                "that others fit, for there are too many possible values to look at all. How many "
+                "are right, only a comparison with the training rows can show."
             )
             found.append(Finding("reconstruction", OPEN, text))
         else:
