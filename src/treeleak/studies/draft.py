@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
+from treeleak.studies.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
 from treeleak.studies.published import read_published
 from treeleak.studies.study import AHEAD, BEHIND, Parameters, Record, Study, Table
 
@@ -257,11 +257,11 @@ def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[st
                 if not part.empty:
                     ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
                 ax.set_title(f"{_NAMES[dataset]}, {_DRAWS[draws]}")
-                ax.set_ylim(bottom=0)
         for ax in axes[-1]:
             ax.set_xlabel("number of trees")
         for ax in axes[:, 0]:
             ax.set_ylabel("mean error")
+        from_zero(axes)
         legend_below(figure, axes[0, 0])
     return figure
 
@@ -366,8 +366,8 @@ def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                 ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
             ax.set_title(f"COMPAS, {name}")
             ax.set_xlabel("number of trees")
-            ax.set_ylim(bottom=0)
         axes[0, 0].set_ylabel("mean error")
+        from_zero(axes)
         legend_below(figure, axes[0, 0])
     return {"draft-figure-3": figure}
 
@@ -559,8 +559,8 @@ def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figur
                 label="mean and standard deviation",
             )  # fmt: skip
             ax.set(title=_NAMES[dataset], xlabel=label)
-            ax.set_ylim(bottom=0)
         axes[0, 0].set_ylabel("error of the rest")
+        from_zero(axes)
     return {name: figure}
 
 
