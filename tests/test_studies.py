@@ -340,7 +340,9 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     text = (tmp_path / "r.md").read_text()
     assert "| [`toy`](#toy) | none | squares | 4 of 20 |" in text
     assert "| 15 | 225 |" in text
-    assert "![none, squares](r/toy-figure.svg)" in text
+    assert (
+        "![none, squares; the tables above have these figures as numbers](r/toy-figure.svg)" in text
+    )
     assert (tmp_path / "r" / "toy-figure.svg").exists()
 
 

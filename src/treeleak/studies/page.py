@@ -114,5 +114,6 @@ def _section(own: Standing, figures: Sequence[str]) -> str:
     out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
     out.append(f"{own.done:,} of {own.total:,} runs, code {', '.join(own.codes)}.\n")
     out += [f"### {table.title}\n\n{as_markdown(table)}" for table in own.tables]
-    out += [f"![{own.study.paper}, {own.study.what}]({path})\n" for path in figures]
+    told = f"{own.study.paper}, {own.study.what}; the tables above have these figures as numbers"
+    out += [f"![{told}]({path})\n" for path in figures]
     return "\n".join(out)

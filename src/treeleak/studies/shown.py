@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from treeleak.studies.drawing import styled
 from treeleak.studies.study import Table
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def write_figures(
     for name, figure in figures.items():
         for ending in endings:
             path = folder / f"{name}.{ending}"
-            figure.savefig(path, dpi=200, bbox_inches="tight")
+            # Without a date, and with the style's seed for names, equal runs give equal files.
+            dated: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
+            with styled():
+                figure.savefig(path, dpi=200, bbox_inches="tight", **dated)
             written.append(path)
     return written
 
