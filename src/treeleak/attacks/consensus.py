@@ -72,6 +72,7 @@ def aligned_shares(
     group: IntArray | None = None,
     turns: int = 4,
     stopped: Callable[[], bool] = lambda: False,
+    start: IntArray | None = None,
 ) -> tuple[FloatArray, list[IntArray]]:
     """Align samples of a posterior with each other, and count values row by row.
 
@@ -90,6 +91,8 @@ def aligned_shares(
     turns : int
     stopped : callable
         Asked between turns.
+    start : int array, shape (n_rows, n_attributes + 1), optional
+        Dataset with which the samples are aligned first; by default the first of them.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def aligned_shares(
     """
     blocks = _blocks(len(samples[0]), group)
     aligned = list(samples)
-    share = _counted(values, aligned[:1], value_prior)
+    share = _counted(values, aligned[:1] if start is None else [start], value_prior)
     first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
     for turn in range(turns):
         if turn and stopped():

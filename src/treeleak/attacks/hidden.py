@@ -15,6 +15,7 @@ import numpy as np
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import GAP, Landscape
 from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.middle import middle
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.attacks.walks import (
@@ -23,7 +24,6 @@ from treeleak.attacks.walks import (
     Walk,
     affordable,
     as_samples,
-    middle,
     population_prior,
     told,
 )
@@ -95,7 +95,7 @@ def hidden_draws(
         samples = told(samples, density)
     likeliest = walk.likeliest(chains, prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
-    rows, error = middle(samples, land, clock, samples)
+    rows, error = middle(samples, land, clock, samples, seed)
     return Answer(
         "likely" if cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
         values,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +31,38 @@ _NEVER = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class CountLikelihood:
+class _Tabled(ABC):
+    """What an equation says of the number of its rows depends on nothing else: a table."""
+
+    @property
+    @abstractmethod
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        offset, log = self._tables
+        # The gain beyond N is never asked for.
+        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,  # noqa: ARG002
+    ) -> float:
+        """Log P(what leaves say | m)."""
+        offset, log = self._tables
+        return float(log[offset + rows].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CountLikelihood(_Tabled):
     """n*_e = a_e + Y in every equation (leaf x n_classes + class), or = draws of a_e rows + Y.
 
     Attributes
@@ -60,7 +92,6 @@ class CountLikelihood:
 
     @cached_property
     def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
         said = self.counts[~np.isnan(self.counts)]
         values, number = self._distinct
         entries = len(values) * (self.n_rows + 1)
@@ -112,17 +143,6 @@ class CountLikelihood:
                 f"noisy counts that spread over {entries:,} values; at most {MAX_TABLE:,}"
             )
 
-    @cached_property
-    def law(self) -> Law:
-        """For the kernels."""
-        offset, log = self._tables
-        # The gain beyond N is never asked for.
-        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
-
-    def seen(self) -> NDArray[np.int32]:
-        """Nothing: the law has it all."""
-        return np.zeros(0, dtype=np.int32)
-
     def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
         """How many rows lie in each equation."""
         return held_in(leaves, label, self.n_classes, len(self.counts))
@@ -130,16 +150,6 @@ class CountLikelihood:
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Sum of |n* - a|, rounded."""
         return round(float(np.nansum(np.abs(self.counts - rows))))
-
-    def log_complete(
-        self,
-        rows: NDArray[np.int32],
-        seen: NDArray[np.int32],  # noqa: ARG002
-        gap: float = np.inf,  # noqa: ARG002
-    ) -> float:
-        """Log P(n* | m)."""
-        offset, log = self._tables
-        return float(log[offset + rows].sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +202,7 @@ class LabelLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceLikelihood:
+class PresenceLikelihood(_Tabled):
     """Every leaf names all classes of which it saw a row (:class:`LabelNoise`, rule "present").
 
     Attributes
@@ -217,22 +227,11 @@ class PresenceLikelihood:
 
     @cached_property
     def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
         unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
         seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
         which = np.where(self.said[:, None], 1 + self.named, 0).ravel()
         tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
         return which * (self.n_rows + 1), tables
-
-    @cached_property
-    def law(self) -> Law:
-        """For the kernels."""
-        offset, log = self._tables
-        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
-
-    def seen(self) -> NDArray[np.int32]:
-        """Nothing: the law has it all."""
-        return np.zeros(0, dtype=np.int32)
 
     def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
         """How many rows lie in each equation."""
@@ -241,16 +240,6 @@ class PresenceLikelihood:
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Classes that leaves name without a row of them."""
         return int((self.named & (rows.reshape(self.named.shape) == 0)).sum())
-
-    def log_complete(
-        self,
-        rows: NDArray[np.int32],
-        seen: NDArray[np.int32],  # noqa: ARG002
-        gap: float = np.inf,  # noqa: ARG002
-    ) -> float:
-        """Log P(classes | m)."""
-        offset, log = self._tables
-        return float(log[offset + rows].sum())
 
 
 def nothing() -> Law:

@@ -21,6 +21,7 @@ from scipy.special import softmax
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import Landscape
 from treeleak.attacks.likelihood import Likelihood
+from treeleak.attacks.middle import middle
 from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood, PresenceLikelihood
 from treeleak.attacks.space import values_of
 from treeleak.attacks.walks import (
@@ -28,7 +29,6 @@ from treeleak.attacks.walks import (
     Walk,
     affordable,
     as_samples,
-    middle,
     population_prior,
     told,
 )
@@ -118,7 +118,7 @@ def behind_noise(
     cut = max(len(chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
-    rows, error = middle(makers.thinned(most), land, clock, judges.thinned(most // 4))
+    rows, error = middle(makers.thinned(most), land, clock, judges.thinned(most // 4), seed)
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +58,11 @@ class Values:
     def n_atoms(self) -> int:
         """Number of atoms of all attributes."""
         return int(self.atom_start[-1])
+
+    @cached_property
+    def listed(self) -> Values:
+        """The same values, each an atom of its own."""
+        return replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
 
     @cached_property
     def atom_sizes(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How chains go about it: heated first, then sampled, then the one dataset in their middle."""
+"""How chains go about it: heated first, then sampled."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.answer import Rows
 from treeleak.attacks.chains import GAP, Chain, Landscape, as_kernel_prior
-from treeleak.attacks.consensus import aligned_shares, cheapest, expected_distance
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.search import run_all
 from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.clock import Clock
 from treeleak.errors import NotCovered
-from treeleak.partition import rules_hold
 from treeleak.population import Density
 
-__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "middle", "population_prior", "told"]
+__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior", "told"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_DOUBT = 0.5
-"""Samples' worth of doubt in every share."""
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
 LEAST_SWEEPS = 10.0
@@ -222,48 +217,3 @@ def told(samples: Samples, density: Density) -> Samples:
         total[own] += np.where(held, within[:, own], 0.0).sum(axis=0)
     per_atom = np.bincount(values.atom_of, total, minlength=values.n_atoms)
     return replace(samples, value_prior=np.asarray(total / per_atom[values.atom_of]))
-
-
-def middle(samples: Samples, land: Landscape, clock: Clock, judges: Samples) -> tuple[Rows, float]:
-    """Find the dataset that errs least on average over the samples, and how sure each value is.
-
-    With it comes its mean distance, per row and column, from samples that may be others, each
-    matched with it.
-    """
-    values, parts = samples.values, land.moves
-    clock.tell("settling on one dataset", 1.0)
-    share, aligned = aligned_shares(
-        values,
-        [samples.numbered(k) for k in range(len(samples))],
-        samples.value_prior,
-        parts.group,
-        stopped=lambda: clock.stopped,
-    )
-    known = parts.allowed[:, values.atom_of][parts.group]
-    # Between two values that are allowed there may lie one that is not.
-    cost = np.where(known, values.expected_cost(share), np.inf)
-    chosen = cheapest(cost, values.start)
-    rules = land.geometry.schema.rules
-    if rules:
-        atoms = values.atom_of[chosen[:, :-1]] - values.atom_start[:-2]
-        for k in np.flatnonzero(~rules_hold(rules, land.geometry.parts, atoms)):
-            # Rows of samples meet all rules: of those that stand for this one, the nearest.
-            atom_cost = np.where(
-                values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
-            )
-            best = atom_cost.min(axis=2).sum(axis=1).argmin()
-            chosen[k] = atom_cost[best].argmin(axis=1)
-    n_open = np.add.reduceat(known, values.start[:-1], axis=1, dtype=np.int64)
-    likely = np.take_along_axis(share, chosen, axis=1)
-    # A share of all samples is no proof.
-    sure = (len(samples) * likely + _DOUBT / n_open) / (len(samples) + _DOUBT)
-    sure[n_open == 1] = 1.0
-    label = chosen[:, -1] - values.start[-2]
-    atoms = values.atom_of[chosen[:, :-1]] - values.atom_start[:-2]
-    rows = land.likelihood.held(land.geometry.trace_atoms(atoms), label)
-    proved = np.zeros(len(chosen), dtype=bool)
-    missing = land.likelihood.missing(rows)
-    width = sum(len(part.columns) for part in values.parts)
-    others = [judges.numbered(k) for k in range(len(judges))]
-    error = expected_distance(values, chosen, others, judges.value_prior, parts.group) / width
-    return Rows(chosen, sure, proved, False, missing), error

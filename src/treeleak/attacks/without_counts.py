@@ -11,10 +11,11 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import Landscape
+from treeleak.attacks.middle import middle
 from treeleak.attacks.noise_likelihood import CountLikelihood
 from treeleak.attacks.noisy import most_samples
 from treeleak.attacks.space import values_of
-from treeleak.attacks.walks import Plan, Walk, affordable, as_samples, middle, population_prior
+from treeleak.attacks.walks import Plan, Walk, affordable, as_samples, population_prior
 from treeleak.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.given import NOTHING, Given
@@ -71,7 +72,7 @@ def without_counts(
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
-    rows, error = middle(samples.thinned(most), land, clock, samples.thinned(most // 4))
+    rows, error = middle(samples.thinned(most), land, clock, samples.thinned(most // 4), seed)
     return Answer(
         "likely",
         values,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from treeleak.studies.dp_runs import known_names
 from treeleak.studies.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
 from treeleak.studies.published import read_published
 from treeleak.studies.study import AHEAD, BEHIND, Parameters, Record, Study, Table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["STUDIES", "attack"]
@@ -25,6 +27,10 @@ TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 SEEDS = range(5)
 NEEDS = "DRAFT's tables: downloaded, or in the folder that TREELEAK_DATA names"
 UNANSWERED = "unknown"
+LIMIT = 30.0
+"""Seconds of a run."""
+EXPERIMENT = "draft"
+"""All studies of :func:`attack`: a run is made once, whichever of them shows it."""
 
 
 def attack(parameters: Parameters) -> Record:
@@ -71,7 +77,7 @@ def attack(parameters: Parameters) -> Record:
 def _point(**changed: Any) -> dict[str, Any]:
     return {
         "dataset": "compas", "n_trees": 100, "depth": None, "bootstrap": "none", "seed": 0,
-        "n_rows": 100, "method": "auto", "time_limit": 60.0, **changed,
+        "n_rows": 100, "method": "auto", "time_limit": LIMIT, **changed,
     }  # fmt: skip
 
 
@@ -193,6 +199,7 @@ TABLE_2 = Study(
         + list(_cross([0], [100], [None], ("hidden",), time_limit=10.0))
     ),
     run=attack,
+    experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_2"), "depth", 2),
     figures=_no_figures,
     seconds=_seconds,
@@ -213,6 +220,7 @@ TABLE_3 = Study(
         + list(_cross([0], [10], [None], ("hidden",), time_limit=10.0))
     ),
     run=attack,
+    experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_3"), "n_trees", 3),
     figures=_no_figures,
     seconds=_seconds,
@@ -239,41 +247,49 @@ def _errors(runs: pd.DataFrame, keys: Sequence[str], name: str, title: str) -> l
     return [Table(name, title, frame, note)]
 
 
+def _by_depth(ax: Axes, runs: pd.DataFrame) -> None:
+    """Draw error against the number of trees, a line for each depth, and a random guess."""
+    depths = [_depth(d) for d in DEPTHS]
+    for colour, marker, depth in zip(COLOURS, MARKERS, depths, strict=False):
+        mean = runs[runs.depth == depth].groupby("n_trees").error.mean()
+        label = "any depth" if depth == "None" else f"depth {depth}"
+        if len(mean):
+            ax.plot(mean.index, mean, color=colour, marker=marker, label=label)
+    if not runs.empty:
+        ax.axhline(runs.guess.mean(), color="black", ls=":", label="random guess")
+
+
+def _finished(figure: Figure, axes: Any) -> Figure:
+    for ax in axes[-1]:
+        ax.set_xlabel("number of trees")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mean error")
+    from_zero(axes)
+    legend_below(figure, axes[0, 0])
+    return figure
+
+
 def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> Figure:
     """Error against the number of trees, a line for each depth."""
     own = runs.assign(depth=[_depth(d) for d in runs.depth])
-    depths = [_depth(d) for d in DEPTHS if _depth(d) in set(own.depth)]
     with styled():
         figure, axes = panels(len(rows), len(columns))
         for line, dataset in zip(axes, rows, strict=True):
             for ax, draws in zip(line, columns, strict=True):
-                part = own[(own.dataset == dataset) & (own.bootstrap == draws)]
-                for k, depth in enumerate(depths):
-                    mean = part[part.depth == depth].groupby("n_trees").error.mean()
-                    ax.plot(
-                        mean.index, mean, color=COLOURS[k], marker=MARKERS[k],
-                        label="any depth" if depth == "None" else f"depth {depth}",
-                    )  # fmt: skip
-                if not part.empty:
-                    ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
+                _by_depth(ax, own[(own.dataset == dataset) & (own.bootstrap == draws)])
                 ax.set_title(f"{_NAMES[dataset]}, {_DRAWS[draws]}")
-        for ax in axes[-1]:
-            ax.set_xlabel("number of trees")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("mean error")
-        from_zero(axes)
-        legend_below(figure, axes[0, 0])
-    return figure
+        return _finished(figure, axes)
 
 
 FIGURE_2 = Study(
     name="draft-figure-2",
     paper=PAPER,
     what="figure 2: error against the number of trees, by depth",
-    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "hidden"), time_limit=30.0)),
+    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "hidden"))),
     quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0))
     + list(_cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0)),
     run=attack,
+    experiment=EXPERIMENT,
     tables=lambda runs: _errors(
         runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-2",
         "DRAFT, figure 2: mean error",
@@ -293,9 +309,10 @@ FIGURE_4 = Study(
     name="draft-figure-4",
     paper=PAPER,
     what="figure 4: error without bootstrap beside that with draws known",
-    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "known"), time_limit=30.0)),
+    full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "known"))),
     quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
     run=attack,
+    experiment=EXPERIMENT,
     tables=lambda runs: _errors(
         runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-4",
         "DRAFT, figure 4: mean error without bootstrap, and with draws known",
@@ -357,28 +374,19 @@ def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
     with styled():
         figure, axes = panels(1, len(_METHODS))
         for ax, (method, name) in zip(axes[0], _METHODS.items(), strict=True):
-            part = own[own.method == method]
-            for k, depth in enumerate(map(_depth, DEPTHS)):
-                mean = part[part.depth == depth].groupby("n_trees").error.mean()
-                label = "any depth" if depth == "None" else f"depth {depth}"
-                ax.plot(mean.index, mean, color=COLOURS[k], marker=MARKERS[k], label=label)
-            if not part.empty:
-                ax.axhline(part.guess.mean(), color="black", ls=":", label="random guess")
+            _by_depth(ax, own[own.method == method])
             ax.set_title(f"COMPAS, {name}")
-            ax.set_xlabel("number of trees")
-        axes[0, 0].set_ylabel("mean error")
-        from_zero(axes)
-        legend_below(figure, axes[0, 0])
-    return {"draft-figure-3": figure}
+        return {"draft-figure-3": _finished(figure, axes)}
 
 
 TABLE_4 = Study(
     name="draft-table-4",
     paper=PAPER,
     what="table 4 and figure 3: treeleak, CP and MILP on COMPAS",
-    full=lambda: _by_method(SEEDS, TREES, 60.0),
+    full=lambda: _by_method(SEEDS, TREES, LIMIT),
     quick=lambda: _by_method([0], [1, 10], 3.0),
     run=attack,
+    experiment=EXPERIMENT,
     tables=_of_methods,
     figures=_methods_drawn,
     seconds=_seconds,
@@ -472,6 +480,7 @@ TABLES_6_TO_8 = Study(
     full=lambda: _sizes(SEEDS, _SIZES, 120.0),
     quick=lambda: _sizes([0], (25, 100, 500), 20.0),
     run=attack,
+    experiment=EXPERIMENT,
     tables=_growth,
     figures=_growth_drawn,
     seconds=_seconds,
@@ -501,18 +510,18 @@ def attack_knowing(parameters: Parameters) -> Record:
     from treeleak.datasets import draft_sample, load_draft
 
     p = parameters
-    data, rng = load_draft(p["dataset"]), np.random.default_rng(p["seed"])
+    data = load_draft(p["dataset"])
     X, y = draft_sample(data, 100, p["seed"])
     forest = RandomForestClassifier(random_state=p["seed"]).fit(X, y)
     mask = pd.DataFrame(data=False, index=X.index, columns=X.columns)
     told: dict[str, Any] = {}
     if p["what"] == "attributes":
-        chosen = rng.permutation(len(data.schema.attributes))[: int(p["known"])]
-        columns = [c for a in sorted(chosen) for c in data.schema.attributes[a].columns]
+        columns = known_names(data, int(p["known"]), p["seed"])
         if columns:
             told["known_columns"] = X[columns]
         mask[columns] = True
     elif p["known"]:
+        rng = np.random.default_rng(p["seed"])
         rows = np.sort(rng.permutation(len(X))[: round(float(p["known"]) * len(X))])
         told["known_rows"] = X.iloc[rows].assign(label=y.iloc[rows])
     start = time.perf_counter()
@@ -572,7 +581,7 @@ FIGURE_5 = Study(
     name="draft-figure-5",
     paper=PAPER,
     what="figure 5: error of the rest where some attributes are known",
-    full=lambda: _partly(SEEDS, "attributes", 30.0),
+    full=lambda: _partly(SEEDS, "attributes", LIMIT),
     quick=lambda: _partly([0], "attributes", 5.0, every=3),
     run=attack_knowing,
     tables=lambda runs: _partial_table(
@@ -589,7 +598,7 @@ KNOWN_EXAMPLES = Study(
     name="draft-known-examples",
     paper=PAPER,
     what="appendix D: error of the rest where some rows are known",
-    full=lambda: _partly(SEEDS, "examples", 30.0),
+    full=lambda: _partly(SEEDS, "examples", LIMIT),
     quick=lambda: _partly([0], "examples", 5.0, every=2),
     run=attack_knowing,
     tables=lambda runs: _partial_table(

@@ -12,7 +12,7 @@ import pandas as pd
 from treeleak.errors import BadInput
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures
-from treeleak.studies.store import Run, Store
+from treeleak.studies.store import Run, Store, key_of
 from treeleak.studies.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 
 __all__ = ["Standing", "runs_of", "standing", "write_page"]
@@ -56,8 +56,9 @@ class Standing:
 
 def runs_of(study: Study, store: Store, quick: bool, code: str | None) -> list[Run]:
     """Find the stored runs of a study's grid, of one version of the code or of any."""
-    wanted = [dict(parameters) for parameters in study.grid(quick)]
-    return [run for run in store.runs(study.kept_as, code) if dict(run.parameters) in wanted]
+    wanted = {key_of(study.kept_as, parameters, "") for parameters in study.grid(quick)}
+    runs = store.runs(study.kept_as, code)
+    return [run for run in runs if key_of(study.kept_as, run.parameters, "") in wanted]
 
 
 def standing(study: Study, runs: Sequence[Run]) -> Standing:

@@ -1,0 +1,123 @@
+"""The one dataset that errs least on average over samples of a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.chains import Landscape
+from treeleak.attacks.consensus import aligned_shares, cheapest, expected_distance
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.space import Values
+from treeleak.clock import Clock
+from treeleak.partition import rules_hold
+
+__all__ = ["middle"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_DOUBT = 0.5
+"""Samples' worth of doubt in every share."""
+_VARIED = 60
+"""Most samples of which a middle is taken value by value."""
+
+
+def middle(
+    samples: Samples, land: Landscape, clock: Clock, judges: Samples, seed: int
+) -> tuple[Rows, float]:
+    """Find the dataset that errs least on average over the samples, and how sure each value is.
+
+    Two are compared. The first takes the likeliest value wherever leaves do not tell values apart,
+    which is then the same one in many rows. The second begins with values drawn there: rows that
+    differ as those of a dataset do are nearer to them, each to another.
+
+    Parameters
+    ----------
+    samples : Samples
+    land : Landscape
+    clock : Clock
+    judges : Samples
+        May be others. Values are drawn for their atoms.
+    seed : int
+
+    Returns
+    -------
+    Rows
+    float
+        Mean distance, per row and column, from the judges, each matched with the dataset.
+    """
+    clock.tell("settling on one dataset", 1.0)
+    values, rng = samples.values, np.random.default_rng(seed)
+    alone, certain = values.listed, np.ones(values.n_values)
+    width = sum(len(part.columns) for part in values.parts)
+    others = [judges.drawn(k, rng) for k in range(len(judges))]
+
+    def far(chosen: IntArray) -> float:
+        return expected_distance(alone, chosen, others, certain, land.moves.group) / width
+
+    numbered = [samples.numbered(k) for k in range(len(samples))]
+    best = _central(values, numbered, samples.value_prior, land, clock)
+    error, made_of = far(best[0]), len(samples)
+    if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
+        few = samples.thinned(_VARIED)
+        start = values.draw(values.atom_of[best[0]], samples.value_prior[None, :], rng)
+        drawn = [few.drawn(k, rng) for k in range(len(few))]
+        varied = _central(alone, drawn, certain, land, clock, start)
+        if (reached := far(varied[0])) < error:
+            best, error, made_of = varied, reached, len(few)
+    return _weighed(*best, made_of, values, land), error
+
+
+def _central(
+    values: Values,
+    samples: Sequence[IntArray],
+    value_prior: FloatArray,
+    land: Landscape,
+    clock: Clock,
+    start: IntArray | None = None,
+) -> tuple[IntArray, FloatArray]:
+    """Take the cheapest values over aligned samples; with them come the shares of all values."""
+    share, aligned = aligned_shares(
+        values, samples, value_prior, land.moves.group, stopped=lambda: clock.stopped, start=start
+    )  # fmt: skip
+    # Between two values that are allowed there may lie one that is not.
+    cost = np.where(_allowed(land), values.expected_cost(share), np.inf)
+    chosen = cheapest(cost, values.start)
+    if rules := land.geometry.schema.rules:
+        for k in np.flatnonzero(~rules_hold(rules, land.geometry.parts, _atoms(chosen, land))):
+            # Rows of samples meet all rules: of those that stand for this one, the nearest.
+            own = np.where(
+                values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
+            )
+            chosen[k] = own[own.min(axis=2).sum(axis=1).argmin()].argmin(axis=1)
+    return chosen, share
+
+
+def _weighed(
+    chosen: IntArray, share: FloatArray, n_samples: int, values: Values, land: Landscape
+) -> Rows:
+    """Say how sure each value is, and how many counts the rows miss."""
+    n_open = np.add.reduceat(_allowed(land), values.start[:-1], axis=1, dtype=np.int64)
+    likely = np.take_along_axis(share, chosen, axis=1)
+    # A share of all samples is no proof.
+    sure = (n_samples * likely + _DOUBT / n_open) / (n_samples + _DOUBT)
+    sure[n_open == 1] = 1.0
+    label = chosen[:, -1] - values.start[-2]
+    leaves = land.geometry.trace_atoms(_atoms(chosen, land))
+    missing = land.likelihood.missing(land.likelihood.held(leaves, label))
+    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, missing)
+
+
+def _allowed(land: Landscape) -> NDArray[np.bool_]:
+    """Which values each row may have, shape (n_rows, n_values)."""
+    return np.asarray(land.moves.allowed[:, land.values.atom_of][land.moves.group])
+
+
+def _atoms(chosen: IntArray, land: Landscape) -> IntArray:
+    """Atoms of the values of rows, counted from 0 in each attribute; without the class."""
+    values = land.values
+    return np.asarray(values.atom_of[chosen[:, :-1]] - values.atom_start[:-2])
