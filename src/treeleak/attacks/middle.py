@@ -64,7 +64,7 @@ def middle(
     error, made_of = far(best[0]), len(samples)
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
         few = samples.thinned(_VARIED)
-        start = values.draw(values.atom_of[best[0]], samples.value_prior[None, :], rng)
+        start = samples.valued(values.atom_of[best[0]], rng)
         drawn = [few.drawn(k, rng) for k in range(len(few))]
         varied = _central(alone, drawn, certain, land, clock, start)
         if (reached := far(varied[0])) < error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,29 @@ class Samples:
 
     def drawn(self, k: int, rng: np.random.Generator) -> IntArray:
         """Sample k with a value for each atom, numbered through."""
-        return self.values.draw(self.numbered(k), self.value_prior[None, :], rng)
+        return self.valued(self.numbered(k), rng)
+
+    def valued(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw a value for each atom of a dataset; both numbered through.
+
+        A binary column that no tree tests is as skewed as one that is tested, whichever: as their
+        average is none of them.
+        """
+        values, prior = self.values, self.value_prior.copy()
+        if isinstance(self.prior, TreePrior):
+            for a in values.untested:
+                ones = rng.choice(self._ones)
+                prior[values.start[a] : values.start[a] + 2] = 1.0 - ones, ones
+        return values.draw(atoms, prior[None, :], rng)
+
+    @cached_property
+    def _ones(self) -> FloatArray:
+        """Shares of ones in tested binary columns, and in two that are imagined."""
+        numbered = (self.atoms + self.values.atom_start[:-1]).ravel()
+        marginal = np.bincount(numbered, minlength=self.values.n_atoms).astype(float)
+        heard = self.values.heard(marginal)
+        total = heard.sum(axis=1)
+        return np.append(heard[total > 0, 1] / total[total > 0], (0.0, 1.0))
 
     def most_probable(self, atoms: IntArray) -> IntArray:
         """Most probable value of each atom; both numbered through."""

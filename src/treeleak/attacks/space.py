@@ -153,12 +153,20 @@ class Values:
         """
         counts = np.bincount(self.atom_of, minlength=self.n_atoms)
         out = 1.0 / counts[self.atom_of]
-        both = np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
-        skew = mean_skew(both)
-        for a, part in enumerate(self.parts):
-            if isinstance(part.attribute, Binary) and not part.atoms[0].fixed:
-                out[self.start[a] : self.start[a] + 2] *= 2 * skew
+        skew = mean_skew(self.heard(atom_marginal))
+        for a in self.untested:
+            out[self.start[a] : self.start[a] + 2] *= 2 * skew
         return out
+
+    def heard(self, atom_marginal: FloatArray) -> FloatArray:
+        """Rows with 0 and with 1 in binary columns that are tested or known, shape (n, 2)."""
+        return np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+
+    @cached_property
+    def untested(self) -> tuple[int, ...]:
+        """Binary columns that no tree tests."""
+        both = enumerate(self.parts)
+        return tuple(a for a, p in both if isinstance(p.attribute, Binary) and not p.atoms[0].fixed)
 
     def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:
         """Choose a value for every atom of ``atoms`` (rows x attributes, numbered through).
