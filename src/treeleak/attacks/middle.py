@@ -54,7 +54,7 @@ def middle(
     values, rng = samples.values, np.random.default_rng(seed)
     alone, certain = values.listed, np.ones(values.n_values)
     width = sum(len(part.columns) for part in values.parts)
-    others = [judges.drawn(k, rng) for k in range(len(judges))]
+    others = [judges.alike(judges.numbered(k), rng) for k in range(len(judges))]
 
     def far(chosen: IntArray) -> float:
         return expected_distance(alone, chosen, others, certain, land.moves.group) / width
@@ -64,8 +64,8 @@ def middle(
     error, made_of = far(best[0]), len(samples)
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
         few = samples.thinned(_VARIED)
-        start = samples.valued(values.atom_of[best[0]], rng)
-        drawn = [few.drawn(k, rng) for k in range(len(few))]
+        start = samples.alike(values.atom_of[best[0]], rng)
+        drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
         varied = _central(alone, drawn, certain, land, clock, start)
         if (reached := far(varied[0])) < error:
             best, error, made_of = varied, reached, len(few)

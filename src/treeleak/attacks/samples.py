@@ -72,13 +72,13 @@ class Samples:
 
     def drawn(self, k: int, rng: np.random.Generator) -> IntArray:
         """Sample k with a value for each atom, numbered through."""
-        return self.valued(self.numbered(k), rng)
+        return self.values.draw(self.numbered(k), self.value_prior[None, :], rng)
 
-    def valued(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
+    def alike(self, atoms: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw a value for each atom of a dataset; both numbered through.
 
-        A binary column that no tree tests is as skewed as one that is tested, whichever: as their
-        average is none of them.
+        A binary column that no tree tests is as skewed as one that is tested, whichever; their
+        average, which is right for one row, would be right for no whole column.
         """
         values, prior = self.values, self.value_prior.copy()
         if isinstance(self.prior, TreePrior):
