@@ -1,5 +1,6 @@
 """Studies: a store that loses nothing and repeats nothing, runs side by side, what is shown."""
 
+import lzma
 import os
 import signal
 import sqlite3
@@ -131,6 +132,62 @@ def test_a_record_that_was_changed_is_named(tmp_path):
         base.execute("""UPDATE runs SET record = '{"square":10}'""")
     with pytest.raises(BadInput, match=r'the run toy {"x":3} was changed'):
         store.runs("toy")
+
+
+def test_runs_go_from_store_to_store_as_a_file(tmp_path):
+    one, other = Store(tmp_path / "one.sqlite"), Store(tmp_path / "other.sqlite")
+    for x in range(5):
+        one.add(run_of(x, record={"square": -1}))
+        one.add(run_of(x, "2", {"nothing": None, "text": "é\n", "half": 0.5}))
+    one.add(Run("kept", {}, "1", {}))
+    other.add(run_of(3, "9", {"square": 9}))
+    assert one.write(tmp_path / "runs.jsonl.xz", ["toy", "toy"]) == 5
+    assert other.read(tmp_path / "runs.jsonl.xz") == 5
+    assert other.read(tmp_path / "runs.jsonl.xz") == 0
+    by_x = {run.parameters["x"]: run for run in other.runs("toy")}
+    assert by_x[3] == run_of(3, "9", {"square": 9})
+    assert [by_x[x] for x in (0, 1, 2, 4)] == [
+        run for run in one.runs("toy") if run.parameters["x"] != 3
+    ]
+    assert other.runs("kept") == []
+    assert Store(one.path).write(tmp_path / "again.xz", ["toy"]) == 5
+    assert (tmp_path / "again.xz").read_bytes() == (tmp_path / "runs.jsonl.xz").read_bytes()
+
+
+def test_of_files_the_one_read_first_counts(tmp_path):
+    for code in ("1", "2"):
+        store = Store(tmp_path / f"{code}.sqlite")
+        store.add(run_of(3, code, {"square": int(code)}))
+        store.write(tmp_path / f"{code}.xz", ["toy"])
+    both = Store(tmp_path / "both.sqlite")
+    assert [both.read(tmp_path / f"{code}.xz") for code in ("2", "1")] == [1, 1]
+    assert [run.code for run in both.runs("toy")] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"no xz", lzma.compress(b"{}\n"), lzma.compress(b'["toy", {}, "1"]\n'),
+        lzma.compress(b'["toy", [], "1", {}]\n'), lzma.compress(b'["toy", {}, "1", {}]\n[')[:-9],
+        lzma.compress(b'["toy", {}, "1", {}]\nx'), lzma.compress(b"\xff"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    with pytest.raises(BadInput, match=r"runs\.xz: no such|No such file"):
+        store.read(tmp_path / "runs.xz")
+    (tmp_path / "runs.xz").write_bytes(data)
+    with pytest.raises(BadInput, match=r"runs\.xz: (these are no runs|more than)"):
+        store.read(tmp_path / "runs.xz")
+    assert store.runs("toy") == []
+
+
+def test_a_file_of_too_many_runs_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("treeleak.studies.store._MOST_TEXT", 1000)
+    path = tmp_path / "runs.xz"
+    path.write_bytes(lzma.compress(b" " * 10_000_000))
+    with pytest.raises(BadInput, match="more than 1,000 bytes"):
+        Store(tmp_path / "runs.sqlite").read(path)
 
 
 def test_the_version_changes_with_the_code_that_figures_depend_on(tmp_path, monkeypatch):
@@ -318,6 +375,23 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert failed.exit_code == 1
     assert "ValueError: thirteen" in failed.stderr
     assert "361" in failed.stdout
+
+
+def test_runs_of_other_code_count_if_they_may(toy, tmp_path, monkeypatch):
+    run("run", "toy", "--quick", "--out", tmp_path / "old")
+    sent = run("export", tmp_path / "runs.jsonl.xz", "--out", tmp_path / "old")
+    assert sent.exit_code == 0
+    assert "runs.jsonl.xz: 4 runs" in sent.stderr.replace("\n", "")
+    monkeypatch.setattr(runner, "code_version", lambda: "new")
+    got = run("import", tmp_path / "runs.jsonl.xz", "--out", tmp_path)
+    assert got.exit_code == 0
+    assert "4 runs were added" in got.stderr
+    assert "toy: 4 to run" in run("run", "toy", "--quick", "--out", tmp_path / "old").stderr
+    again = run("run", "toy", "--quick", "--any-code", "--out", tmp_path)
+    assert again.exit_code == 0
+    assert "all 4 runs are done" in again.stderr
+    assert "225" in again.stdout
+    assert run("export", tmp_path / "x", "--out", tmp_path / "none").exit_code == 2
 
 
 def test_what_is_not_there_is_said(toy, tmp_path):

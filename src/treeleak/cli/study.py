@@ -15,7 +15,7 @@ from treeleak.cli.options import Quiet
 from treeleak.errors import BadInput, NotCovered
 
 if TYPE_CHECKING:
-    from treeleak.studies import Plan
+    from treeleak.studies import Plan, Store
 
 __all__ = ["studies"]
 
@@ -34,6 +34,9 @@ Folder = Annotated[
 ]
 QuickRun = Annotated[
     bool, typer.Option("--quick", help="A part of the runs, over all kinds of them.")
+]
+AnyCode = Annotated[
+    bool, typer.Option("--any-code", help="Runs of other versions of the code count as done.")
 ]
 
 
@@ -64,13 +67,14 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, whose workers run instead."),
     ] = None,
+    any_code: AnyCode = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what is not done yet, and show the table. Stopped studies go on where they were."""
     from treeleak.studies import Store, carry_out, find_study, plan
 
     study, store = find_study(name), Store(out / STORE)
-    todo = plan(study, store, quick)
+    todo = plan(study, store, quick, any_code)
     if not quiet:
         say(_announced(todo, jobs))
     try:
@@ -85,25 +89,28 @@ def run(
     if outcome.interrupted:
         say(f"treeleak: interrupted; {outcome.finished} runs were kept, the same command goes on")
         raise typer.Exit(INTERRUPTED)
-    show(name, quick, out)
+    show(name, quick, out, any_code)
     if outcome.failed:
         raise typer.Exit(FAILED)
 
 
 @studies.command()
-def show(name: Name, quick: QuickRun = False, out: Folder = Path("studies")) -> None:
+def show(
+    name: Name,
+    quick: QuickRun = False,
+    out: Folder = Path("studies"),
+    any_code: AnyCode = False,
+) -> None:
     """Show tables of what is done so far, and write them and the figures beside the store."""
     from rich.console import Console
 
-    from treeleak.studies import Store, as_frame, code_version, find_study
+    from treeleak.studies import as_frame, code_version, find_study
     from treeleak.studies.page import runs_of
     from treeleak.studies.shown import render_tables, write_figures, write_tables
 
     study = find_study(name)
-    if not (out / STORE).exists():
-        raise BadInput(f"{out / STORE}: nothing was run yet; `treeleak study run {name}` does")
-    store, total = Store(out / STORE), len(study.grid(quick))
-    runs = runs_of(study, store, quick, code_version())
+    store, total = _made(out, f"; `treeleak study run {name}` does"), len(study.grid(quick))
+    runs = runs_of(study, store, quick, None if any_code else code_version())
     if not runs:
         raise BadInput(f"{name}: nothing was run with this version of the code")
     if len(runs) < total:
@@ -121,17 +128,50 @@ def page(
     out: Folder = Path("studies"),
 ) -> None:
     """Write the page that compares all studies with the papers, from runs of any version."""
-    from treeleak.studies import STUDIES, Store
+    from treeleak.studies import STUDIES
     from treeleak.studies.page import write_page
 
-    if not (out / STORE).exists():
-        raise BadInput(f"{out / STORE}: nothing was run yet")
+    store = _made(out)
     check_place(to)
     try:
-        for path in write_page(STUDIES.values(), Store(out / STORE), to):
+        for path in write_page(STUDIES.values(), store, to):
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
+
+
+@studies.command("export")
+def export_(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="Ending in .jsonl.xz; overwritten.")],
+    out: Folder = Path("studies"),
+) -> None:
+    """Write all runs into one file, from which other stores read them."""
+    from treeleak.studies import STUDIES
+
+    store = _made(out)
+    check_place(to)
+    n = store.write(to, (study.kept_as for study in STUDIES.values()))
+    say(f"{to}: {n:,} runs")
+
+
+@studies.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
+    out: Folder = Path("studies"),
+) -> None:
+    """Add the runs of a file to those that are kept; own ones count before them."""
+    from treeleak.studies import Store
+
+    say(f"{file}: {Store(out / STORE).read(file):,} runs were added")
+
+
+def _made(out: Path, hint: str = "") -> Store:
+    """Open a store that has to be there."""
+    from treeleak.studies import Store
+
+    if not (out / STORE).exists():
+        raise BadInput(f"{out / STORE}: nothing was run yet{hint}")
+    return Store(out / STORE)
 
 
 def _announced(plan: Plan, jobs: int) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from treeleak.errors import BadInput
 from treeleak.reconstruction import versions
-from treeleak.studies.store import Run, Store, code_version
+from treeleak.studies.store import Run, Store, code_version, key_of
 from treeleak.studies.study import Parameters, Study
 
 __all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
@@ -64,12 +64,12 @@ class Outcome:
     interrupted: bool
 
 
-def plan(study: Study, store: Store, quick: bool = False) -> Plan:
-    """See what a store lacks of a study."""
-    code = code_version()
+def plan(study: Study, store: Store, quick: bool = False, any_code: bool = False) -> Plan:
+    """See what a store lacks of a study; runs of other versions of the code count if they may."""
     grid = study.grid(quick)
-    done = {run.key: run for run in store.runs(study.kept_as, code)}
-    todo = tuple(p for p in grid if Run(study.kept_as, p, code, {}).key not in done)
+    runs = store.runs(study.kept_as, None if any_code else code_version())
+    done = {key_of(run.study, run.parameters, ""): run for run in runs}
+    todo = tuple(p for p in grid if key_of(study.kept_as, p, "") not in done)
     guessed = [study.seconds(run.parameters) for run in done.values()]
     taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
     pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import math
 import os
 import sqlite3
@@ -29,6 +30,8 @@ __all__ = ["Run", "Store", "code_version", "key_of"]
 
 _WAIT = 60.0
 """Seconds to wait for others that write."""
+_MOST_TEXT = 2**28
+"""Bytes of runs that are read from a file."""
 _IRRELEVANT = ("cli", "report", "studies", "plots.py", "demo.py")
 """Parts of the package on which no figure depends."""
 _TABLE = """
@@ -110,12 +113,15 @@ class Store:
             if found != "ok":
                 raise BadInput(self._damaged(found))
 
-    def add(self, run: Run) -> bool:
-        """Keep a run; False if it is there already, which then stays as it is."""
+    def add(self, run: Run, at: float | None = None) -> bool:
+        """Keep a run; False if it is there already, which then stays as it is.
+
+        ``at`` says when it was made, in seconds; now, if it is not given.
+        """
         record = _text(dict(run.record))
         line = (
             run.key, run.study, _text(dict(run.parameters)), run.code, record, _checksum(record),
-            time.time(),
+            time.time() if at is None else at,
         )  # fmt: skip
         with self._open() as base:
             done = base.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", line)
@@ -149,6 +155,58 @@ class Store:
                 found[parameters] = run
         return list(found.values())
 
+    def write(self, path: str | os.PathLike[str], studies: Iterable[str]) -> int:
+        """Write runs of some studies as text, for other stores; say how many.
+
+        Parameters
+        ----------
+        path : path
+            Lines of JSON, compressed as xz; the same runs give the same file.
+        studies : iterable of str
+            Names under which runs are kept.
+
+        Raises
+        ------
+        BadInput
+            If a record was changed since it was written, or the file cannot be written.
+        """
+        runs = [run for study in sorted(set(studies)) for run in self.runs(study)]
+        lines = sorted(_text([r.study, r.parameters, r.code, r.record]) for r in runs)
+        text = "".join(f"{line}\n" for line in lines)
+        try:
+            Path(path).write_bytes(lzma.compress(text.encode()))
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+        return len(lines)
+
+    def read(self, path: str | os.PathLike[str]) -> int:
+        """Add the runs that another store wrote; those that are here already count before them.
+
+        Returns
+        -------
+        int
+            How many were added.
+
+        Raises
+        ------
+        BadInput
+            If the file is not there, or holds anything but runs: then none is added.
+        """
+        try:
+            packed = lzma.LZMADecompressor()
+            text = packed.decompress(Path(path).read_bytes(), _MOST_TEXT).decode()
+            if not packed.eof:
+                raise BadInput(f"{path}: more than {_MOST_TEXT:,} bytes of runs")
+            runs = [_as_run(json.loads(line)) for line in text.splitlines()]
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+        except (lzma.LZMAError, ValueError) as error:
+            raise BadInput(f"{path}: these are no runs of another store ({error})") from error
+        with self._open() as base:
+            (first,) = base.execute("SELECT coalesce(min(at), 0) FROM runs").fetchone()
+        # As if they were older than all others: what is here already counts before them.
+        return sum(self.add(run, at=first - 1.0) for run in runs)
+
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open the file for one transaction: no connection outlives it, or crosses a process."""
@@ -163,6 +221,13 @@ class Store:
             f"{self.path}: the store cannot be used ({why}). Move it away to begin a new one; "
             "what is in it stays as it is"
         )
+
+
+def _as_run(line: Any) -> Run:
+    match line:
+        case [str(study), dict(parameters), str(code), dict(record)]:
+            return Run(study, parameters, code, record)
+    raise ValueError(f"not a run: {str(line)[:60]}")
 
 
 def _text(value: Any) -> str:
