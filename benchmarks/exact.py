@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import (
     CONSOLE,
     TOLERANCE,
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=seed_range, default="0-4", help="first-last (default 0-4)")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
-    store = Store(FOLDER / "exact.jsonl", given.fresh)
+    store = Store("exact", given.fresh)
     for part in PARTS if given.part == "all" else [given.part]:
         seeds = given.seeds if part != "large" else given.seeds[:1]
         records = store.collect(

@@ -18,7 +18,7 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from benchmarks.store import FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, statuses, verdict
 from treeleak.datasets import draft_sample
 from treeleak.schema import Schema
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=seed_range, default="0-2", help="first-last (default 0-2)")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
-    store = Store(FOLDER / "growth.jsonl", given.fresh)
+    store = Store("growth", given.fresh)
     for draws in SIZES if given.draws == "all" else [given.draws]:
         for size in SIZES[draws] if given.size == "all" else [given.size]:
             if size not in SIZES[draws]:

@@ -25,7 +25,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import treeleak
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import (
     CONSOLE,
     TOLERANCE,
@@ -564,7 +564,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
     distinct = {"with": (True,), "without": (False,), "both": (True, False)}[given.distinct]
-    store = Store(FOLDER / "hidden.jsonl", given.fresh)
+    store = Store("hidden", given.fresh)
     for part in PARTS if given.part == "all" else [given.part]:
         few = part == "five_thousand" and given.part == "all"
         seeds = given.seeds[:1] if few else given.seeds

@@ -15,7 +15,6 @@ import numpy as np
 
 from benchmarks.store import (
     DATASETS,
-    FOLDER,
     Record,
     Store,
     flat,
@@ -105,7 +104,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
     use_tables_beside()
-    records = Store(FOLDER / "informed.jsonl", given.fresh).collect(
+    records = Store("informed", given.fresh).collect(
         cases(given.seeds, given.mechanism), run,
         warm=lambda _: Case("compas", 1.0, 0, n_targets=1), apart=lambda _: False,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from benchmarks import seeds as stripped_seeds
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, depth_name, new_table, statuses
 from treeleak.datasets import draft_sample
 from treeleak.release import to_release
@@ -334,13 +334,13 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
     distinct = {"with": (True,), "without": (False,), "both": (True, False)}[given.distinct]
-    store = Store(FOLDER / "known.jsonl", given.fresh)
+    store = Store("known", given.fresh)
     for part in PARTS if given.part == "all" else [given.part]:
         if part == "reference":
             todo = side_by_side(given.seeds[: given.reference_seeds], given.time_limit)
             reference_table(store.collect(todo, run, warm))
         elif part == "seeds":
-            of_seeds = Store(FOLDER / "seeds.jsonl", given.fresh)
+            of_seeds = Store("seeds", given.fresh)
             stripped_seeds.report(of_seeds, given.seeds[:1])
         elif part == "verdicts":
             small = store.collect(

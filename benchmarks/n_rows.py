@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.store import DATASETS, FOLDER, Record, Store, flat
+from benchmarks.store import DATASETS, Record, Store, flat
 from benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.datasets import load_dp_forest
 from treeleak.datasets.draft import draft_schema
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=450, help="450: five times the grid")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
-    store = Store(FOLDER / "n_rows.jsonl", given.fresh)
+    store = Store("n_rows", given.fresh)
     todo = list(cases(given.runs))
     report(store.collect(todo, run, warm=lambda _: todo[0], apart=lambda _: False))
 

@@ -468,7 +468,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
     use_tables_beside()
-    store = Store(FOLDER / "noisy.jsonl", given.fresh)
+    store = Store("noisy", given.fresh)
     for part in PARTS if given.part == "all" else [given.part]:
         todo = PARTS[part](given.seeds or SEEDS[part], given.time_limit)
         found = store.collect(

@@ -34,7 +34,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from benchmarks import exact, hidden, known
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft, flat, seed_range
+from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
 from treeleak.datasets import Dataset, draft_sample
 from treeleak.errors import BadInput, NotCovered
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout, to time binary data with")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
-    store = Store(FOLDER / "raw.jsonl", given.fresh)
+    store = Store("raw", given.fresh)
     limit = given.reference_limit if given.reference else None
     for part in [*PARTS, "binary"] if given.part == "all" else [given.part]:
         if part == "binary":

@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.store import DATASETS, FOLDER, Record, Store, draft
+from benchmarks.store import DATASETS, Record, Store, draft
 from treeleak.datasets import draft_sample
 from treeleak.errors import NotCovered
 from treeleak.release import Release, to_release
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="also search the whole range")
     parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
     given = parser.parse_args()
-    store = Store(FOLDER / "seeds.jsonl", given.fresh)
+    store = Store("seeds", given.fresh)
     # Beside the seeds that can be repeated, others that nobody has seen.
     report(store, (given.seed, int(np.random.default_rng().integers(2**32))), given.runs)
     if given.whole:

@@ -1,22 +1,19 @@
 """What the benchmarks share: a store in which one run is one record, and DRAFT's tables.
 
-A record is one line of JSON: the parameters of the run ("case"), the version of the code, the
-outcome, the peak memory of the process, and the versions of everything underneath. Records are
-appended as soon as they exist, so a benchmark that was stopped goes on where it was; a record
-stands for a run if all parameters are equal, and of several, the last.
+A record holds the parameters of the run ("case"), the version of the code, the outcome, the peak
+memory of the process, and the versions of everything underneath. It is kept as soon as it exists,
+so a benchmark that was stopped goes on where it was; it stands for a run if all parameters are
+equal, and of several versions of the code, the last.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
 import resource
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -26,9 +23,10 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
-import treeleak
 from treeleak.datasets import Dataset, load_draft
 from treeleak.reconstruction import versions
+from treeleak.studies.store import Run, code_version, key_of
+from treeleak.studies.store import Store as RunStore
 
 __all__ = [
     "DATASETS",
@@ -56,20 +54,27 @@ Case = TypeVar("Case")
 
 
 class Store:
-    """The records of one benchmark.
+    """The records of one benchmark, in the store that studies have, too.
 
     Parameters
     ----------
-    path : Path
-        Need not exist. Lines that are no records, such as one that was cut off, are named on
-        stderr and skipped.
+    name : str
+        Of the benchmark.
     fresh : bool
-        Use no record from before; what is in the file stays there.
+        Use no record from before; what is run replaces it.
+    folder : Path
+        Where the store lies, or is made.
+
+    Raises
+    ------
+    BadInput
+        If the store is damaged, or a record was changed.
     """
 
-    def __init__(self, path: Path, fresh: bool = False) -> None:
-        self.path = path
-        self._records = {} if fresh else _read(path)
+    def __init__(self, name: str, fresh: bool = False, folder: Path = FOLDER) -> None:
+        self._name, self._kept = name, RunStore(folder / "runs.sqlite")
+        runs = [] if fresh else self._kept.runs(name)
+        self._records = {self._key(r.parameters): {"case": r.parameters, **r.record} for r in runs}
 
     def collect(
         self,
@@ -96,14 +101,19 @@ class Store:
             and each process warms up once.
         """
         cases = list(cases)
-        todo = [c for c in dict.fromkeys(cases) if _key(asdict(c)) not in self._records]  # type: ignore[call-overload]
+        todo = [c for c in dict.fromkeys(cases) if self._key(asdict(c)) not in self._records]  # type: ignore[call-overload]
         done = _one_by_one(todo, run, warm, apart)
         if at_once > 1 and todo:
             done = _side_by_side(todo, run, warm, at_once)
         for record in _watched(done, len(todo)):
-            self._records[_key(record["case"])] = record
-            _append(self.path, record)
-        return [self._records[_key(asdict(c))] for c in cases]  # type: ignore[call-overload]
+            self._records[self._key(record["case"])] = record
+            outcome = {k: v for k, v in record.items() if k != "case"}
+            self._kept.add(Run(self._name, record["case"], record["code"], outcome), again=True)
+        return [self._records[self._key(asdict(c))] for c in cases]  # type: ignore[call-overload]
+
+    def _key(self, case: Mapping[str, Any]) -> str:
+        """Name a run whatever code it ran with."""
+        return key_of(self._name, case, "")
 
 
 def flat(records: Iterable[Record]) -> pd.DataFrame:
@@ -183,13 +193,12 @@ def _warmed(run: Callable[[Case], Record], case: Case) -> None:
 
 
 def _recorded(run: Callable[[Case], Record], case: Case, warm: Case | None = None) -> Record:
-    code = _code_version()
     if warm is not None:
         _warmed(run, warm)
     outcome = run(case)
     return {
         "case": asdict(case),  # type: ignore[call-overload]
-        "code": code,
+        "code": code_version(),
         **outcome,
         "peak_mb": _peak_mb(),
         "versions": dict(versions()),
@@ -202,41 +211,3 @@ def _peak_mb() -> float:
     if status.exists() and (found := re.search(r"VmHWM:\s*(\d+) kB", status.read_text())):
         return int(found[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-@cache
-def _code_version() -> str:
-    """The commit, with a mark if files differ from it."""
-    ask = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(
-        ask, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or treeleak.__version__
-
-
-def _key(case: dict[str, Any]) -> str:
-    return json.dumps(case, sort_keys=True)
-
-
-def _read(path: Path) -> dict[str, Record]:
-    records = {}
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-            records[_key(record["case"])] = record
-        except (ValueError, KeyError, TypeError):
-            sys.stderr.write(f"{path}, line {number}: not a record, skipped\n")
-    return records
-
-
-def _append(path: Path, record: Record) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        # A run that was stopped while it wrote leaves half a line.
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(json.dumps(record).encode() + b"\n")
-        file.flush()

@@ -24,6 +24,7 @@ from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.studies.dp_runs import not_answered
 from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
+from treeleak.studies.store import Store as RunStore
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,21 @@ def allocate(case: Sum):
 @pytest.fixture
 def path(tmp_path):
     ran.clear()
-    return tmp_path / "folder" / "sums.jsonl"
+    return tmp_path / "folder"
 
 
 def collect(path, cases, *, fresh=False, run=add):
-    return Store(path, fresh).collect(cases, run, lambda _: Sum(0, 0), lambda _: False)
+    return Store("sums", fresh, path).collect(cases, run, lambda _: Sum(0, 0), lambda _: False)
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def kept(path):
+    runs = RunStore(path / "runs.sqlite").runs("sums")
+    return [{"case": run.parameters, **run.record} for run in runs]
 
 
 def test_one_run_is_one_record(path):
     records = collect(path, [Sum(1), Sum(2, 5)])
-    assert lines(path) == records
+    assert kept(path) == records
     assert [r["case"] for r in records] == [{"a": 1, "b": 1}, {"a": 2, "b": 5}]
     assert [r["sum"] for r in records] == [2, 7]
     for record in records:
@@ -78,18 +80,18 @@ def test_a_run_in_the_store_is_not_repeated_and_others_are(path):
     assert ran == [Sum(0, 0), Sum(3), Sum(2, 2)]
     assert [r["sum"] for r in again] == [3, 4, 2, 4]
     assert again[0] == first[1]
-    assert len(lines(path)) == 4
+    assert len(kept(path)) == 4
     ran.clear()
     assert collect(path, [Sum(3), Sum(2)])[0] == again[1]
     assert ran == []
-    assert len(lines(path)) == 4
+    assert len(kept(path)) == 4
 
 
 def test_a_case_named_twice_runs_once(path):
     records = collect(path, [Sum(1), Sum(1)])
     assert ran == [Sum(0, 0), Sum(1)]
     assert records[0] == records[1]
-    assert len(lines(path)) == 1
+    assert len(kept(path)) == 1
 
 
 def test_what_ran_before_a_failure_is_kept(path):
@@ -100,51 +102,34 @@ def test_what_ran_before_a_failure_is_kept(path):
 
     with pytest.raises(KeyboardInterrupt):
         collect(path, [Sum(1), Sum(2), Sum(3)], run=failing)
-    assert [r["case"]["a"] for r in lines(path)] == [1]
+    assert [r["case"]["a"] for r in kept(path)] == [1]
     ran.clear()
     assert len(collect(path, [Sum(1), Sum(2), Sum(3)])) == 3
     assert ran == [Sum(0, 0), Sum(2), Sum(3)]
 
 
-def test_fresh_runs_replace_those_in_the_store_and_erase_none(path):
-    old = collect(path, [Sum(1)], run=lambda case: {"sum": -1})
+def test_fresh_runs_replace_those_in_the_store(path):
+    collect(path, [Sum(1)], run=lambda case: {"sum": -1})
     new = collect(path, [Sum(1)], fresh=True)
-    assert lines(path) == old + new
+    assert kept(path) == new
+    assert new[0]["sum"] == 2
     ran.clear()
     assert collect(path, [Sum(1)]) == new
     assert ran == []
 
 
-@pytest.mark.parametrize("kept", [0.5, 0.99])
-def test_a_line_that_was_cut_off_is_named_and_run_again(path, capsys, kept):
-    collect(path, [Sum(1), Sum(2)])
-    whole = path.read_text()
-    last = whole.splitlines()[-1]
-    path.write_text(whole.removesuffix(last + "\n") + last[: int(kept * len(last))])
-    ran.clear()
-    capsys.readouterr()
-    records = collect(path, [Sum(1), Sum(2)])
-    assert f"{path}, line 2: not a record, skipped" in capsys.readouterr().err
-    assert ran == [Sum(0, 0), Sum(2)]
-    # The new record does not go down with the half line before it.
-    ran.clear()
-    assert collect(path, [Sum(1), Sum(2)]) == records
-    assert ran == []
-
-
-@pytest.mark.parametrize("line", ["[]", "3", '{"sum": 2}', "\x00"])
-def test_a_line_that_is_no_record_is_named(path, capsys, line):
+def test_a_damaged_store_is_named(path):
     collect(path, [Sum(1)])
-    path.write_text(line + "\n" + path.read_text())
-    ran.clear()
-    collect(path, [Sum(1)])
-    assert ran == []
-    assert f"{path}, line 1:" in capsys.readouterr().err
+    (path / "runs.sqlite").write_text("no store\n" * 1000)
+    with pytest.raises(BadInput, match=r"runs\.sqlite: the store cannot be used"):
+        collect(path, [Sum(1)])
 
 
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
-    big, small = Store(path).collect([Sum(300), Sum(1)], allocate, lambda case: replace(case, a=1))
+    big, small = Store("sums", folder=path).collect(
+        [Sum(300), Sum(1)], allocate, lambda case: replace(case, a=1)
+    )
     assert held.all()
     assert len({big["pid"], small["pid"], os.getpid()}) == 3
     # Only the warm-up ran before it, there.
@@ -215,17 +200,17 @@ def name_process(case: Sum):
 def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
     todo = [Sum(i) for i in range(1, 9)]
     # What each process ran before is counted by itself: the warm-up comes first, once.
-    found = Store(path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    found = Store("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert ran == []
     assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
-    assert sorted(r["case"]["a"] for r in lines(path)) == list(range(1, 9))
+    assert sorted(r["case"]["a"] for r in kept(path)) == list(range(1, 9))
     assert os.getpid() not in {r["pid"] for r in found}
     for pid in {r["pid"] for r in found}:
         before = sorted(r["runs"] for r in found if r["pid"] == pid)
         assert before == list(range(1, len(before) + 1))
-    again = Store(path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    again = Store("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert again == found
-    assert len(lines(path)) == 8
+    assert len(kept(path)) == 8
 
 
 def test_a_log_says_how_many_runs_are_done_and_how_long_the_rest_may_take(

@@ -41,6 +41,9 @@ CREATE TABLE IF NOT EXISTS runs (
 ) WITHOUT ROWID
 """
 
+_KEEP = "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+
 Record = dict[str, Any]
 
 
@@ -113,10 +116,11 @@ class Store:
             if found != "ok":
                 raise BadInput(self._damaged(found))
 
-    def add(self, run: Run, at: float | None = None) -> bool:
+    def add(self, run: Run, at: float | None = None, again: bool = False) -> bool:
         """Keep a run; False if it is there already, which then stays as it is.
 
-        ``at`` says when it was made, in seconds; now, if it is not given.
+        ``at`` says when it was made, in seconds; now, if it is not given. ``again`` lets it take
+        the place of the one that is there.
         """
         record = _text(dict(run.record))
         line = (
@@ -124,7 +128,7 @@ class Store:
             time.time() if at is None else at,
         )  # fmt: skip
         with self._open() as base:
-            done = base.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", line)
+            done = base.execute(_REPLACE if again else _KEEP, line)
             return done.rowcount == 1
 
     def has(self, study: str, parameters: Mapping[str, Any], code: str) -> bool:
