@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.chains import Landscape
-from treeleak.attacks.consensus import aligned_shares, cheapest, expected_distance
+from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, cheapest, expected_distance
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.space import Values
 from treeleak.clock import Clock
@@ -22,8 +23,8 @@ IntArray = NDArray[np.int64]
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
-_VARIED = 60
-"""Most samples of which a middle is taken value by value."""
+_LEAST, _MOST, _MOST_ROWS = 5, 60, 12_000
+"""Samples of which a middle is taken value by value, and rows in all of them."""
 
 
 def middle(
@@ -33,7 +34,8 @@ def middle(
 
     Two are compared. The first takes the likeliest value wherever leaves do not tell values apart,
     which is then the same one in many rows. The second begins with values drawn there: rows that
-    differ as those of a dataset do are nearer to them, each to another.
+    differ as those of a dataset do are nearer to them, each to another. With more rows than are
+    aligned at once, there is the first only.
 
     Parameters
     ----------
@@ -51,25 +53,39 @@ def middle(
         Mean distance, per row and column, from the judges, each matched with the dataset.
     """
     clock.tell("settling on one dataset", 1.0)
-    values, rng = samples.values, np.random.default_rng(seed)
-    alone, certain = values.listed, np.ones(values.n_values)
-    width = sum(len(part.columns) for part in values.parts)
-    others = [judges.alike(judges.numbered(k), rng) for k in range(len(judges))]
-
-    def far(chosen: IntArray) -> float:
-        return expected_distance(alone, chosen, others, certain, land.moves.group) / width
-
+    values = samples.values
     numbered = [samples.numbered(k) for k in range(len(samples))]
     best = _central(values, numbered, samples.value_prior, land, clock)
+    if land.n_rows > MAX_ALIGNED:
+        # Rows are then matched in parts, at little cost where they are equal: drawn ones are not.
+        others = [judges.numbered(k) for k in range(len(judges))]
+        far = partial(_distance, values, others, judges.value_prior, land)
+        return _weighed(*best, len(samples), values, land), far(best[0])
+    alone, certain = values.listed, np.ones(values.n_values)
+    most, rng = int(np.clip(_MOST_ROWS // land.n_rows, _LEAST, _MOST)), np.random.default_rng(seed)
+    few, judging = samples.thinned(most), judges.thinned(most)
+    others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
+    far = partial(_distance, alone, others, certain, land)
     error, made_of = far(best[0]), len(samples)
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
-        few = samples.thinned(_VARIED)
-        start = samples.alike(values.atom_of[best[0]], rng)
+        start = few.alike(values.atom_of[best[0]], rng)
         drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
         varied = _central(alone, drawn, certain, land, clock, start)
         if (reached := far(varied[0])) < error:
             best, error, made_of = varied, reached, len(few)
     return _weighed(*best, made_of, values, land), error
+
+
+def _distance(
+    values: Values,
+    others: Sequence[IntArray],
+    value_prior: FloatArray,
+    land: Landscape,
+    chosen: IntArray,
+) -> float:
+    """Mean distance of datasets from one of values, per row and column."""
+    width = sum(len(part.columns) for part in values.parts)
+    return expected_distance(values, chosen, others, value_prior, land.moves.group) / width
 
 
 def _central(

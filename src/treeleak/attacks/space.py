@@ -174,6 +174,12 @@ class Values:
         ``prior`` is the probability of each value given its atom, of all rows (one line) or of
         each (as many lines as rows).
         """
+        if len(prior) == 1:
+            upto = np.concatenate([[0.0], np.cumsum(prior[0])])
+            begin = np.searchsorted(self.atom_of, np.arange(self.n_atoms + 1))
+            low, high = upto[begin[atoms]], upto[begin[atoms + 1]]
+            drawn = np.searchsorted(upto[1:], low + rng.random(atoms.shape) * (high - low), "right")
+            return np.asarray(np.clip(drawn, begin[atoms], begin[atoms + 1] - 1))
         out = np.empty_like(atoms)
         for a in range(atoms.shape[1]):
             own = slice(self.start[a], self.start[a + 1])

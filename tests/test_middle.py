@@ -1,0 +1,166 @@
+"""The one dataset in the middle of samples, where leaves do not tell values apart."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from treeleak.attacks import middle as middles
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.space import Values, values_of
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.errors import PrivacyWarning
+from treeleak.learn import DPForestClassifier
+from treeleak.metrics import random_baseline, reconstruction_error
+from treeleak.partition import Geometry
+from treeleak.release import to_release
+from treeleak.schema import AtMost, Binary, Schema
+
+WIDTH = 10
+SCHEMA = Schema([Binary(f"x{a}") for a in range(WIDTH)])
+
+
+def table(n, seed):
+    """Columns of all skews, of which a shallow tree tests a few."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        (rng.random((n, WIDTH)) < np.linspace(0.1, 0.9, WIDTH)).astype(int), columns=SCHEMA.columns
+    )
+    y = (X.x2 + X.x4 + rng.random(n) > 1.2).astype(int)
+    return X, y
+
+
+def shallow(X, y, seed, depth=2):
+    return RandomForestClassifier(1, max_depth=depth, random_state=seed).fit(X, y)
+
+
+def samples_of(forest, seed=0, n=40, rows=30):
+    """Samples in which every atom is as likely as any other."""
+    release = to_release(forest)
+    geometry = Geometry.of(release, SCHEMA)
+    values = values_of(geometry.parts, release.n_classes)
+    radix = np.diff(values.atom_start)
+    rng = np.random.default_rng(seed)
+    atoms = rng.integers(0, radix, size=(n, rows, len(radix))).astype(np.int16)
+    prior = TreePrior.flat(radix, values.atom_weights)
+    marginal = np.bincount((atoms + values.atom_start[:-1]).ravel(), minlength=values.n_atoms)
+    return Samples(values, atoms, np.zeros(n, int), np.zeros(n), values.prior(marginal / n), prior)
+
+
+@pytest.mark.parametrize("bootstrap", ["hidden", "noise"])
+def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
+    errors, guesses = [], []
+    for seed in range(4):
+        X, y = table(60, seed)
+        if bootstrap == "hidden":
+            forest = shallow(X, y, seed)
+            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, seed)
+        else:
+            with pytest.warns(PrivacyWarning):
+                forest = DPForestClassifier(
+                    1, 2, 50.0, schema=SCHEMA, classes=[0, 1], random_state=seed
+                ).fit(X, y)
+            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=10.0, seed=seed)
+        errors.append(reconstruction_error(result.X, X, SCHEMA))
+        guesses.append(random_baseline(X, SCHEMA, 10, seed).mean)
+        # One value for all rows, in every column that is not tested, would leave eight at most.
+        assert len(result.X.drop_duplicates()) > 8
+        assert 0 < result.expected_error < 0.5
+    # A constant in eight columns of ten, of mean skew one half, errs by about .4.
+    assert np.mean(errors) < np.mean(guesses) + 0.02 < 0.35
+
+
+def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
+    X, y = table(60, 0)
+    forest = shallow(X, y, 0)
+    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    far = middles.expected_distance
+    asked = []
+
+    def second_is_far(*given):
+        asked.append(far(*given))
+        return asked[-1] if len(asked) == 1 else np.inf
+
+    monkeypatch.setattr(middles, "expected_distance", second_is_far)
+    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    assert len(asked) == 2
+    assert len(plain.X.drop_duplicates()) < len(found.X.drop_duplicates())
+    assert plain.expected_error > found.expected_error
+
+
+def test_many_rows_are_compared_by_atoms(monkeypatch):
+    X, y = table(60, 0)
+    forest = shallow(X, y, 0)
+    monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
+    monkeypatch.setattr(Samples, "alike", None)
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    assert len(result.X) == 60
+    assert result.expected_error > 0
+
+
+def test_a_forest_that_tells_all_values_apart_is_left_as_it_was(monkeypatch):
+    X, y = table(30, 1)
+    forest = RandomForestClassifier(60, random_state=0).fit(X, y)
+    monkeypatch.setattr(middles, "_LEAST", 10**9)
+    calls = []
+    central = middles._central
+    monkeypatch.setattr(middles, "_central", lambda *a: calls.append(1) or central(*a))
+    treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    assert len(calls) == 1
+
+
+def test_an_untested_column_is_as_skewed_as_a_tested_one():
+    X, y = table(200, 3)
+    samples = samples_of(shallow(X, y, 0), n=30, rows=400)
+    values = samples.values
+    assert len(values.untested) >= WIDTH - 3
+    shares = samples._ones
+    assert shares[-2:].tolist() == [0.0, 1.0]
+    rng = np.random.default_rng(0)
+    seen = []
+    for k in range(30):
+        drawn = samples.alike(samples.numbered(k), rng)
+        assert (values.atom_of[drawn] == samples.numbered(k)).all()
+        ones = (drawn - values.start[:-1])[:, list(values.untested)].mean(axis=0)
+        # Each column's share is one of these, up to chance in 400 rows.
+        assert (np.abs(ones[:, None] - shares).min(axis=1) < 0.12).all()
+        seen += ones.tolist()
+    assert min(seen) == 0
+    assert max(seen) == 1
+    assert np.mean(seen) == pytest.approx(shares.mean(), abs=0.08)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_values_are_drawn_as_their_prior_says(data, seed):
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
+    cut = data.draw(st.integers(1, len(sizes) - 1))
+    atom_of = np.repeat(np.arange(len(sizes)), sizes)
+    start = np.array([0, sum(sizes[:cut]), sum(sizes)])
+    values = Values((), start, np.array([0, cut, len(sizes)]), atom_of)
+    rng = np.random.default_rng(seed)
+    weight = rng.random(len(atom_of)) * (rng.random(len(atom_of)) < 0.7)
+    weight[np.searchsorted(atom_of, np.arange(len(sizes)))] += 0.1
+    prior = weight / np.bincount(atom_of, weight)[atom_of]
+    atoms = np.column_stack([rng.integers(0, cut, 3000), rng.integers(cut, len(sizes), 3000)])
+    for lines in (prior[None, :], np.repeat(prior[None, :], len(atoms), axis=0)):
+        drawn = values.draw(atoms, lines, rng)
+        assert (values.atom_of[drawn] == atoms).all()
+        assert (prior[drawn] > 0).all()
+        held = np.bincount(drawn.ravel(), minlength=len(prior))
+        n = np.bincount(atoms.ravel(), minlength=len(sizes))[atom_of]
+        spread = np.sqrt(n * prior * (1 - prior)) + 1e-9
+        assert (np.abs(held - n * prior) <= 6 * spread).all()
+
+
+def test_rows_keep_to_rules_where_values_are_drawn():
+    X, y = table(40, 5)
+    members = ("x5", "x6", "x7")
+    X.loc[X[list(members)].sum(axis=1) > 1, list(members)] = 0
+    schema = Schema(SCHEMA.attributes, rules=[AtMost(members)])
+    result = treeleak.reconstruct(shallow(X, y, 0), schema, "hidden", 10.0, 0)
+    assert schema.valid(result.X.to_numpy(float), list(X)).all()
+    assert result.X.drop(columns=list(members)).drop_duplicates().shape[0] > 8
