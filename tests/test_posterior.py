@@ -131,7 +131,7 @@ def test_samples_written_out_have_the_values_that_membership_speaks_of(coarse):
 
 
 def test_records_that_cannot_be_are_no_members(coarse):
-    possible = pd.DataFrame({"age": [1], "sex": [0], "free": [0]})
+    possible = pd.DataFrame({"age": [1], "sex": [1], "free": [0]})
     assert coarse.membership(possible)[0] > 0
     for column, value in (("age", 6), ("age", -1), ("age", 1.5), ("sex", 2), ("free", np.nan)):
         record = possible.astype(float)

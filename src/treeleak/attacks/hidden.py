@@ -8,14 +8,17 @@ average; the likeliest dataset and the samples themselves come with it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.chains import GAP, Landscape
+from treeleak.attacks.chains import GAP, Chain, Landscape
 from treeleak.attacks.likelihood import DrawLikelihood
 from treeleak.attacks.middle import middle
+from treeleak.attacks.samples import Samples
 from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.attacks.walks import (
@@ -41,6 +44,9 @@ _LONG = replace(
     _PLAN, chains=6, cooling=60, fits=4, hot=7.0, low_gap=GAP, share=0.65, by_factors=True
 )
 """Where attributes have many atoms: rows come to rest slowly, and not before the heat is low."""
+_BRIEF, _AGREED = 8, 1.05
+"""A walk so many times shorter comes first. It will do if R, over its chains, is no more than this:
+they started apart, each in its own heat."""
 _MANY_ROWS = 1000
 """Rows from which on chains start where the counts put the rows, and are not heated."""
 
@@ -84,20 +90,24 @@ def hidden_draws(
     flat = TreePrior.flat(land.radix, values.atom_weights)
     density = None if given.population is None else given.population.fitted(geometry)
     prior = flat if density is None else population_prior(density, land)
-    walk = Walk(land, affordable(plan, land, flat, clock, seed), clock)
-    chains = walk.started(prior, seed)
-    walk.cool(chains)
-    if isinstance(prior, TreePrior):
-        prior = walk.learned(chains, prior)
-    cooled = not clock.stopped
-    samples = as_samples(walk.drawn(chains, walk.plan.samples, "drawing datasets"), values, prior)
+    plan = affordable(plan, land, flat, clock, seed)
+    brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
+    found = None
+    if plan.hot > 1 and not land.moves.baths and brief.sweeps >= LEAST_SWEEPS:
+        found = _walked(land, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
+    if found is None or not found.samples.disagreement <= _AGREED:
+        begin = 0.0 if found is None else 1 / _BRIEF
+        plan = plan if found is None else affordable(plan, land, flat, clock, seed)
+        found = _walked(land, plan, prior, clock, seed, (begin, 1.0))
+    walk, chains, samples = found.walk, found.chains, found.samples
     if density is not None:
         samples = told(samples, density)
-    likeliest = walk.likeliest(chains, prior) + values.atom_start[:-1]
+    freezing = replace(walk, plan=plan)
+    likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     rows, error = middle(samples, land, clock, samples, seed)
     return Answer(
-        "likely" if cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
+        "likely" if found.cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
         values,
         (rows,),
         numbers=numbers,
@@ -107,6 +117,44 @@ def hidden_draws(
         expected_distance=error,
         cells=land.cells,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Where chains have walked to.
+
+    Attributes
+    ----------
+    walk : Walk
+    chains : sequence of Chain
+    samples : Samples
+    cooled : bool
+        Whether there was time to cool, and to learn what rows are like.
+    """
+
+    walk: Walk
+    chains: Sequence[Chain]
+    samples: Samples
+    cooled: bool
+
+
+def _walked(
+    land: Landscape,
+    plan: Plan,
+    prior: TreePrior | NDArray[np.float64],
+    clock: Clock,
+    seed: int,
+    part: tuple[float, float],
+) -> _Found:
+    """Cool chains, let them learn what rows are like, and draw samples."""
+    walk = Walk(land, plan, clock, part)
+    chains = walk.started(prior, seed)
+    walk.cool(chains)
+    if isinstance(prior, TreePrior):
+        prior = walk.learned(chains, prior)
+    cooled = not clock.stopped
+    drawn = walk.drawn(chains, plan.samples, "drawing datasets")
+    return _Found(walk, chains, as_samples(drawn, land.values, prior), cooled)
 
 
 def _out_of_reach(land: Landscape, likelihood: DrawLikelihood) -> Contradiction | None:

@@ -95,11 +95,12 @@ def affordable(
 
 @dataclass(eq=False)
 class Walk:
-    """The walk of all chains, stage by stage."""
+    """The walk of all chains, stage by stage; ``part`` is what of the progress it makes."""
 
     land: Landscape
     plan: Plan
     clock: Clock
+    part: tuple[float, float] = (0.0, 1.0)
     done: int = 0
 
     def started(self, prior: TreePrior | FloatArray | None, seed: int) -> list[Chain]:
@@ -173,7 +174,8 @@ class Walk:
 
     def _tell(self, what: str) -> None:
         self.done += 1
-        self.clock.tell(what, min(1.0, self.done / (self.plan.stages * self.plan.chains)))
+        way = self.done / (self.plan.stages * self.plan.chains)
+        self.clock.tell(what, float(np.interp(way, (0.0, 1.0), self.part)))
 
 
 Drawn = tuple[NDArray[np.int16], int, float]
