@@ -193,12 +193,14 @@ def _warmed(run: Callable[[Case], Record], case: Case) -> None:
 
 
 def _recorded(run: Callable[[Case], Record], case: Case, warm: Case | None = None) -> Record:
+    # Before the run: what is changed meanwhile is not what ran.
+    code = code_version()
     if warm is not None:
         _warmed(run, warm)
     outcome = run(case)
     return {
         "case": asdict(case),  # type: ignore[call-overload]
-        "code": code_version(),
+        "code": code,
         **outcome,
         "peak_mb": _peak_mb(),
         "versions": dict(versions()),

@@ -626,3 +626,27 @@ def test_no_walk_is_brief_where_chains_do_not_start_apart(monkeypatch):
     forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
     reconstruct(forest, Schema.from_columns(X.columns), "hidden", 60.0)
     assert [p.sweeps for p in plans] == [hidden._PLAN.sweeps]
+
+
+@pytest.mark.parametrize("when", ["brief", "long"])
+def test_what_a_brief_walk_found_is_kept_when_time_is_up(monkeypatch, when):
+    monkeypatch.setattr(hidden, "_AGREED", -1.0)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (20, 3)), columns=list("abc"))
+    forest = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, X.a ^ X.b)
+    walked, found = hidden._walked, []
+
+    def stopped(land, plan, prior, clock, *rest):
+        if found:
+            clock.stop()
+        found.append(walked(land, plan, prior, clock, *rest))
+        if when == "brief":
+            clock.stop()
+        return found[-1]
+
+    monkeypatch.setattr(hidden, "_walked", stopped)
+    result = reconstruct(forest, Schema.from_columns(X.columns), "hidden", 60.0)
+    assert len(found) == (1 if when == "brief" else 2)
+    assert result.posterior.samples is found[0].samples
+    assert result.status == "likely"
+    assert result.numbers["sweeps"] == hidden._PLAN.sweeps / hidden._BRIEF

@@ -101,15 +101,34 @@ def test_many_rows_are_compared_by_atoms(monkeypatch):
     assert result.expected_error > 0
 
 
-def test_a_forest_that_tells_all_values_apart_is_left_as_it_was(monkeypatch):
+def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
     X, y = table(30, 1)
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)
-    monkeypatch.setattr(middles, "_LEAST", 10**9)
-    calls = []
+    found = []
     central = middles._central
-    monkeypatch.setattr(middles, "_central", lambda *a: calls.append(1) or central(*a))
-    treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
-    assert len(calls) == 1
+    monkeypatch.setattr(middles, "_central", lambda *a: found.append(central(*a)) or found[-1])
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    assert len(found) == 1
+    values = result.posterior.samples.values
+    rows = values.rows(found[0][0][:, :-1], WIDTH)
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, result.X.to_numpy(float)))
+
+
+def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
+    schema = Schema([Binary("x2"), Binary("x4"), Binary("x9", missing=True)])
+    X, y = table(200, 3)
+    forest = shallow(X[["x2", "x4", "x9"]].assign(x9=0), y, 0)
+    result = treeleak.reconstruct(forest, schema, "hidden", 10.0, 0)
+    samples = result.posterior.samples
+    values, rng = samples.values, np.random.default_rng(0)
+    a = next(a for a, p in enumerate(values.parts) if getattr(p.attribute, "missing", False))
+    assert a in values.untested
+    share = [
+        (samples.alike(samples.numbered(k), rng)[:, a] == values.start[a + 1] - 1).mean()
+        for k in range(len(samples))
+    ]
+    prior = samples.value_prior[values.start[a] : values.start[a + 1]]
+    assert np.mean(share) == pytest.approx(prior[-1], abs=0.02)
 
 
 def test_an_untested_column_is_as_skewed_as_a_tested_one():

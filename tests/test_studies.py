@@ -154,7 +154,7 @@ def test_runs_go_from_store_to_store_as_a_file(tmp_path):
     assert (tmp_path / "again.xz").read_bytes() == (tmp_path / "runs.jsonl.xz").read_bytes()
 
 
-def test_of_files_the_one_read_first_counts(tmp_path):
+def test_of_several_files_the_latest_run_counts(tmp_path):
     for code in ("1", "2"):
         store = Store(tmp_path / f"{code}.sqlite")
         store.add(run_of(3, code, {"square": int(code)}))
@@ -164,30 +164,46 @@ def test_of_files_the_one_read_first_counts(tmp_path):
     assert [run.code for run in both.runs("toy")] == ["2"]
 
 
+GOOD = b'["toy", {}, "1", {}, 0.5]\n'
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("data", "why"),
     [
-        b"", b"no xz", lzma.compress(b"{}\n"), lzma.compress(b'["toy", {}, "1"]\n'),
-        lzma.compress(b'["toy", [], "1", {}]\n'), lzma.compress(b'["toy", {}, "1", {}]\n[')[:-9],
-        lzma.compress(b'["toy", {}, "1", {}]\nx'), lzma.compress(b"\xff"),
+        (b"", "it is cut off"),
+        (b"no xz at all", "not supported"),
+        (lzma.compress(GOOD)[:-9], "it is cut off"),
+        (lzma.compress(GOOD) + lzma.compress(GOOD), "something stands behind its end"),
+        (lzma.compress(GOOD) + b"more", "something stands behind its end"),
+        (lzma.compress(GOOD + b"{}"), "not a run: {}"),
+        (lzma.compress(GOOD + b'["toy", {}, "1"]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", [], "1", {}, 0.5]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, "1", {}, "x"]'), "not a run"),
+        (lzma.compress(GOOD + b"x"), "Expecting value"),
+        (lzma.compress(b"\xff"), "utf-8"),
+        (lzma.compress(GOOD + b'["\\ud800", {}, "1", {}, 0.5]'), "surrogates"),
+        (lzma.compress(GOOD + b'["toy", {"a": ' + b"[" * 700 + b"]" * 700 + b'}, "1", {}, 0.5]'),
+         "recursion"),
+        (lzma.compress(b"[" * 10**5), "recursion"),
+        (lzma.compress(b" " * 10**6), "more than 1,000 bytes"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, tmp_path):
+def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, monkeypatch):
+    if "more than" in why:
+        monkeypatch.setattr("treeleak.studies.store._MOST_TEXT", 1000)
     store = Store(tmp_path / "runs.sqlite")
-    with pytest.raises(BadInput, match=r"runs\.xz: no such|No such file"):
+    with pytest.raises(BadInput, match=r"runs\.xz: No such file"):
         store.read(tmp_path / "runs.xz")
     (tmp_path / "runs.xz").write_bytes(data)
-    with pytest.raises(BadInput, match=r"runs\.xz: (these are no runs|more than)"):
+    with pytest.raises(BadInput, match=rf"runs\.xz: not the runs of a store \(.*{why}"):
         store.read(tmp_path / "runs.xz")
     assert store.runs("toy") == []
 
 
-def test_a_file_of_too_many_runs_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr("treeleak.studies.store._MOST_TEXT", 1000)
-    path = tmp_path / "runs.xz"
-    path.write_bytes(lzma.compress(b" " * 10_000_000))
-    with pytest.raises(BadInput, match="more than 1,000 bytes"):
-        Store(tmp_path / "runs.sqlite").read(path)
+def test_an_estimate_asks_nothing_of_runs_with_other_parameters(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    store.add(Run("toy", {"y": "another"}, "old", {"seconds": "x"}))
+    assert len(plan(study(), store, any_code=True).todo) == 20
 
 
 def test_the_version_changes_with_the_code_that_figures_depend_on(tmp_path, monkeypatch):
@@ -392,6 +408,12 @@ def test_runs_of_other_code_count_if_they_may(toy, tmp_path, monkeypatch):
     assert "all 4 runs are done" in again.stderr
     assert "225" in again.stdout
     assert run("export", tmp_path / "x", "--out", tmp_path / "none").exit_code == 2
+    missing = run("import", tmp_path / "x", "--out", tmp_path / "none")
+    assert missing.exit_code == 2
+    assert not (tmp_path / "none").exists()
+    onto = run("export", tmp_path / "old" / "runs.sqlite", "--out", tmp_path / "old")
+    assert onto.exit_code == 2
+    assert len(Store(tmp_path / "old" / "runs.sqlite").runs("toy")) == 4
 
 
 def test_what_is_not_there_is_said(toy, tmp_path):

@@ -212,7 +212,7 @@ def _matched(cost: FloatArray, hard: IntArray, sample: IntArray) -> IntArray:
         i, j = left[begin : begin + MAX_ALIGNED], free[begin : begin + MAX_ALIGNED]
         total = np.zeros((len(i), len(j)))
         for a in range(sample.shape[1]):
-            total += cost[i][:, sample[j, a]]
+            total += cost[np.ix_(i, sample[j, a])]
         x, y = linear_sum_assignment(total)
         out[i[x]] = j[y]
     return out

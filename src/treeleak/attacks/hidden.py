@@ -95,10 +95,14 @@ def hidden_draws(
     found = None
     if plan.hot > 1 and not land.moves.baths and brief.sweeps >= LEAST_SWEEPS:
         found = _walked(land, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
-    if found is None or not found.samples.disagreement <= _AGREED:
-        begin = 0.0 if found is None else 1 / _BRIEF
-        plan = plan if found is None else affordable(plan, land, flat, clock, seed)
-        found = _walked(land, plan, prior, clock, seed, (begin, 1.0))
+    if found is None:
+        found = _walked(land, plan, prior, clock, seed, (0.0, 1.0))
+    elif not (clock.stopped or found.samples.disagreement <= _AGREED):
+        # What the brief walk took is taken off each chain, not off their number.
+        cut = affordable(plan, land, flat, clock, seed)
+        plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
+        longer = _walked(land, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        found = longer if longer.cooled else found
     walk, chains, samples = found.walk, found.chains, found.samples
     if density is not None:
         samples = told(samples, density)

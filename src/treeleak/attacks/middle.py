@@ -23,8 +23,8 @@ IntArray = NDArray[np.int64]
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
-_LEAST, _MOST, _MOST_ROWS = 5, 60, 12_000
-"""Samples of which a middle is taken value by value, and rows in all of them."""
+_MOST, _MOST_ROWS = 60, 24_000
+"""Samples of which a middle is taken value by value, at most, and rows in all of them."""
 
 
 def middle(
@@ -62,7 +62,7 @@ def middle(
         far = partial(_distance, values, others, judges.value_prior, land)
         return _weighed(*best, len(samples), values, land), far(best[0])
     alone, certain = values.listed, np.ones(values.n_values)
-    most, rng = int(np.clip(_MOST_ROWS // land.n_rows, _LEAST, _MOST)), np.random.default_rng(seed)
+    most, rng = min(_MOST_ROWS // max(land.n_rows, 1), _MOST), np.random.default_rng(seed)
     few, judging = samples.thinned(most), judges.thinned(most)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
     far = partial(_distance, alone, others, certain, land)

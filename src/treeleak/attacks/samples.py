@@ -83,8 +83,8 @@ class Samples:
         values, prior = self.values, self.value_prior.copy()
         if isinstance(self.prior, TreePrior):
             for a in values.untested:
-                ones = rng.choice(self._ones)
-                prior[values.start[a] : values.start[a] + 2] = 1.0 - ones, ones
+                ones, own = rng.choice(self._ones), slice(values.start[a], values.start[a] + 2)
+                prior[own] = prior[own].sum() * np.array([1.0 - ones, ones])
         return values.draw(atoms, prior[None, :], rng)
 
     @cached_property

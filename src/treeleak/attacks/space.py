@@ -61,8 +61,13 @@ class Values:
 
     @cached_property
     def listed(self) -> Values:
-        """The same values, each an atom of its own."""
-        return replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
+        """The same values, each an atom of its own; ``parts`` keep theirs."""
+        if self.n_atoms == self.n_values:
+            return self
+        out = replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
+        # Large, and the same.
+        out.__dict__["distance"] = self.distance
+        return out
 
     @cached_property
     def atom_sizes(self) -> FloatArray:

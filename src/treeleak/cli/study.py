@@ -112,7 +112,8 @@ def show(
     store, total = _made(out, f"; `treeleak study run {name}` does"), len(study.grid(quick))
     runs = runs_of(study, store, quick, None if any_code else code_version())
     if not runs:
-        raise BadInput(f"{name}: nothing was run with this version of the code")
+        which = "" if any_code else " with this version of the code"
+        raise BadInput(f"{name}: nothing was run{which}")
     if len(runs) < total:
         say(f"{len(runs)} of {total} runs are done; the tables show these")
     table = as_frame(runs)
@@ -145,11 +146,11 @@ def export_(
     to: Annotated[Path, typer.Argument(metavar="FILE", help="Ending in .jsonl.xz; overwritten.")],
     out: Folder = Path("studies"),
 ) -> None:
-    """Write all runs into one file, from which other stores read them."""
+    """Write the latest runs of all studies into one file, from which other stores read them."""
     from treeleak.studies import STUDIES
 
     store = _made(out)
-    check_place(to)
+    check_place(to, store.path)
     n = store.write(to, (study.kept_as for study in STUDIES.values()))
     say(f"{to}: {n:,} runs")
 
@@ -159,9 +160,11 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
     out: Folder = Path("studies"),
 ) -> None:
-    """Add the runs of a file to those that are kept; own ones count before them."""
+    """Add the runs of a file to those that are kept; of equal ones the latest count."""
     from treeleak.studies import Store
 
+    if not file.is_file():
+        raise BadInput(f"{file}: no such file")
     say(f"{file}: {Store(out / STORE).read(file):,} runs were added")
 
 

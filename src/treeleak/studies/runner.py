@@ -68,6 +68,7 @@ def plan(study: Study, store: Store, quick: bool = False, any_code: bool = False
     """See what a store lacks of a study; runs of other versions of the code count if they may."""
     grid = study.grid(quick)
     runs = store.runs(study.kept_as, None if any_code else code_version())
+    runs = [run for run in runs if set(run.parameters) == set(study.names)]
     done = {key_of(run.study, run.parameters, ""): run for run in runs}
     todo = tuple(p for p in grid if key_of(study.kept_as, p, "") not in done)
     guessed = [study.seconds(run.parameters) for run in done.values()]

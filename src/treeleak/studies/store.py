@@ -30,8 +30,8 @@ __all__ = ["Run", "Store", "code_version", "key_of"]
 
 _WAIT = 60.0
 """Seconds to wait for others that write."""
-_MOST_TEXT = 2**28
-"""Bytes of runs that are read from a file."""
+_MOST_TEXT, _MOST_MEMORY = 2**26, 2**27
+"""Bytes of runs that are read from a file, and that unpacking it may take."""
 _IRRELEVANT = ("cli", "report", "studies", "plots.py", "demo.py")
 """Parts of the package on which no figure depends."""
 _TABLE = """
@@ -116,19 +116,10 @@ class Store:
             if found != "ok":
                 raise BadInput(self._damaged(found))
 
-    def add(self, run: Run, at: float | None = None, again: bool = False) -> bool:
-        """Keep a run; False if it is there already, which then stays as it is.
-
-        ``at`` says when it was made, in seconds; now, if it is not given. ``again`` lets it take
-        the place of the one that is there.
-        """
-        record = _text(dict(run.record))
-        line = (
-            run.key, run.study, _text(dict(run.parameters)), run.code, record, _checksum(record),
-            time.time() if at is None else at,
-        )  # fmt: skip
+    def add(self, run: Run, again: bool = False) -> bool:
+        """Keep a run; False if it is there already, which stays unless this is done ``again``."""
         with self._open() as base:
-            done = base.execute(_REPLACE if again else _KEEP, line)
+            done = base.execute(_REPLACE if again else _KEEP, _line(run, time.time()))
             return done.rowcount == 1
 
     def has(self, study: str, parameters: Mapping[str, Any], code: str) -> bool:
@@ -146,21 +137,10 @@ class Store:
         BadInput
             If a record was changed since it was written: the run is named.
         """
-        order = "SELECT parameters, code, record, checksum FROM runs WHERE study = ?"
-        more, given = ("", (study,)) if code is None else (" AND code = ?", (study, code))
-        found: dict[str, Run] = {}
-        with self._open() as base:
-            lines: Iterable[tuple[str, ...]] = base.execute(f"{order}{more} ORDER BY at", given)
-            for parameters, version, record, checksum in lines:
-                if _checksum(record) != checksum:
-                    raise BadInput(self._damaged(f"the run {study} {parameters} was changed"))
-                run = Run(study, json.loads(parameters), version, json.loads(record))
-                found.pop(parameters, None)
-                found[parameters] = run
-        return list(found.values())
+        return [run for run, _ in self._dated(study, code)]
 
     def write(self, path: str | os.PathLike[str], studies: Iterable[str]) -> int:
-        """Write runs of some studies as text, for other stores; say how many.
+        """Write the latest runs of some studies as text, for other stores; say how many.
 
         Parameters
         ----------
@@ -174,8 +154,8 @@ class Store:
         BadInput
             If a record was changed since it was written, or the file cannot be written.
         """
-        runs = [run for study in sorted(set(studies)) for run in self.runs(study)]
-        lines = sorted(_text([r.study, r.parameters, r.code, r.record]) for r in runs)
+        runs = [dated for study in sorted(set(studies)) for dated in self._dated(study, None)]
+        lines = sorted(_text([r.study, r.parameters, r.code, r.record, at]) for r, at in runs)
         text = "".join(f"{line}\n" for line in lines)
         try:
             Path(path).write_bytes(lzma.compress(text.encode()))
@@ -184,7 +164,7 @@ class Store:
         return len(lines)
 
     def read(self, path: str | os.PathLike[str]) -> int:
-        """Add the runs that another store wrote; those that are here already count before them.
+        """Add the runs that another store wrote; of equal ones the latest count.
 
         Returns
         -------
@@ -197,19 +177,31 @@ class Store:
             If the file is not there, or holds anything but runs: then none is added.
         """
         try:
-            packed = lzma.LZMADecompressor()
-            text = packed.decompress(Path(path).read_bytes(), _MOST_TEXT).decode()
-            if not packed.eof:
-                raise BadInput(f"{path}: more than {_MOST_TEXT:,} bytes of runs")
-            runs = [_as_run(json.loads(line)) for line in text.splitlines()]
+            text = _unpacked(Path(path))
+            lines = [_line(*_dated_run(json.loads(line))) for line in text.splitlines()]
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror or error}") from error
-        except (lzma.LZMAError, ValueError) as error:
-            raise BadInput(f"{path}: these are no runs of another store ({error})") from error
+        except (lzma.LZMAError, ValueError, RecursionError) as error:
+            raise BadInput(f"{path}: not the runs of a store ({error})") from error
         with self._open() as base:
-            (first,) = base.execute("SELECT coalesce(min(at), 0) FROM runs").fetchone()
-        # As if they were older than all others: what is here already counts before them.
-        return sum(self.add(run, at=first - 1.0) for run in runs)
+            before = base.total_changes
+            base.executemany(_KEEP, lines)
+            return base.total_changes - before
+
+    def _dated(self, study: str, code: str | None) -> list[tuple[Run, float]]:
+        """Runs, and when each was made."""
+        order = "SELECT parameters, code, record, checksum, at FROM runs WHERE study = ?"
+        more, given = ("", (study,)) if code is None else (" AND code = ?", (study, code))
+        found: dict[str, tuple[Run, float]] = {}
+        with self._open() as base:
+            lines: Iterable[tuple[Any, ...]] = base.execute(f"{order}{more} ORDER BY at", given)
+            for parameters, version, record, checksum, at in lines:
+                if _checksum(record) != checksum:
+                    raise BadInput(self._damaged(f"the run {study} {parameters} was changed"))
+                run = Run(study, json.loads(parameters), version, json.loads(record))
+                found.pop(parameters, None)
+                found[parameters] = run, at
+        return list(found.values())
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -227,10 +219,31 @@ class Store:
         )
 
 
-def _as_run(line: Any) -> Run:
+def _line(run: Run, at: float) -> tuple[Any, ...]:
+    """Write a run as the table has it."""
+    parameters, record = _text(run.parameters), _text(run.record)
+    return run.key, run.study, parameters, run.code, record, _checksum(record), at
+
+
+def _unpacked(path: Path) -> str:
+    """Unpack a file, however large it says it is."""
+    packed = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
+    with path.open("rb") as file:
+        text = packed.decompress(file.read(_MOST_TEXT), _MOST_TEXT)
+    if not packed.eof:
+        cut = "it is cut off" if packed.needs_input else f"more than {_MOST_TEXT:,} bytes"
+        raise ValueError(cut)
+    if packed.unused_data:
+        raise ValueError("something stands behind its end")
+    return text.decode()
+
+
+def _dated_run(line: Any) -> tuple[Run, float]:
     match line:
-        case [str(study), dict(parameters), str(code), dict(record)]:
-            return Run(study, parameters, code, record)
+        case [str(study), dict(parameters), str(code), dict(record), float(at)]:
+            # Lone surrogates are text to JSON, and none to a store.
+            _ = (study + code).encode()
+            return Run(study, parameters, code, record), at
     raise ValueError(f"not a run: {str(line)[:60]}")
 
 
