@@ -431,10 +431,14 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     empty = run("page", tmp_path / "r.md", "--out", tmp_path)
     assert empty.exit_code == 2
     run("run", "toy", "--quick", "--out", tmp_path)
+    few = run("page", tmp_path / "r.md", "--out", tmp_path)
+    assert few.exit_code == 2
+    assert "not even half of the runs" in few.stderr.replace("\n", " ")
+    run("run", "toy", "--out", tmp_path)
     done = run("page", tmp_path / "r.md", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r.md").read_text()
-    assert "| [`toy`](#toy) | none | squares | 4 of 20 |" in text
+    assert "| [`toy`](#toy) | none | squares | 19 of 20 |" in text
     assert "| 15 | 225 |" in text
     assert (
         "![none, squares; the tables above have these figures as numbers](r/toy-figure.svg)" in text

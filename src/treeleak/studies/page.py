@@ -17,14 +17,17 @@ from treeleak.studies.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 
 __all__ = ["Standing", "runs_of", "standing", "write_page"]
 
+_SHOWN = 0.5
+"""Share of a study's runs from which on it is shown."""
 _INTRODUCTION = """\
 # The papers' experiments
 
 Made by `treeleak study page` from stored runs; nothing here is typed by hand. Each study is one
 table or figure of a paper: `treeleak study run NAME` runs what is missing, with `--quick` a part
-that takes two minutes. Published figures are the means printed in the papers. Runs that the papers
-count as unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line;
-*agrees* and *DIFFERS* say whether what a paper reports is so here, too.
+that takes two minutes. A study has its part below once half of its runs are done. Published figures
+are the means printed in the papers. Runs that the papers count as unanswered are in no mean of
+theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees* and *DIFFERS* say whether
+what a paper reports is so here, too.
 """
 
 
@@ -47,6 +50,11 @@ class Standing:
     total: int
     tables: tuple[Table, ...]
     codes: tuple[str, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether enough of it is done."""
+        return self.done >= _SHOWN * self.total
 
     def lines(self, verdict: str) -> int:
         """Lines of the tables with a verdict."""
@@ -71,10 +79,13 @@ def standing(study: Study, runs: Sequence[Run]) -> Standing:
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
     """Write the page, and the figures into a folder beside it; say where.
 
+    A study of which less than half is done is counted, and not shown: others may have made its
+    runs for a part of what it draws.
+
     Raises
     ------
     BadInput
-        If no study has any run of its full grid.
+        If there is no study to show.
     """
     folder = page.parent / page.stem
     parts: list[str] = []
@@ -84,14 +95,14 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         runs = runs_of(study, store, quick=False, code=None)
         own = standing(study, runs)
         stand.append(own)
-        if not runs:
+        if not own.shown:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         figures = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
         written += figures
         parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
     if not parts:
-        raise BadInput(f"{store.path}: holds no run of any study's full grid")
+        raise BadInput(f"{store.path}: holds not even half of the runs of any study")
     text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
     page.write_text(text, encoding="utf-8")
     return [page, *written]
@@ -100,11 +111,11 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
 def _summary(stand: Sequence[Standing]) -> str:
     lines = [
         {
-            "study": f"[`{s.study.name}`](#{s.study.name})" if s.done else f"`{s.study.name}`",
+            "study": f"[`{s.study.name}`](#{s.study.name})" if s.shown else f"`{s.study.name}`",
             "paper": s.study.paper,
             "what": s.study.what,
             "runs": f"{s.done:,} of {s.total:,}",
-            **{v: s.lines(v) if s.done else None for v in (AHEAD, BEHIND, AGREES, DIFFERS)},
+            **{v: s.lines(v) if s.shown else None for v in (AHEAD, BEHIND, AGREES, DIFFERS)},
         }
         for s in stand
     ]
