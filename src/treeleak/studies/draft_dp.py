@@ -555,7 +555,8 @@ def _rows_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                     means.error, means[name], color=COLOURS[k], marker=MARKERS[k],
                     label={"train": "training rows", "test": "other rows"}[name],
                 )  # fmt: skip
-                for n, mean in means.iterrows():
+                # Those between lie too near to each other.
+                for n, mean in means[means.index.isin((SIZES[0], 100, SIZES[-1]))].iterrows():
                     at = (mean.error, mean[name])
                     ax.annotate(str(n), at, (2, 3), textcoords="offset points", fontsize=5)
             if len(means):
