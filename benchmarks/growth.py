@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
@@ -22,6 +21,7 @@ from benchmarks.store import Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, statuses, verdict
 from treeleak.datasets import draft_sample
 from treeleak.schema import Schema
+from treeleak.studies.draft import exponent
 
 FLOOR = 0.7
 """Greatest exponent of seconds against rows, without bootstrap."""
@@ -87,10 +87,6 @@ def run(case: Case) -> Record:
         if case.n_rows > 5_000
         else treeleak.metrics.reconstruction_error(result.X, X, schema),
     }
-
-
-def exponent(sizes: pd.Series, seconds: pd.Series) -> float:
-    return float(np.polyfit(np.log(sizes.astype(float)), np.log(seconds.astype(float)), 1)[0])
 
 
 def table(draws: str, size: str, records: list[Record]) -> None:

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from treeleak.studies.dp_runs import known_names
-from treeleak.studies.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
+from treeleak.studies.drawing import (
+    COLOURS,
+    MARKERS,
+    from_zero,
+    label_edges,
+    legend_below,
+    panels,
+    styled,
+)
 from treeleak.studies.published import read_published
-from treeleak.studies.study import AHEAD, BEHIND, Parameters, Record, Study, Table
+from treeleak.studies.study import Parameters, Record, Study, Table, no_figures, verdict
+from treeleak.studies.tables import NAMES, NEEDS, have_tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STUDIES", "attack"]
+__all__ = ["STUDIES", "attack", "exponent"]
 
 PAPER = "DRAFT 2024"
 DATASETS = ("compas", "adult", "default_credit")
 DEPTHS = (2, 3, 4, 5, 10, None)
 TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 SEEDS = range(5)
-NEEDS = "DRAFT's tables: downloaded, or in the folder that TREELEAK_DATA names"
 UNANSWERED = "unknown"
 LIMIT = 30.0
 """Seconds of a run."""
@@ -92,13 +101,6 @@ def _seconds(p: Parameters) -> float:
     return min(20.0 if shallow else 0.5 + n_rows / 1000, limit)
 
 
-def _have_tables() -> None:
-    from treeleak.datasets import load_draft
-
-    for name in DATASETS:
-        load_draft(name)
-
-
 def _warm(p: Parameters) -> Parameters:
     """Say what compiles the same kernels: another kind of draws, or method, has others."""
     small = {"dataset": "compas", "n_trees": 3, "depth": 3, "seed": 0, "time_limit": 20.0}
@@ -113,15 +115,10 @@ def _cross(
     datasets: Sequence[str] = DATASETS,
     **fixed: Any,
 ) -> Iterator[dict[str, Any]]:
-    for dataset in datasets:
-        for n_trees in trees:
-            for depth in depths:
-                for bootstrap in draws:
-                    for seed in seeds:
-                        yield _point(
-                            dataset=dataset, n_trees=n_trees, depth=depth, bootstrap=bootstrap,
-                            seed=seed, **fixed,
-                        )  # fmt: skip
+    for dataset, n_trees, depth, bootstrap, seed in product(datasets, trees, depths, draws, seeds):
+        yield _point(
+            dataset=dataset, n_trees=n_trees, depth=depth, bootstrap=bootstrap, seed=seed, **fixed
+        )
 
 
 def _depth(depth: Any) -> str:
@@ -173,20 +170,12 @@ def _against(part: pd.DataFrame, line: Mapping[Any, Any], draws: str) -> dict[st
         "open": f"{open_} of {len(part)}",
         "error": float(part.error.mean()),
         "guess": float(part.guess.mean()),
-        "verdict": _verdict(ahead),
+        "verdict": verdict(ahead),
     }
 
 
 def _open(runs: pd.DataFrame) -> int:
     return int((runs.status == UNANSWERED).sum())
-
-
-def _verdict(ahead: bool) -> str:
-    return AHEAD if ahead else BEHIND
-
-
-def _no_figures(runs: pd.DataFrame) -> dict[str, Figure]:  # noqa: ARG001
-    return {}
 
 
 TABLE_2 = Study(
@@ -201,10 +190,10 @@ TABLE_2 = Study(
     run=attack,
     experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_2"), "depth", 2),
-    figures=_no_figures,
+    figures=no_figures,
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 
@@ -222,16 +211,15 @@ TABLE_3 = Study(
     run=attack,
     experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_3"), "n_trees", 3),
-    figures=_no_figures,
+    figures=no_figures,
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 
 # -------------------------------------------------------------------- figure 2: error against trees
 
-_NAMES = {"compas": "COMPAS", "adult": "Adult", "default_credit": "Default credit"}
 _DRAWS = {"none": "no bootstrap", "hidden": "bootstrap, draws hidden", "known": "draws known"}
 
 
@@ -260,10 +248,7 @@ def _by_depth(ax: Axes, runs: pd.DataFrame) -> None:
 
 
 def _finished(figure: Figure, axes: Any) -> Figure:
-    for ax in axes[-1]:
-        ax.set_xlabel("number of trees")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("mean error")
+    label_edges(axes, "number of trees", "mean error")
     from_zero(axes)
     legend_below(figure, axes[0, 0])
     return figure
@@ -277,7 +262,7 @@ def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[st
         for line, dataset in zip(axes, rows, strict=True):
             for ax, draws in zip(line, columns, strict=True):
                 _by_depth(ax, own[(own.dataset == dataset) & (own.bootstrap == draws)])
-                ax.set_title(f"{_NAMES[dataset]}, {_DRAWS[draws]}")
+                ax.set_title(f"{NAMES[dataset]}, {_DRAWS[draws]}")
         return _finished(figure, axes)
 
 
@@ -297,7 +282,7 @@ FIGURE_2 = Study(
     figures=lambda runs: {"draft-figure-2": _against_trees(runs, DATASETS, ("none", "hidden"))},
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )  # fmt: skip
 
@@ -320,7 +305,7 @@ FIGURE_4 = Study(
     figures=lambda runs: {"draft-figure-4": _against_trees(runs, DATASETS, ("none", "known"))},
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )  # fmt: skip
 
@@ -391,7 +376,7 @@ TABLE_4 = Study(
     figures=_methods_drawn,
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 
@@ -430,7 +415,7 @@ def _growth(runs: pd.DataFrame) -> list[Table]:
                 "published error": line["error"],
                 "error": float(part.error.mean()),
                 "open": f"{_open(part)} of {len(part)}",
-                "verdict": _verdict(seconds < line["seconds"]),
+                "verdict": verdict(seconds < line["seconds"]),
             }
         )
     frame = pd.DataFrame(lines)
@@ -438,7 +423,7 @@ def _growth(runs: pd.DataFrame) -> list[Table]:
         {
             "dataset": dataset,
             "published exponent": theirs,
-            "treeleak exponent": _exponent(part.rows, part["treeleak s"]),
+            "treeleak exponent": exponent(part.rows, part["treeleak s"]),
         }
         for dataset, theirs in (("compas", 1.7), ("adult", 1.4), ("default_credit", 2.4))
         if len(part := frame[frame.dataset == dataset]) > 1
@@ -451,7 +436,13 @@ def _growth(runs: pd.DataFrame) -> list[Table]:
     ]
 
 
-def _exponent(sizes: pd.Series[Any], seconds: pd.Series[Any]) -> float:
+def exponent(sizes: pd.Series[Any], seconds: pd.Series[Any]) -> float:
+    """Fit the power of the sizes with which seconds grow: the slope of their logarithms.
+
+    Parameters
+    ----------
+    sizes, seconds : Series
+    """
     return float(np.polyfit(np.log(sizes.astype(float)), np.log(seconds.astype(float)), 1)[0])
 
 
@@ -465,9 +456,9 @@ def _growth_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             own = runs[runs.dataset == dataset].groupby("n_rows").seconds.mean()
             ax.plot(
                 theirs.n_rows, theirs.seconds, color=COLOURS[k], marker=MARKERS[k], ls=":",
-                label=f"{_NAMES[dataset]}, published",
+                label=f"{NAMES[dataset]}, published",
             )  # fmt: skip
-            ax.plot(own.index, own, color=COLOURS[k], marker=MARKERS[k], label=_NAMES[dataset])
+            ax.plot(own.index, own, color=COLOURS[k], marker=MARKERS[k], label=NAMES[dataset])
         ax.set(xscale="log", yscale="log", xlabel="training rows", ylabel="seconds")
         legend_below(figure, ax, columns=2)
     return {"draft-tables-6-to-8": figure}
@@ -485,7 +476,7 @@ TABLES_6_TO_8 = Study(
     figures=_growth_drawn,
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 
@@ -567,7 +558,7 @@ def _partial_drawn(runs: pd.DataFrame, name: str, label: str) -> dict[str, Figur
                 mean.index, mean, sd, color=COLOURS[k], marker=MARKERS[k], capsize=2,
                 label="mean and standard deviation",
             )  # fmt: skip
-            ax.set(title=_NAMES[dataset], xlabel=label)
+            ax.set(title=NAMES[dataset], xlabel=label)
         axes[0, 0].set_ylabel("error of the rest")
         from_zero(axes)
     return {name: figure}
@@ -590,7 +581,7 @@ FIGURE_5 = Study(
     figures=lambda runs: _partial_drawn(runs, "draft-figure-5", "attributes known"),
     seconds=lambda p: min(20.0, float(p["time_limit"])),
     warm=_partial_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 
@@ -607,7 +598,7 @@ KNOWN_EXAMPLES = Study(
     figures=lambda runs: _partial_drawn(runs, "draft-known-examples", "share of the rows known"),
     seconds=lambda p: min(20.0 * (1.0 - float(p["known"])) + 0.5, float(p["time_limit"])),
     warm=_partial_warm,
-    check=_have_tables,
+    check=have_tables,
     needs=NEEDS,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,19 @@ from treeleak.studies.dp_runs import (
     attack_closely,
     forest_path,
     informed_attack,
-    table,
 )
-from treeleak.studies.drawing import COLOURS, MARKERS, from_zero, legend_below, panels, styled
+from treeleak.studies.drawing import (
+    COLOURS,
+    MARKERS,
+    from_zero,
+    label_edges,
+    legend_below,
+    panels,
+    styled,
+)
 from treeleak.studies.published import read_published
-from treeleak.studies.study import AHEAD, BEHIND, Parameters, Study, Table
+from treeleak.studies.study import AHEAD, Parameters, Study, Table, no_figures, verdict
+from treeleak.studies.tables import NAMES, NEEDS, have_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,8 +50,6 @@ LEAK = 0.05
 """Probability below which the paper sees a leak."""
 UNANSWERED = ("unknown", "refused")
 CELL = ["dataset", "n_trees", "depth", "epsilon"]
-_NAMES = {"adult": "Adult", "compas": "COMPAS", "default_credit": "Default credit"}
-_TABLES = "DRAFT's tables: downloaded, or in the folder that TREELEAK_DATA names"
 _FORESTS = "the paper's forests, dp_forests_*.npz, in the folder that TREELEAK_DATA names"
 _RATIO = "Ratio: published by treeleak's, so that above 1 is better. "
 _SHARED = (
@@ -69,15 +76,10 @@ def grid(
     **fixed: Any,
 ) -> Iterator[dict[str, Any]]:
     """Cross the parameters of Table I; seed by seed, so that the first is a grid of its own."""
-    for seed in seeds:
-        for n_trees in trees:
-            for depth in depths:
-                for epsilon in epsilons:
-                    for dataset in datasets:
-                        yield point(
-                            dataset=dataset, n_trees=n_trees, depth=depth, epsilon=epsilon,
-                            seed=seed, **fixed,
-                        )  # fmt: skip
+    for seed, n_trees, depth, epsilon, dataset in product(seeds, trees, depths, epsilons, datasets):
+        yield point(
+            dataset=dataset, n_trees=n_trees, depth=depth, epsilon=epsilon, seed=seed, **fixed
+        )
 
 
 def _seconds(p: Parameters) -> float:
@@ -97,19 +99,10 @@ def _warm(p: Parameters) -> Parameters:
     }  # fmt: skip
 
 
-def _have_tables() -> None:
-    for name in DATASETS:
-        table(name)
-
-
 def _have_forests() -> None:
     for name in DATASETS:
         forest_path(name)
-    _have_tables()
-
-
-def _verdict(ahead: bool) -> str:
-    return AHEAD if ahead else BEHIND
+    have_tables()
 
 
 def _ratio(theirs: Any, ours: Any) -> Any:
@@ -130,7 +123,7 @@ def _beside(
     none, answered = both.published.isna(), both.treeleak.notna()
     ahead = answered & (none | (both.treeleak < both.published + 0.5 * 10.0**-digits))
     both.insert(len(keys) + 2, "ratio", _ratio(both.published, both.treeleak))
-    return both.assign(verdict=ahead.map(_verdict))
+    return both.assign(verdict=ahead.map(verdict))
 
 
 def _typed(runs: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +151,7 @@ def _summed(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
                 "ratio": ratio,
                 "cells ahead": int((group.verdict == AHEAD).sum()),
                 "open": int(group.open.sum()),
-                "verdict": _verdict(ratio > 1),
+                "verdict": verdict(ratio > 1),
             }
         )
     return pd.DataFrame(lines)
@@ -204,7 +197,7 @@ def _leaks(runs: pd.DataFrame) -> Table:
             {
                 "dataset": dataset, "epsilon": epsilon, "cells": len(both),
                 "published": theirs, "treeleak": ours, "published median": medians.published,
-                "median": medians.treeleak, "verdict": _verdict(ours >= theirs),
+                "median": medians.treeleak, "verdict": verdict(ours >= theirs),
             }
         )  # fmt: skip
     note = (
@@ -262,7 +255,7 @@ def _paired(values: Mapping[str, tuple[float, float]]) -> dict[str, float]:
 
 
 def _judged(ahead: bool) -> dict[str, str]:
-    return {"verdict": _verdict(bool(ahead))}
+    return {"verdict": verdict(bool(ahead))}
 
 
 def _times(runs: pd.DataFrame) -> Table:
@@ -366,11 +359,8 @@ def _trade_offs(runs: pd.DataFrame) -> Figure:
                 if len(own):
                     ax.axvline(own.guess.mean(), color="black", ls=":", lw=0.8)
                     ax.axhline(own.majority.mean(), color="black", ls="--", lw=0.8)
-                ax.set_title(f"{_NAMES[dataset]}, depth {depth}")
-        for ax in axes[-1]:
-            ax.set_xlabel("mean error")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("training accuracy")
+                ax.set_title(f"{NAMES[dataset]}, depth {depth}")
+        label_edges(axes, "mean error", "training accuracy")
         keys = [Line2D([], [], ls="", marker="o", color=c, label=f"epsilon {e:g}")
                 for c, e in zip(COLOURS, EPSILONS, strict=False)]  # fmt: skip
         keys += [Line2D([], [], ls="", marker=m, color="grey", label=f"{n} tree{'s' * (n > 1)}")
@@ -403,10 +393,6 @@ def _other_draws(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def _no_figures(runs: pd.DataFrame) -> dict[str, Figure]:  # noqa: ARG001
-    return {}
-
-
 TABLE_1 = Study(
     name="draft-dp-table-1",
     paper=PAPER,
@@ -425,7 +411,7 @@ TABLE_1 = Study(
     seconds=_seconds,
     warm=_warm,
     check=_have_forests,
-    needs=f"{_FORESTS}; {_TABLES}",
+    needs=f"{_FORESTS}; {NEEDS}",
 )  # fmt: skip
 
 # -------------------------------------------------------------------------- table IV: unknown N
@@ -438,11 +424,11 @@ TABLE_4 = Study(
     quick=lambda: list(grid([0], [1, 10], DEPTHS, [1.0, 30.0], told_n=False, time_limit=4.0)),
     run=attack,
     tables=lambda runs: _errors(runs, 4, "IV", _SHARED + _RESIZED),
-    figures=_no_figures,
+    figures=no_figures,
     seconds=_seconds,
     warm=_warm,
     check=_have_forests,
-    needs=f"{_FORESTS}; {_TABLES}",
+    needs=f"{_FORESTS}; {NEEDS}",
 )
 
 _RESIZED = "Too many rows are thinned at random, of too few some are doubled, as in the paper."
@@ -478,7 +464,7 @@ def _accuracies(runs: pd.DataFrame) -> list[Table]:
                 "dataset": dataset, "learner": learner, "cost": part.cost.mean(),
                 "published train": theirs.train, "train": ours.train, "train sd": part.train.std(),
                 "published test": theirs.test, "test": ours.test, "test sd": part.test.std(),
-                "verdict": _verdict(bool((ours >= theirs - BELOW).all())),
+                "verdict": verdict(bool((ours >= theirs - BELOW).all())),
             }
         )  # fmt: skip
     note = (
@@ -498,10 +484,10 @@ TABLE_5 = Study(
     quick=lambda: _learners(range(2)),
     run=accuracy,
     tables=_accuracies,
-    figures=_no_figures,
+    figures=no_figures,
     seconds=lambda p: 1.0 if p["dataset"] == "compas" else 1.5,
-    check=_have_tables,
-    needs=_TABLES,
+    check=have_tables,
+    needs=NEEDS,
 )
 
 # ----------------------------------------------- table VII, figures 10 and 11: growth with N
@@ -562,7 +548,7 @@ def _rows_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
             if len(means):
                 spread = means.guess.min(), means.guess.max()
                 ax.axvspan(*spread, color="grey", alpha=0.3, lw=0, label="random guess")
-            ax.set(title=_NAMES[dataset], xlabel="mean error")
+            ax.set(title=NAMES[dataset], xlabel="mean error")
         axes[0, 0].set_ylabel("accuracy")
         legend_below(figure, axes[0, 0])
     return {"draft-dp-figure-11": figure}
@@ -579,8 +565,8 @@ TABLE_7 = Study(
     figures=_rows_drawn,
     seconds=_seconds,
     warm=_warm,
-    check=_have_tables,
-    needs=_TABLES,
+    check=have_tables,
+    needs=NEEDS,
 )
 
 _TICKS = (1, 3, 10, 30, 60)
@@ -627,13 +613,10 @@ def _limits_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                         mean.seconds, mean.error, color=COLOURS[k], marker=MARKERS[k],
                         label=f"N = {n}",
                     )  # fmt: skip
-                ax.set(title=f"{_NAMES[dataset]}, {name}", xscale="log")
+                ax.set(title=f"{NAMES[dataset]}, {name}", xscale="log")
                 ax.set_xticks(_TICKS, [f"{t:g}" for t in _TICKS])
                 ax.minorticks_off()
-        for ax in axes[-1]:
-            ax.set_xlabel("seconds")
-        for ax in axes[:, 0]:
-            ax.set_ylabel("mean error")
+        label_edges(axes, "seconds", "mean error")
         from_zero(axes)
         legend_below(figure, axes[0, 0])
     return {"draft-dp-figure-10": figure}
@@ -650,8 +633,8 @@ FIGURE_10 = Study(
     figures=_limits_drawn,
     seconds=lambda p: float(p["time_limit"]) + 0.5,
     warm=_warm,
-    check=_have_tables,
-    needs=_TABLES,
+    check=have_tables,
+    needs=NEEDS,
 )
 
 # ------------------------------------------------------------------ figure 12: known attributes
@@ -692,7 +675,7 @@ def _known_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
         for ax, dataset in zip(axes[0], DATASETS, strict=True):
             own = _typed(runs[runs.dataset == dataset]).groupby("known").error
             _band(ax, own.mean(), own.std(), 0)
-            ax.set(title=_NAMES[dataset], xlabel="known attributes")
+            ax.set(title=NAMES[dataset], xlabel="known attributes")
         axes[0, 0].set_ylabel("mean error")
         from_zero(axes)
     return {"draft-dp-figure-12": figure}
@@ -716,7 +699,7 @@ FIGURE_12 = Study(
     seconds=_seconds,
     warm=_warm,
     check=_have_forests,
-    needs=f"{_FORESTS}; {_TABLES}",
+    needs=f"{_FORESTS}; {NEEDS}",
 )
 
 # ---------------------------------------------------- figures 13, 14, 16: all rows but one known
@@ -752,7 +735,7 @@ def _missing_row(runs: pd.DataFrame) -> list[Table]:
                 "% outliers": 100 * mean.perfect_outliers,
                 "published s": published[dataset], "s": seconds,
                 "ratio": published[dataset] / seconds,
-                "verdict": _verdict(seconds < published[dataset]),
+                "verdict": verdict(seconds < published[dataset]),
             }
         )  # fmt: skip
     note = (
@@ -780,7 +763,7 @@ def _missing_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
                 own = runs[runs.dataset == dataset].groupby("epsilon")
                 for k, (value, label) in enumerate(values.items()):
                     _band(ax, own[value].mean(), own[value].std(), k, label)
-                ax.set(title=_NAMES[dataset], xscale="log", xlabel="epsilon")
+                ax.set(title=NAMES[dataset], xscale="log", xlabel="epsilon")
             from_zero(axes)
             axes[0, 0].set_ylabel("share without an error" if number == "16" else "mean error")
             legend_below(figure, axes[0, 0])
@@ -799,8 +782,8 @@ FIGURE_13 = Study(
     figures=_missing_drawn,
     seconds=lambda p: {"compas": 4.0, "default_credit": 7.0, "adult": 9.0}[p["dataset"]],
     warm=lambda p: {**p, "dataset": "compas", "epsilon": 1.0, "seed": 0, "n_targets": 1},
-    check=_have_tables,
-    needs=_TABLES,
+    check=have_tables,
+    needs=NEEDS,
 )
 
 STUDIES: Sequence[Study] = (

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MARKERS", "from_zero", "legend_below", "panels", "styled"]
+__all__ = ["COLOURS", "MARKERS", "from_zero", "label_edges", "legend_below", "panels", "styled"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito (2008): told apart by colour-blind readers, and by their lightness in print."""
@@ -51,6 +51,14 @@ def panels(
 
     figure = Figure(figsize=(width, height * rows + 0.5))
     return figure, figure.subplots(rows, columns, sharex=share_x, sharey="row", squeeze=False)
+
+
+def label_edges(axes: Any, x: str, y: str) -> None:
+    """Name what panels share, once: below the lowest ones, and beside the first ones."""
+    for ax in axes[-1]:
+        ax.set_xlabel(x)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(y)
 
 
 def from_zero(axes: Any) -> None:

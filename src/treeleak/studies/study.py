@@ -14,7 +14,7 @@ from treeleak.errors import BadInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AGREES", "AHEAD", "BEHIND", "DIFFERS", "Study", "Table"]
+__all__ = ["AGREES", "AHEAD", "BEHIND", "DIFFERS", "Study", "Table", "no_figures", "verdict"]
 
 AHEAD, BEHIND = "ahead", "BEHIND"
 """What stands in a table's column ``verdict``."""
@@ -124,3 +124,13 @@ class Study:
         if any(set(p) != set(names) for p in grid):
             raise BadInput(f"{self.name}: runs have different parameters")
         return names
+
+
+def verdict(ahead: bool) -> str:
+    """Say who is ahead."""
+    return AHEAD if ahead else BEHIND
+
+
+def no_figures(runs: pd.DataFrame) -> dict[str, Figure]:  # noqa: ARG001
+    """Draw nothing: for studies of tables."""
+    return {}
