@@ -9,7 +9,7 @@ the dataset nearest to the middle of these that meets every count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,11 +37,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _WALKERS = 2
-_PRICES = ((0.1, 0.5, 2.5), (0.3, 1.2, 2.5))
-"""Price of a missed count at first, where rows have found their places, and last: in even attempts,
-which suit rows that resemble each other, and in odd ones."""
-_SLOW = 0.7
-"""Share of the sweeps up to the second of these."""
+_PRICES = (
+    ((0.0, 0.1), (0.12, 0.3), (0.85, 1.0), (1.0, 2.5)),
+    ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
+)
+"""Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows that
+resemble each other, and in odd ones."""
 _SWEEPS, _PER_ROW = 400, 8
 """Sweeps of the first attempt, at least, and for each row."""
 _STEPS = 20
@@ -61,14 +62,14 @@ _SEEN, _VISITS = 0.7, 24
 """Price from which on it is noted where rows are, and how often at most."""
 _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
-_TRADES = 30
-"""How often, for each row and sweep, two rows of a class are to change places altogether."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
-_SEARCH = Bath(0.1, 0.15, 0.3, 0, 0.0, True)
-_SAMPLE = Bath(2.2, 0.0, 0.4, 0, 0.0, False)
-_CLASSES = 0.05
-"""Share of moves that draw the class of a row, where it is not proved."""
+_PULL, _LEAST_PULL = 60.0, 0.03
+"""What a count that stays missed by one is pulled at by the end of an attempt, as a price, and the
+least that a sweep adds to it."""
+_SEARCH = Bath(0.1, 0.15, 0.0, 0, False, True, True)
+_SAMPLE = Bath(2.2, 0.0, 0.0, 4, False, False, False)
+_NEAR = Bath(2.5, 0.0, 0.4, 4, False, False, True)
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
 """How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
 _SAMPLES, _APART = 40, 6
@@ -209,8 +210,7 @@ def _walked_until_met(
     length, attempt, done = max(_SWEEPS, _PER_ROW * statement.n_rows), 0, 0
     program = None if statement.exchangeable else RowProgram(statement, values)
     search = _SEARCH._replace(
-        classes=_CLASSES if statement.open_label.any() else 0.0,
-        trades=0 if statement.exchangeable or (statement.held >= 0).any() else _TRADES,
+        trades=not (statement.exchangeable or (statement.held >= 0).any())
     )
     if program is not None and not statement.open_label.any() and program.small:
         clock.tell(f"{stage}: solving for all at once", 0.0)
@@ -224,6 +224,7 @@ def _walked_until_met(
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
         recent = _Recent(attempt % 2 == 0, [], [], [])
         prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
+        search = search._replace(pull=max(_PULL / length, _LEAST_PULL))
         for sweeps, price in _schedule(prices, length, statement, n_open):
             _all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
@@ -243,7 +244,7 @@ def _walked_until_met(
         none = False
         if program is not None:
             # Counted in moves, not in seconds: the same on any machine.
-            limit = _SOLVE * length * n_open * len(statement.trees.lively)
+            limit = _SOLVE * length * n_open * int(statement.trees.lively.sum())
             solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
                 walkers[0] = Walker.started(statement, seed, solved)
@@ -330,13 +331,14 @@ def _solved(
 
 
 def _schedule(
-    prices: tuple[float, ...], length: int, statement: Statement, n_open: int
+    prices: Sequence[tuple[float, float]], length: int, statement: Statement, n_open: int
 ) -> Iterator[tuple[int, float]]:
     """Sweeps between two looks at the clock, and the price of a missed count in them."""
-    moves = max(n_open * len(statement.trees.lively), 1)
+    moves = max(n_open * int(statement.trees.lively.sum()), 1)
+    shares, price = np.array(prices).T
     at_once = max(min(_SLICE // moves, length // _STEPS), 1)
     for step in range(0, length, at_once):
-        yield at_once, float(np.exp(np.interp(step / length, (0.0, _SLOW, 1.0), np.log(prices))))
+        yield at_once, float(np.exp(np.interp(step / length, shares, np.log(price))))
 
 
 def _all_walked(walkers: list[Walker], sweeps: int, bath: Bath) -> None:
@@ -438,7 +440,7 @@ def _nearest(
     walker.likes = near(statement, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
-        done += walker.walked(_NEAREST // 20, _SEARCH._replace(price=_PRICES[0][-1]))
+        done += walker.walked(_NEAREST // 20, _NEAR)
         clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
     if walker.misfit:
         return atoms

@@ -35,6 +35,8 @@ class Statement:
     equation : int array, shape (n_leaves, n_classes)
         Equation of each leaf (row of A) and class.
     target : int array, shape (n_equations,)
+    whole : int array, shape (n_leaves,)
+        Equation of each leaf that does not count classes apart; -1 for the others.
     distinct : int array, shape (n_leaves,), or None
         Distinct rows in each leaf, where they are counted; 0 in trees that do not.
     draws : int32 array, shape (n_rows, n_trees)
@@ -52,6 +54,7 @@ class Statement:
     masks: Masks
     equation: IntArray
     target: IntArray
+    whole: IntArray
     distinct: IntArray | None
     draws: NDArray[np.int32]
     label: IntArray
@@ -88,6 +91,7 @@ class Statement:
             masks=Masks.of(geometry),
             equation=equation,
             target=np.rint(target).astype(np.int64),
+            whole=np.where(whole, begin, -1),
             distinct=None,
             draws=np.ones((len(label), len(trees)), dtype=np.int32),
             label=label,
@@ -132,6 +136,7 @@ class Statement:
             masks=Masks.of(geometry),
             equation=np.pad(equation, ((0, n_more), (0, 0))),
             target=evidence.n.ravel(),
+            whole=np.full(n_leaves + n_more, -1),
             distinct=distinct,
             draws=np.ascontiguousarray(draws),
             label=label,
@@ -155,15 +160,11 @@ class Statement:
         """The trees, laid out for the kernel."""
         m = self.masks
         several = (np.diff(m.start) > 1) & (self.held < 0).any(axis=0)
+        bits = np.ascontiguousarray(m.open.reshape(len(m.open), -1))
         return Trees(
-            m.start,
-            np.ascontiguousarray(m.open.reshape(len(m.open), -1)),
-            m.first,
-            m.change_start,
-            m.change_tree,
-            np.flatnonzero(several).astype(np.int32),
-            m.open.shape[2],
-        )
+            m.start, bits, m.first, m.change_start, m.change_tree, several, m.open.shape[2],
+            m.root, m.parent, m.leaf, m.ways.indptr, m.ways.indices,
+        )  # fmt: skip
 
     @cached_property
     def flat(self) -> Likes:
@@ -180,24 +181,57 @@ class Statement:
 
     def misfit(self, atoms: NDArray[np.int32], label: IntArray) -> int:
         """Sum over all equations of |A m - n|, distinct rows included."""
-        return int(np.abs(self.counted(self.masks.trace(atoms), label).residual).sum())
+        counts = self.counted(self.masks.trace(atoms), label)
+        return int(np.abs(counts.residual[: counts.n_own]).sum())
 
     def counted(self, leaves: NDArray[np.int32], label: IntArray) -> Counts:
         """Count rows, given their leaves, numbered from the left."""
-        row, n_equations = self.masks.row, len(self.target)
-        equation = self.equation[row]
-        found = np.bincount(
-            equation[leaves, label[:, None]].ravel(), self.draws.ravel(), minlength=n_equations
-        )
-        residual, distinct = found - self.target, np.full(len(row), -1)
+        ways, n_classes = self.masks.ways, self.equation.shape[1]
+        n_leaves = ways.shape[0]
+        at = (leaves * n_classes + label[:, None]).ravel()
+        own = np.bincount(at, self.draws.ravel(), n_leaves * n_classes).reshape(-1, n_classes)
+        equation, distinct, target, n_own = self._at_nodes
+        found = np.zeros(len(target))
+        np.add.at(found, equation, ways.T @ own)
         if self.distinct is not None:
-            rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, minlength=len(row))
-            residual = np.append(residual, rows - self.distinct[row])
-            distinct = n_equations + np.arange(len(row))
-        return Counts(
-            equation.astype(np.int32),
-            distinct.astype(np.int32),
-            self.draws,
-            residual.astype(np.int32),
-            np.zeros(len(residual)),
-        )
+            rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, n_leaves)
+            found[distinct] = ways.T @ rows
+        residual = np.rint(found - target).astype(np.int32)
+        return Counts(equation, distinct, self.draws, residual, np.zeros(len(residual)), n_own)
+
+    @cached_property
+    def _at_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.int32], IntArray, int]:
+        """Equations of all nodes: those of inner ones follow from those of the leaves below.
+
+        Returns
+        -------
+        equation : int32 array, shape (n_nodes, n_classes)
+        distinct : int32 array, shape (n_nodes,)
+            -1 for none.
+        target : int array, shape (n_equations,)
+            Of leaves, of their distinct rows, and of inner nodes.
+        n_own : int
+            Where those of inner nodes begin.
+        """
+        m, n_classes = self.masks, self.equation.shape[1]
+        row, inner = m.row[m.leaf], m.leaf < 0
+        # A leaf that does not tell classes apart says all it counts under the first of them.
+        whole = self.whole[m.row]
+        n = self.target[self.equation[m.row]]
+        n[whole >= 0] = 0
+        n[whole >= 0, 0] = self.target[whole[whole >= 0]]
+        alike = m.ways.T @ (whole >= 0) > 0
+        n_own, n_inner = len(self.target), int(inner.sum())
+        target, distinct = [self.target], np.full(len(inner), -1)
+        if self.distinct is not None:
+            distinct[~inner] = n_own + m.leaf[~inner]
+            target.append(self.distinct[m.row])
+            n_own += len(m.row)
+        first = n_own + n_classes * np.arange(n_inner)[:, None]
+        equation = self.equation[row]
+        equation[inner] = first + np.where(alike[inner, None], 0, np.arange(n_classes))
+        target.append((m.ways.T @ n)[inner].ravel())
+        if self.distinct is not None:
+            distinct[inner] = n_own + n_classes * n_inner + np.arange(n_inner)
+            target.append((m.ways.T @ self.distinct[m.row])[inner])
+        return equation.astype(np.int32), distinct.astype(np.int32), np.concatenate(target), n_own

@@ -70,7 +70,7 @@ class Walker:
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         leaves = statement.masks.trace(atoms)
         counts = statement.counted(leaves, label.astype(np.int64))
-        misfit = int(np.abs(counts.residual).sum())
+        misfit = int(np.abs(counts.residual[: counts.n_own]).sum())
         open_label = open_rows[statement.open_label[open_rows]]
         both = np.array([misfit, misfit])
         rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)

@@ -8,9 +8,11 @@ Lucchese et al. 2015). With another atom, the new leaf costs one bitwise and.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from treeleak.errors import NotCovered
 from treeleak.partition._mask_kernels import close_leaves, leaves_of, number_leaves
@@ -42,6 +44,12 @@ class Masks:
     change_tree : int32 array
         The trees in which an atom leaves other leaves open than the atom before it (none for the
         first of an attribute).
+    root : int array, shape (n_trees + 1,)
+        First node of each tree, nodes of all trees numbered through, children behind their parents.
+    parent : int32 array, shape (n_nodes,)
+        -1 for a root.
+    leaf : int32 array, shape (n_nodes,)
+        Number of each leaf, as above; -1 for inner nodes.
     """
 
     start: IntArray
@@ -50,6 +58,9 @@ class Masks:
     row: IntArray
     change_start: IntArray
     change_tree: NDArray[np.int32]
+    root: IntArray
+    parent: NDArray[np.int32]
+    leaf: NDArray[np.int32]
 
     @classmethod
     def of(cls, geometry: Geometry) -> Masks:
@@ -83,9 +94,12 @@ class Masks:
         changed[start[:-1][start[:-1] < start[-1]]] = False
         first = geometry.leaf_start[:-1].astype(np.int64)
         row = np.empty(geometry.leaf_start[-1], dtype=np.int64)
-        leaf = np.flatnonzero(attribute < 0)
-        tree = np.searchsorted(root, leaf, side="right") - 1
-        row[first[tree] + begin[leaf]] = left[leaf]
+        inner, at_leaf = np.flatnonzero(attribute >= 0), np.flatnonzero(attribute < 0)
+        tree = np.searchsorted(root, at_leaf, side="right") - 1
+        leaf, parent = np.full((2, len(attribute)), -1, dtype=np.int32)
+        leaf[at_leaf] = first[tree] + begin[at_leaf]
+        row[leaf[at_leaf]] = left[at_leaf]
+        parent[left[inner]] = parent[right[inner]] = inner
         return cls(
             start=start,
             open=open_,
@@ -93,7 +107,24 @@ class Masks:
             row=row,
             change_start=np.append(0, np.cumsum(changed.sum(axis=1))).astype(np.int64),
             change_tree=np.nonzero(changed)[1].astype(np.int32),
+            root=np.append(root, len(attribute)).astype(np.int64),
+            parent=parent,
+            leaf=leaf,
         )
+
+    @cached_property
+    def ways(self) -> sparse.csr_array:
+        """Which nodes are on the way to each leaf, from the root down; (n_leaves, n_nodes)."""
+        at = np.flatnonzero(self.leaf >= 0)
+        levels = [at[np.argsort(self.leaf[at])]]
+        while (levels[-1] >= 0).any():
+            # The parent of nothing is nothing.
+            levels.append(np.append(self.parent, -1)[levels[-1]])
+        nodes = np.stack(levels[::-1], axis=1)
+        start = np.append(0, np.cumsum((nodes >= 0).sum(axis=1)))
+        node = nodes[nodes >= 0]
+        shape = (len(self.row), len(self.leaf))
+        return sparse.csr_array((np.ones(len(node), dtype=np.int64), node, start), shape=shape)
 
     def trace(self, atoms: NDArray[np.int32]) -> NDArray[np.int32]:
         """Leaves of rows, numbered from the left, shape (n_rows, n_trees).
