@@ -41,8 +41,8 @@ _PRICES = (
     ((0.0, 0.1), (0.12, 0.3), (0.85, 1.0), (1.0, 2.5)),
     ((0.0, 0.3), (0.7, 1.2), (1.0, 2.5)),
 )
-"""Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows that
-resemble each other, and in odd ones."""
+"""Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows
+that resemble each other, and in odd ones."""
 _SWEEPS, _PER_ROW = 400, 8
 """Sweeps of the first attempt, at least, and for each row."""
 _STEPS = 20
@@ -70,6 +70,8 @@ least that a sweep adds to it."""
 _SEARCH = Bath(0.1, 0.15, 0.0, 0, False, True, True)
 _SAMPLE = Bath(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = Bath(2.5, 0.0, 0.4, 4, False, False, True)
+"""How rows walk until they meet the counts, where they meet them, and from the middle of many to
+where they do."""
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
 """How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
 _SAMPLES, _APART = 40, 6
@@ -209,9 +211,7 @@ def _walked_until_met(
     best: _Found | None = None
     length, attempt, done = max(_SWEEPS, _PER_ROW * statement.n_rows), 0, 0
     program = None if statement.exchangeable else RowProgram(statement, values)
-    search = _SEARCH._replace(
-        trades=not (statement.exchangeable or (statement.held >= 0).any())
-    )
+    apart = not (statement.exchangeable or (statement.held >= 0).any())
     if program is not None and not statement.open_label.any() and program.small:
         clock.tell(f"{stage}: solving for all at once", 0.0)
         if (solved := _solved_at_once(program, clock, seed)) is not None:
@@ -224,7 +224,7 @@ def _walked_until_met(
         walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
         recent = _Recent(attempt % 2 == 0, [], [], [])
         prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
-        search = search._replace(pull=max(_PULL / length, _LEAST_PULL))
+        search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
         for sweeps, price in _schedule(prices, length, statement, n_open):
             _all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
@@ -244,7 +244,7 @@ def _walked_until_met(
         none = False
         if program is not None:
             # Counted in moves, not in seconds: the same on any machine.
-            limit = _SOLVE * length * n_open * int(statement.trees.lively.sum())
+            limit = _SOLVE * length * n_open * statement.n_lively
             solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
                 walkers[0] = Walker.started(statement, seed, solved)
@@ -334,7 +334,7 @@ def _schedule(
     prices: Sequence[tuple[float, float]], length: int, statement: Statement, n_open: int
 ) -> Iterator[tuple[int, float]]:
     """Sweeps between two looks at the clock, and the price of a missed count in them."""
-    moves = max(n_open * int(statement.trees.lively.sum()), 1)
+    moves = max(n_open * statement.n_lively, 1)
     shares, price = np.array(prices).T
     at_once = max(min(_SLICE // moves, length // _STEPS), 1)
     for step in range(0, length, at_once):

@@ -155,6 +155,11 @@ class Statement:
         """Classes; 1 where there are none."""
         return max(self.geometry.release.n_classes, 1)
 
+    @property
+    def n_lively(self) -> int:
+        """Attributes that move."""
+        return int(self.trees.lively.sum())
+
     @cached_property
     def trees(self) -> Trees:
         """The trees, laid out for the kernel."""
