@@ -314,26 +314,6 @@ def _bathe(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, roo
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _relabel(trees: Any, counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
-    """Draw the class of a row that is taken out, given all else."""
-    leaves, n_classes, draws = rows.leaves[k], counts.equation.shape[1], counts.draws
-    equation, residual, multiplier = counts.equation, counts.residual, counts.multiplier
-    path_start, path = trees.path_start, trees.path
-    for c in range(n_classes):
-        cost = 0.0
-        for t in range(len(leaves)):
-            b, last = draws[k, t], path_start[leaves[t] + 1] - 1
-            if b:
-                for i in range(path_start[leaves[t]], last + 1):
-                    # Distinct rows are the same in number, whatever their class.
-                    e = equation[path[i], c]
-                    price = bath.price if i == last else bath.price * bath.inner
-                    cost += price * _gain(residual[e], b) + multiplier[e] * b
-        score[c] = -cost
-    rows.label[k] = draw_scored(score, n_classes, rows.rng)
-
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
     """Draw a row of the same class by what it would cost a row that is taken out to stand there."""
     open_rows, leaves, label = rows.open_rows, rows.leaves, rows.label
@@ -370,20 +350,20 @@ def _standing(trees: Any, counts: Any, bath: Any, leaves: Any, label: int, k: in
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _swap(
-    trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, j: int, a: int, room: Any
-) -> None:
-    """Try to exchange an attribute of two rows."""
-    words, there, new = room
-    atoms, leaves, label, start = rows.atoms, rows.leaves, rows.label, trees.start
-    if atoms[k, a] == atoms[j, a]:
-        return
-    new[0], new[1] = atoms[k], atoms[j]
-    new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
-    cost = _row_liking(likes, start, atoms[k], k) + _row_liking(likes, start, atoms[j], j)
-    cost -= _row_liking(likes, start, new[0], k) + _row_liking(likes, start, new[1], j)
-    _enter(trees, new[0], words, there[0])
-    _enter(trees, new[1], words, there[1])
+def _relabel(trees: Any, counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
+    """Draw the class of a row that is taken out, given all else."""
+    n_classes = counts.equation.shape[1]
+    for c in range(n_classes):
+        score[c] = -_standing(trees, counts, bath, rows.leaves[k], c, k)
+    rows.label[k] = draw_scored(score, n_classes, rows.rng)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _moved(
+    trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int, there: Any, cost: float
+) -> bool:
+    """Try to let two rows stand in other leaves; ``cost`` is what that costs beside counts."""
+    leaves, label = rows.leaves, rows.label
     # Taken out one after the other, and put back in the other order: no row sees itself.
     grown = _count(trees, counts, leaves[k], label[k], k, -1)
     cost -= _standing(trees, counts, bath, leaves[k], label[k], k)
@@ -394,36 +374,41 @@ def _swap(
     cost += _standing(trees, counts, bath, there[0], label[k], k)
     if uniform(rows.rng) < np.exp(min(0.0, -cost)):
         rows.misfit[0] += grown + back + _count(trees, counts, there[0], label[k], k, 1)
-        atoms[k], atoms[j] = new[0], new[1]
         leaves[k], leaves[j] = there[0], there[1]
-        return
+        return True
     _count(trees, counts, there[1], label[j], j, -1)
     _count(trees, counts, leaves[j], label[j], j, 1)
     _count(trees, counts, leaves[k], label[k], k, 1)
+    return False
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _trade(trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int) -> None:
-    """Try to let two rows of a class change places: each in the leaves of the other."""
-    atoms, leaves, label = rows.atoms, rows.leaves, rows.label[k]
-    # As where an attribute is exchanged.
-    grown = _count(trees, counts, leaves[k], label, k, -1)
-    cost = -_standing(trees, counts, bath, leaves[k], label, k)
-    grown += _count(trees, counts, leaves[j], label, j, -1)
-    cost -= _standing(trees, counts, bath, leaves[j], label, j)
-    cost += _standing(trees, counts, bath, leaves[k], label, j)
-    there = _count(trees, counts, leaves[k], label, j, 1)
-    cost += _standing(trees, counts, bath, leaves[j], label, k)
-    if uniform(rows.rng) < np.exp(min(0.0, -cost)):
-        rows.misfit[0] += grown + there + _count(trees, counts, leaves[j], label, k, 1)
-        for t in range(leaves.shape[1]):
-            leaves[k, t], leaves[j, t] = leaves[j, t], leaves[k, t]
-        for a in range(atoms.shape[1]):
-            atoms[k, a], atoms[j, a] = atoms[j, a], atoms[k, a]
+def _swap(
+    trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, j: int, a: int, room: Any
+) -> None:
+    """Try to exchange an attribute of two rows."""
+    words, there, new = room
+    atoms, start = rows.atoms, trees.start
+    if atoms[k, a] == atoms[j, a]:
         return
-    _count(trees, counts, leaves[k], label, j, -1)
-    _count(trees, counts, leaves[j], label, j, 1)
-    _count(trees, counts, leaves[k], label, k, 1)
+    new[0], new[1] = atoms[k], atoms[j]
+    new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
+    cost = _row_liking(likes, start, atoms[k], k) + _row_liking(likes, start, atoms[j], j)
+    cost -= _row_liking(likes, start, new[0], k) + _row_liking(likes, start, new[1], j)
+    _enter(trees, new[0], words, there[0])
+    _enter(trees, new[1], words, there[1])
+    if _moved(trees, counts, rows, bath, k, j, there, cost):
+        atoms[k], atoms[j] = new[0], new[1]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _trade(trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int, room: Any) -> None:
+    """Try to let two rows of a class change places: each in the leaves of the other."""
+    _, there, new = room
+    there[0], there[1] = rows.leaves[j], rows.leaves[k]
+    if _moved(trees, counts, rows, bath, k, j, there, 0.0):
+        new[0], new[1] = rows.atoms[j], rows.atoms[k]
+        rows.atoms[k], rows.atoms[j] = new[0], new[1]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -470,7 +455,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
                 partner = _partner(rows, drawn, k, cost, score)
             rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, 1)
             if partner >= 0 and partner != k and rows.label[partner] == rows.label[k]:
-                _trade(trees, counts, rows, bath, k, partner)
+                _trade(trees, counts, rows, bath, k, partner, both)
             for _ in range(bath.swaps):
                 j = rows.open_rows[int(uniform(rows.rng) * n_open)]
                 a = int(uniform(rows.rng) * n_attributes)

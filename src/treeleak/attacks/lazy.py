@@ -53,7 +53,7 @@ _PROGRESS = 0.1
 """Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
 _AT_ONCE = 10.0
 """Work for the integer solver before any walk, about seconds, where the program is small."""
-_SOLVE = 6e-6
+_SOLVE = 3e-6
 """Work for the integer solver after an attempt, about seconds, for each move: about as long."""
 _DOUBTED, _DOUBT_SHARE = 2, 0.2
 """Attempts after which it is asked whether the counts can be met at all, and its share of the time.
