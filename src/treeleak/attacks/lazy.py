@@ -64,7 +64,7 @@ _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
-_PULL, _LEAST_PULL = 60.0, 0.03
+_PULL, _LEAST_PULL = 80.0, 0.03
 """What a count that stays missed by one is pulled at by the end of an attempt, as a price, and the
 least that a sweep adds to it."""
 _SEARCH = Bath(0.1, 0.15, 0.0, 0, False, True, True)
