@@ -433,7 +433,7 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     run("run", "toy", "--quick", "--out", tmp_path)
     few = run("page", tmp_path / "r.md", "--out", tmp_path)
     assert few.exit_code == 2
-    assert "not even half of the runs" in few.stderr.replace("\n", " ")
+    assert "not more than half of the runs" in few.stderr.replace("\n", " ")
     run("run", "toy", "--out", tmp_path)
     done = run("page", tmp_path / "r.md", "--out", tmp_path)
     assert done.exit_code == 0, done.output

@@ -18,16 +18,16 @@ from treeleak.studies.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 __all__ = ["Standing", "runs_of", "standing", "write_page"]
 
 _SHOWN = 0.5
-"""Share of a study's runs from which on it is shown."""
+"""Share of a study's runs of which more must be done for it to be shown: half may be another's."""
 _INTRODUCTION = """\
 # The papers' experiments
 
 Made by `treeleak study page` from stored runs; nothing here is typed by hand. Each study is one
 table or figure of a paper: `treeleak study run NAME` runs what is missing, with `--quick` a part
-that takes two minutes. A study has its part below once half of its runs are done. Published figures
-are the means printed in the papers. Runs that the papers count as unanswered are in no mean of
-theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees* and *DIFFERS* say whether
-what a paper reports is so here, too.
+that takes two minutes. A study has its part below once more than half of its runs are done.
+Published figures are the means printed in the papers. Runs that the papers count as unanswered are
+in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees* and *DIFFERS*
+say whether what a paper reports is so here, too.
 """
 
 
@@ -54,7 +54,7 @@ class Standing:
     @property
     def shown(self) -> bool:
         """Whether enough of it is done."""
-        return self.done >= _SHOWN * self.total
+        return self.done > _SHOWN * self.total
 
     def lines(self, verdict: str) -> int:
         """Lines of the tables with a verdict."""
@@ -79,7 +79,7 @@ def standing(study: Study, runs: Sequence[Run]) -> Standing:
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
     """Write the page, and the figures into a folder beside it; say where.
 
-    A study of which less than half is done is counted, and not shown: others may have made its
+    A study of which not more than half is done is counted, and not shown: others may have made its
     runs for a part of what it draws.
 
     Raises
@@ -102,7 +102,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         written += figures
         parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
     if not parts:
-        raise BadInput(f"{store.path}: holds not even half of the runs of any study")
+        raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
     text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
     page.write_text(text, encoding="utf-8")
     return [page, *written]
