@@ -203,6 +203,24 @@ def test_a_walk_ends_where_every_count_is_met():
     assert sweeps < 5000
 
 
+def test_leaves_of_more_than_one_word():
+    schema, rng = Schema([Numeric(name, 0.0, 21.0) for name in "ab"]), np.random.default_rng(0)
+    trees = [random_tree(rng, [list(range(1, 21))] * 2, n) for n in (11, 2, 10)]
+    X, y = rng.random((30, 2)) * 21, rng.integers(2, size=30)
+    b = bootstrap_draws(3, 30, rng)
+    release = drawn(trees, ["a", "b"], X, y, 2, b)
+    geometry = Geometry.of(release, schema)
+    s = Statement.of_known(KnownDraws(geometry, b), geometry, y, np.ones(30, bool), None)
+    assert s.masks.open.shape[2] > 1
+    for seed in range(5):
+        walker = Walker.started(s, seed)
+        walker.walked(20, Bath(0.5, 0.2, 0.1, 2, True, True, False))
+        check_kept(walker)
+        # Every walk with the same leaves: the rows that the check by the trees counts.
+        assert check_rows(release, rows_at(geometry, walker.atoms), walker.rows.label, b).misfit \
+            == walker.rows.misfit[0]  # fmt: skip
+
+
 def test_rows_change_places():
     # Right but for their order, and what is missed is so dear that no row leaves its place alone.
     schema = Schema([Ordinal("a", 0, 9), Ordinal("b", 0, 9), Binary("c")])
