@@ -216,7 +216,7 @@ def test_leaves_of_more_than_one_word():
         walker = Walker.started(s, seed)
         walker.walked(20, Bath(0.5, 0.2, 0.1, 2, True, True, False))
         check_kept(walker)
-        # Every walk with the same leaves: the rows that the check by the trees counts.
+        # The check walks the trees, and knows no words.
         assert check_rows(release, rows_at(geometry, walker.atoms), walker.rows.label, b).misfit \
             == walker.rows.misfit[0]  # fmt: skip
 

@@ -245,19 +245,26 @@ def _row_liking(likes: Any, start: Any, atoms: Any, k: int) -> float:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
-    """Leaves of a row."""
-    open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
-    words[:] = ~np.uint64(0)
-    for a in range(len(atoms)):
-        own = open_[start[a] + atoms[a]]
-        for w in range(len(words)):
-            words[w] &= own[w]
+def _first_open(trees: Any, words: Any, out: Any) -> None:
+    """Leaf of every tree, given the leaves that all attributes leave open."""
+    first, n_words = trees.first, trees.n_words
     for t in range(len(first)):
         for w in range(t * n_words, (t + 1) * n_words):
             if words[w] != np.uint64(0):
                 out[t] = first[t] + 64 * (w - t * n_words) + lowest_bit(words[w])
                 break
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
+    """Leaves of a row."""
+    open_, start = trees.open, trees.start
+    words[:] = ~np.uint64(0)
+    for a in range(len(atoms)):
+        own = open_[start[a] + atoms[a]]
+        for w in range(len(words)):
+            words[w] &= own[w]
+    _first_open(trees, words, out)
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -310,7 +317,7 @@ def _bathe(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, roo
         own = open_[begin + atoms[a]]
         for w in range(n_all):
             before[w] &= own[w]
-    _enter(trees, atoms, words, rows.leaves[k])
+    _first_open(trees, before, rows.leaves[k])
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -403,7 +410,10 @@ def _swap(
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _trade(trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int, room: Any) -> None:
-    """Try to let two rows of a class change places: each in the leaves of the other."""
+    """Try to let two rows of a class change places: each in the leaves of the other.
+
+    What is learned of rows is told for a class: it does not change.
+    """
     _, there, new = room
     there[0], there[1] = rows.leaves[j], rows.leaves[k]
     if _moved(trees, counts, rows, bath, k, j, there, 0.0):
