@@ -7,7 +7,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-__all__ = ["anneal", "draw_scored", "fit_weights", "propagate", "uniform"]
+__all__ = ["anneal", "draw_scored", "fit_weights", "pair_costs", "propagate", "uniform"]
 
 _FAR = 30.0
 """An atom this much less likely than the best, on the log scale, is not drawn."""
@@ -85,6 +85,20 @@ def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance
         if worst < tolerance:
             break
     return worst
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def pair_costs(cost: Any, rows: Any, sample: Any, others: Any) -> Any:
+    """What each row of ``others`` of a sample costs in the place of each row of ``rows``."""
+    out = np.empty((len(rows), len(others)))
+    for x in range(len(rows)):
+        own = cost[rows[x]]
+        for y in range(len(others)):
+            total = 0.0
+            for entry in sample[others[y]]:
+                total += own[entry]
+            out[x, y] = total
+    return out
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]

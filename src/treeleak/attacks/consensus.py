@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from treeleak.attacks._kernels import pair_costs
 from treeleak.attacks.space import Values
 
 __all__ = [
@@ -101,7 +103,7 @@ def aligned_shares(
     aligned : list of int arrays
         The samples, row k of each standing for the same row.
     """
-    blocks = _blocks(len(samples[0]), group)
+    groups = _groups(len(samples[0]), group)
     aligned = list(samples)
     share = _counted(values, aligned[:1] if start is None else [start], value_prior)
     first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
@@ -110,14 +112,12 @@ def aligned_shares(
             break
         cost = np.add.reduceat(values.expected_cost(share) * value_prior, first, axis=1)
         hard = cheapest(cost, values.atom_start)
+        blocks = [_Block.of(rows, cost, hard) for rows in groups]
         for k, sample in enumerate(aligned):
             if turn == 0 and k >= _LEAST_ALIGNED and stopped():
                 del aligned[k:]
                 break
-            rows = np.arange(len(sample))
-            for block in blocks:
-                rows[block] = block[_matched(cost[block], hard[block], sample[block])]
-            aligned[k] = sample[rows]
+            aligned[k] = _in_line(sample, blocks)
         share = _counted(values, aligned, value_prior)
     return share, aligned
 
@@ -147,22 +147,21 @@ def expected_distance(
     np.put_along_axis(held, chosen, 1.0, axis=1)
     first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
     cost = np.add.reduceat(values.expected_cost(held) * value_prior, first, axis=1)
-    hard, blocks = values.atom_of[chosen[:, :-1]], _blocks(len(chosen), group)
+    hard = values.atom_of[chosen[:, :-1]]
+    blocks = [_Block.of(rows, cost, hard) for rows in _groups(len(chosen), group)]
     total = 0.0
     for sample in samples:
-        atoms = sample[:, :-1].copy()
-        for block in blocks:
-            atoms[block] = atoms[block][_matched(cost[block], hard[block], atoms[block])]
+        atoms = _in_line(sample[:, :-1], blocks)
         total += float(np.take_along_axis(cost, atoms, axis=1).sum())
     return total / (len(samples) * len(chosen))
 
 
-def _blocks(n_rows: int, group: IntArray | None) -> list[IntArray]:
+def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:
     """Rows of each group that has more than one."""
     own = np.zeros(n_rows, dtype=np.int64) if group is None else group
     order = np.argsort(own, kind="stable")
-    blocks = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
-    return [block for block in blocks if len(block) > 1]
+    groups = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
+    return [rows for rows in groups if len(rows) > 1]
 
 
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
@@ -186,33 +185,68 @@ def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArra
     return np.asarray(out[:, values.atom_of] * value_prior)
 
 
-def _matched(cost: FloatArray, hard: IntArray, sample: IntArray) -> IntArray:
-    """Row of the sample for each row, at the least total cost.
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows that may be exchanged.
 
-    Where there are many rows, those that equal the likeliest ones are matched first: that costs
-    little, since the distance of rows is a metric.
+    Attributes
+    ----------
+    rows : int array, shape (n_block,)
+    cost : float array, shape (n_block, n_entries)
+        Of each entry in each row.
+    hard : int array, shape (n_block, n_attributes)
+        The likeliest entries of each row.
+    order : int array, shape (n_block,)
+        The rows sorted by these.
     """
-    n = len(sample)
-    out = np.full(n, -1)
-    if n > _ALL_AT_ONCE:
-        _, number = np.unique(np.concatenate([hard, sample]), axis=0, return_inverse=True)
-        number = number.ravel()
-        mine, theirs = (np.argsort(part, kind="stable") for part in (number[:n], number[n:]))
-        first, second = number[:n][mine], number[n:][theirs]
-        rank = np.arange(n) - np.searchsorted(first, first)
-        at = np.searchsorted(second, first) + rank
-        found = at < np.searchsorted(second, first, side="right")
-        out[mine[found]] = theirs[at[found]]
-    left = np.flatnonzero(out < 0)
-    free = np.setdiff1d(np.arange(n), out, assume_unique=False)
-    # Sorted alike, blocks of too many rows hold rows that are alike.
-    left = left[np.lexsort(hard[left].T[::-1])]
-    free = free[np.lexsort(sample[free].T[::-1])]
-    for begin in range(0, len(left), MAX_ALIGNED):
-        i, j = left[begin : begin + MAX_ALIGNED], free[begin : begin + MAX_ALIGNED]
-        total = np.zeros((len(i), len(j)))
-        for a in range(sample.shape[1]):
-            total += cost[np.ix_(i, sample[j, a])]
-        x, y = linear_sum_assignment(total)
-        out[i[x]] = j[y]
+
+    rows: IntArray
+    cost: FloatArray
+    hard: IntArray
+    order: IntArray
+
+    @classmethod
+    def of(cls, rows: IntArray, cost: FloatArray, hard: IntArray) -> _Block:
+        """Take these rows of the costs and the likeliest entries of all."""
+        return cls(rows, cost[rows], hard[rows], _sorted(hard[rows]))
+
+    def matched(self, sample: IntArray) -> IntArray:
+        """Row of the sample for each row, at the least total cost.
+
+        Where there are many rows, those that equal the likeliest ones are matched first: that
+        costs little, since the distance of rows is a metric.
+        """
+        n = len(sample)
+        out, free = np.full(n, -1), np.ones(n, dtype=bool)
+        if n > _ALL_AT_ONCE:
+            _, number = np.unique(np.concatenate([self.hard, sample]), axis=0, return_inverse=True)
+            number = number.ravel()
+            mine, theirs = (np.argsort(part, kind="stable") for part in (number[:n], number[n:]))
+            first, second = number[:n][mine], number[n:][theirs]
+            rank = np.arange(n) - np.searchsorted(first, first)
+            at = np.searchsorted(second, first) + rank
+            found = at < np.searchsorted(second, first, side="right")
+            out[mine[found]] = theirs[at[found]]
+            free[theirs[at[found]]] = False
+        # Sorted alike, parts of too many rows hold rows that are alike.
+        order = _sorted(sample)
+        left, other = self.order[out[self.order] < 0], order[free[order]]
+        for begin in range(0, len(left), MAX_ALIGNED):
+            i, j = left[begin : begin + MAX_ALIGNED], other[begin : begin + MAX_ALIGNED]
+            x, y = linear_sum_assignment(pair_costs(self.cost, i, sample, j))
+            out[i[x]] = j[y]
+        return out
+
+
+def _in_line(sample: IntArray, blocks: Sequence[_Block]) -> IntArray:
+    """The rows of a sample in the places that they are matched with."""
+    out = sample.copy()
+    for block in blocks:
+        own = sample[block.rows]
+        out[block.rows] = own[block.matched(own)]
     return out
+
+
+def _sorted(rows: IntArray) -> IntArray:
+    """Order of rows by their entries."""
+    return np.lexsort(rows.T[::-1])
