@@ -652,7 +652,7 @@ def _visits(
 
 def frequencies(
     land: Landscape, prior: Prior, gap: float, heat: float = 1.0, fresh: float = 0.0,
-    times: int = 200_000,
+    times: int = 100_000,
 ) -> np.ndarray:  # fmt: skip
     """How often a long walk sees each table of rows, in the order of their atoms."""
     chain = Chain.started(land, prior, 1)

@@ -159,7 +159,7 @@ def alike(land, parts):
     return np.unique(tables, axis=0, return_inverse=True)[1].ravel()
 
 
-def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None, times=200_000):
+def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None, times=100_000):
     """Total variation between what a walk sees and the posterior."""
     parts = None
     land = land_of(case, distinct)
@@ -174,7 +174,7 @@ def apart(case, distinct=True, gap=1.5, heat=1.0, prior=flat, parts_seed=None, t
 
 
 def variation(
-    case, land, prior, log_likelihood, gap, heat=1.0, parts=None, fresh=0.0, times=200_000
+    case, land, prior, log_likelihood, gap, heat=1.0, parts=None, fresh=0.0, times=100_000
 ):
     def log_prior(options):
         if isinstance(prior, TreePrior):
@@ -208,7 +208,7 @@ CASES = {
     "measured": measured(),
     "long": long(),
 }
-CLOSE = 0.02
+CLOSE = 0.025
 """Total variation that chance explains; wrong ratios of acceptance give several times that."""
 
 

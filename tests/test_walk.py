@@ -352,7 +352,7 @@ def test_a_long_walk_sees_every_table_as_often_as_it_is_likely(kind, mix, likes)
     wanted = law(walker, bath)
     possible = (wanted > 0).sum()
     assert 2 / possible < wanted.max() < 0.6
-    times = 120_000
+    times = 60_000
     found = frequencies(walker, bath, times)
     # The sum of the absolute errors of so many independent draws, and room for dependence.
     noise = np.sqrt(wanted * (1 - wanted) / times).sum()

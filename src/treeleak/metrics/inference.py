@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from treeleak.errors import BadInput
 
@@ -66,7 +66,7 @@ def wilson(hits: int, n: int, level: float = LEVEL) -> Interval:
         raise BadInput(f"{hits} successes in {n} tries")
     if n == 0:
         return Interval(0.0, 1.0)
-    z2 = float(norm.ppf((1 + level) / 2)) ** 2
+    z2 = float(ndtri((1 + level) / 2)) ** 2
     middle = (hits + z2 / 2) / (n + z2)
     half = math.sqrt(z2 * (hits * (n - hits) / n + z2 / 4)) / (n + z2)
     # Rounding would leave the ends just off what they are there.

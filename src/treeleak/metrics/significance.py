@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from treeleak.errors import BadInput
 from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
@@ -65,7 +65,7 @@ class Significance:
         spread = float(self.errors.std())
         if spread < _ROUNDING:
             return float(self.error > self.errors.mean() - _ROUNDING)
-        return float(norm.cdf((self.error - self.errors.mean()) / spread))
+        return float(ndtr((self.error - self.errors.mean()) / spread))
 
     @property
     def rank(self) -> float:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
-from scipy.stats import binom
 
 from treeleak.attacks.reference.literals import encodings_of
 from treeleak.attacks.reference.program import (
@@ -53,6 +52,9 @@ def most_draws(evidence: HiddenDraws) -> int:
 
 def draw_weights(n_draws: int, n_rows: int, most: int) -> list[int]:
     """Give the scaled log p_b for b = 0, ..., ``most``: a row of N in ``n_draws`` draws."""
+    # Not at the top: every user would wait half a second for it.
+    from scipy.stats import binom
+
     log_p = binom.logpmf(np.arange(most + 1), n_draws, 1.0 / n_rows)
     # Impossible numbers of draws contradict the counts; the objective need not forbid them.
     return whole_logs(log_p)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from ortools.sat.python import cp_model
-from scipy.stats import t as student
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.literals import encodings_of
@@ -147,6 +146,9 @@ def rows_interval(
     number of its degrees of freedom, so that a single tree has an interval too. Where the trees
     have different numbers of leaves, their variances are averaged.
     """
+    # Not at the top: every user would wait half a second for it.
+    from scipy.stats import t as student
+
     totals, size = np.asarray(per_tree, dtype=float), np.asarray(n_counts, dtype=float)
     n_trees = len(totals)
     reach = student.ppf((1 + confidence) / 2, n_trees) * np.sqrt(variance * size.mean() / n_trees)
