@@ -13,7 +13,8 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	# By file: workers share neither fixtures nor what is being compiled.
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
