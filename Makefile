@@ -13,8 +13,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	# By file: workers share neither fixtures nor what is being compiled.
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
