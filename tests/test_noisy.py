@@ -50,7 +50,7 @@ from treeleak.clock import Clock, Progress
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
-from treeleak.metrics import reconstruction_error
+from treeleak.metrics import partial_error
 from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
 from treeleak.release.tree import AllRows, Bootstrap, Disjoint, UnknownSampling
@@ -780,12 +780,16 @@ def test_rows_that_noise_hides_are_not_rebuilt_by_the_million():
         reconstruct(wide, MIXED)
 
 
-def test_chains_expect_the_error_that_they_make(quick):
+@pytest.mark.parametrize(
+    ("flags", "n_rows", "known", "times"),
+    [("abcd", 12, "", 24), ("abcdefg", 30, "ab", 12), ("abcdefg", 30, "abcd", 12)],
+)
+def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, times):
     """Rows come from what the chains believe before anything is counted."""
-    schema, n_rows = Schema([*(Binary(c) for c in "abcd"), Ordinal("o", 0, 2)]), 12
+    schema = Schema([*(Binary(c) for c in flags), Ordinal("o", 0, 2)])
     land = land_for(schema, 2, n_rows)
     expected, real = [], []
-    for seed in range(24):
+    for seed in range(times):
         rng = np.random.default_rng(seed)
         belief = chains._belief(land, 1)
         atoms = np.zeros((n_rows, len(land.radix)), dtype=np.int16)
@@ -798,9 +802,11 @@ def test_chains_expect_the_error_that_they_make(quick):
         trees = [replace(t, counts=t.counts + geometric(noise, t.counts.shape, rng))
                  for t in release.trees]  # fmt: skip
         release = replace(release, trees=tuple(trees), noise=noise)
-        found = reconstruct(release, schema, time_limit=30, n_rows=n_rows, seed=seed)
+        truth = pd.DataFrame(X, columns=schema.columns)
+        told = {"known_columns": truth[list(known)]} if known else {"n_rows": n_rows}
+        found = reconstruct(release, schema, time_limit=30, seed=seed, **told)
         expected.append(found.expected_error)
-        real.append(reconstruction_error(found.X, pd.DataFrame(X, columns=schema.columns), schema))
+        real.append(partial_error(found.X, truth, list(known), schema))
     off = np.mean(expected) - np.mean(real)
     chance = np.std(np.subtract(expected, real), ddof=1) / np.sqrt(len(real))
     assert abs(off) < max(3 * chance, 0.1 * np.mean(real))

@@ -230,18 +230,20 @@ class Reconstruction:
     def expected_error(self) -> float | None:
         """Share of values that the attack itself expects to be wrong.
 
-        Where nothing was given and there is a posterior: the mean distance of its datasets from the
-        rows, each matched with them, over all columns, those of numbers, too. An error after
-        matching is to be compared with it.
+        Where there is a posterior: the mean distance of its datasets from the rows, each matched
+        with them, over the values not given, those of numbers, too. An error after matching is to
+        be compared with it.
 
         Else from the confidence of the values not given, without the columns of numbers, where it
         is that of an interval; None if there are no others.
         """
-        if self.expected_distance is not None and not self.given.any():
-            return self.expected_distance
+        left = ~self.given
+        if self.expected_distance is not None:
+            # All datasets have what was given (of numbers, the interval): they differ in the rest.
+            return self.expected_distance * left.size / int(left.sum()) if left.any() else None
         if self.confidence is None:
             return None
-        found = ~self.given & ~self.confidence.columns.isin(self.interval_columns)
+        found = left & ~self.confidence.columns.isin(self.interval_columns)
         return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
 
     def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
