@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
+from treeleak.audit.finding import LEAK, NO_LEAK, OPEN
 from treeleak.audit.uncertainty import left_by_rules, left_by_tree
-from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app
 from treeleak.cli.tables import Tables
 from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning

@@ -85,7 +85,8 @@ def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     assert "Leak shown" in text
     assert "n_node_samples" in text
     assert "Training rows rebuilt exactly" in text
-    assert "Values wrong in a random guess" in text
+    assert re.search(r"How far off .*\n? *the rebuilt rows +[\d.<]+%", text)
+    assert re.search(r"a random guess +[\d.]+%", text)
     assert max(map(len, text.splitlines())) <= 80
     assert result.stderr == ""
 
@@ -566,7 +567,7 @@ def test_train_files_of_other_rows(tmp_path, folder, spoil, said):
     assert said in refused(*arguments)
     text = run(*arguments).stdout
     assert "Not assessed against the training rows" in text
-    assert "Values wrong" not in text
+    assert "How far off" not in text
 
 
 def test_a_train_file_with_shuffled_columns_is_aligned(tmp_path, folder):
@@ -578,7 +579,7 @@ def test_a_train_file_with_shuffled_columns_is_aligned(tmp_path, folder):
     )
     assert result.exit_code == 0
     assert "aligned by name" in result.stdout
-    assert "Values wrong" in result.stdout
+    assert "How far off" in result.stdout
 
 
 def test_train_files_that_cannot_be_read(tmp_path, folder):

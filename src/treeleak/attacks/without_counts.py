@@ -22,9 +22,9 @@ from treeleak.given import NOTHING, Given
 from treeleak.noise import Laplace
 from treeleak.partition import Geometry
 
-__all__ = ["without_counts"]
+__all__ = ["SILENT", "without_counts"]
 
-_SILENT = Laplace(1e-9)
+SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
 _PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
 """As many chains and samples as make an answer of the counts: the middle of fewer errs more. They
@@ -59,7 +59,7 @@ def without_counts(
     n_classes = geometry.release.n_classes
     values = values_of(geometry.parts, n_classes)
     counts = np.zeros(geometry.leaf_start[-1] * n_classes)
-    likelihood = CountLikelihood(counts, n_classes, _SILENT, evidence.n_rows)
+    likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
     land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     prior = (
         None

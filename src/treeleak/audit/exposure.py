@@ -208,7 +208,7 @@ def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | Non
         right = right_values(pairs.distance, pairs.columns, attributes) & free
         with np.errstate(invalid="ignore"):
             table["right"] = right.sum(axis=0) / free.sum(axis=0)
-        table["guess"] = pairs.guesses.right
+        table["guess"] = pairs.tried[0].guesses.right
     return table
 
 
@@ -221,7 +221,7 @@ def _groups(pairs: Pairs | None, training: Training | None) -> pd.DataFrame:
         {
             "error": pairs.errors,
             "exact": np.where(np.isnan(pairs.errors), np.nan, pairs.errors == 0),
-            "guess": pairs.guesses.row_errors,
+            "guess": pairs.tried[0].guesses.row_errors,
         }
     )
     found = []

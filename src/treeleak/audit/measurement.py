@@ -10,29 +10,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.audit.shape import Shape
+from treeleak.audit.in_order import InOrder, measure_in_order
+from treeleak.audit.shape import Shape, tried_shape
+from treeleak.audit.yardsticks import Tried, Yardstick, held_against, try_all
 from treeleak.metrics import (
-    Guesses,
     Individual,
     Significance,
     exact_row_share,
     individual_errors,
-    partial_error,
-    random_guesses,
-    reconstruction_error,
     same_size,
     significance,
 )
-from treeleak.metrics.matching import best_matching, table_columns
+from treeleak.metrics.baseline import bounded_schema
+from treeleak.metrics.matching import best_matching, right_values, table_columns
+from treeleak.metrics.scores import Scores, scores_of
 from treeleak.reconstruction import Reconstruction
-from treeleak.release.tree import Release
+from treeleak.release.tree import Release, class_numbers
+from treeleak.schema import Schema
 from treeleak.training import TrainingRows
 
-__all__ = ["Measurement", "Pairs", "Variant", "measure", "singled_out", "variants_of"]
-
-
-_FEW = 20
-"""Random guesses where some values were given: each must be matched on all columns."""
+__all__ = ["Measurement", "Pairs", "Variant", "measure", "singled_out", "variants_of", "with_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +48,10 @@ class Pairs:
     columns : tuple of str
     errors : float array, shape (n_rows,)
         Of each training row, in their order: mean over what was not given, NaN where all was.
-    guesses : Guesses
-        Random ones, measured.
+    misses : float array, shape (n_rows,)
+        Of each training row: 1 where some value is wrong, numbers by more than 1 % of their range.
+    tried : tuple of Tried
+        Yardsticks, measured; first random guesses.
     """
 
     rebuilt: NDArray[np.int64]
@@ -61,7 +60,8 @@ class Pairs:
     given: NDArray[np.bool_]
     columns: tuple[str, ...]
     errors: NDArray[np.float64]
-    guesses: Guesses
+    misses: NDArray[np.float64]
+    tried: tuple[Tried, ...]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Measurement:
     Attributes
     ----------
     error : float
-        Share of values that are wrong, under the best matching of rows; of those that were not
-        given, if some were.
+        Mean distance of a value under the best matching of rows, as DRAFT has it; of those that
+        were not given, if some were. :attr:`scores` tells categories and numbers apart.
     exact_rows : float
         Share of the true rows that were rebuilt without any difference. Rows that were given are
         not counted, here and in what follows.
@@ -95,8 +95,14 @@ class Measurement:
         Whether the rebuilt rows are nearer to these rows than to others of their population; None
         where no such rows were given, or some values of the training rows were.
     shape : Shape or None
-        What the attack would guess from the shape of the trees alone; None where counts carry no
-        noise, or the audit was interrupted.
+        What the attack would guess from the shape of the trees alone; None where that decides
+        nothing, or was not found out.
+    scores : Scores or None
+        How far the rebuilt rows are off, categories and numbers apart.
+    yardsticks : tuple of Yardstick
+        The rebuilt rows held against guesses of those who know less than the counts of leaves.
+    in_order : InOrder or None
+        Row k held against person k; None where the reconstruction has no order.
     pairs : Pairs or None
         What the errors come from, for those who ask for columns, groups or rows. Never in a
         document.
@@ -114,6 +120,9 @@ class Measurement:
     individual: Individual | None = None
     significance: Significance | None = None
     shape: Shape | None = None
+    scores: Scores | None = None
+    yardsticks: tuple[Yardstick, ...] = ()
+    in_order: InOrder | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,9 +131,12 @@ class Measurement:
             "individual": self.individual,
             "significance": self.significance,
             "shape": self.shape,
+            "scores": self.scores,
+            "in_order": self.in_order,
         }
         told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
-        return {k: v for k, v in self.__dict__.items() if k != "pairs"} | told
+        held = {"yardsticks": [y.to_dict() for y in self.yardsticks]}
+        return {k: v for k, v in self.__dict__.items() if k != "pairs"} | told | held
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,25 +172,28 @@ def variants_of(
     seed: int = 0,
     control: pd.DataFrame | None = None,
     guesses: Sequence[Reconstruction] = (),
+    *,
+    labels: Any = None,
+    tried: Sequence[Tried] | None = None,
 ) -> tuple[Variant, ...]:
     """List what came with a reconstruction, measured where there are training rows."""
-    found: list[tuple[str, Reconstruction | None]] = []
-    # Hidden draws come without guesses, so all others are without the population, too.
     bare = [g.without_population for g in guesses if g.without_population is not None]
+    found: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = []
     if reconstruction is not None:
-        found.append(("without the population", reconstruction.without_population))
+        found.append(("without the population", reconstruction.without_population, bare))
         if (drawn := reconstruction.without_distinct) is not None:
-            found.append(("drawn counts only", drawn))
-            found.append(("drawn counts only, without the population", drawn.without_population))
-    return tuple(
-        Variant(
-            what,
-            own,
-            None if truth is None else measure(own, truth, release, seed, control, bare),
-        )
-        for what, own in found
-        if own
-    )
+            found.append(("drawn counts only", drawn, guesses))
+            other = drawn.without_population
+            found.append(("drawn counts only, without the population", other, bare))
+
+    def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
+        if truth is None:
+            return None
+        known = None if own.given.any() else tried
+        m = measure(own, truth, release, seed, control, labels=labels, tried=known)
+        return None if m is None else with_shape(m, shapes, truth, own.schema, seed)
+
+    return tuple(Variant(what, own, measured(own, shapes)) for what, own, shapes in found if own)
 
 
 def measure(
@@ -187,13 +202,16 @@ def measure(
     release: Release,
     seed: int = 0,
     control: pd.DataFrame | None = None,
-    guesses: Sequence[Reconstruction] = (),
+    *,
+    labels: Any = None,
+    tried: Sequence[Tried] | None = None,
 ) -> Measurement | None:
     """Compare a reconstruction with the training rows; None if there are no rows to compare.
 
     If there are more or fewer of them than training rows, some chosen at random are left out or
     repeated. ``control`` has rows of the same population that the model was not trained on,
-    ``guesses`` what the attack makes of the shape of the trees alone.
+    ``labels`` the classes of the training rows, ``tried`` yardsticks that were held against the
+    same rows before.
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
@@ -208,14 +226,25 @@ def measure(
     individual = individual_errors(rebuilt, true, schema, known, seed, matching)
     columns = table_columns(rebuilt, true, schema)
     told = known[columns].to_numpy()
-    nearer = None
+    beside = None
     if given.any():
-        tried = random_guesses(true, schema, _FEW, seed, (rebuilt, known))
-    else:
-        tried = random_guesses(true, schema, seed=seed)
-        if control is not None:
-            nearer = significance(rebuilt, true, control, schema, seed=seed)
-    pairs = Pairs(numbers, *matching, told, tuple(columns), individual.errors, tried)
+        back = np.argsort(matching.true_row)
+        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
+    if tried is None:
+        tried = try_all(true, schema, release, control, seed, beside)
+    nearer = None
+    if control is not None and beside is None:
+        nearer = significance(rebuilt, true, control, schema, seed=seed)
+    wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
+    misses = np.empty(len(true))
+    misses[matching.true_row] = wrong
+    pairs = Pairs(numbers, *matching, told, tuple(columns), individual.errors, misses, tuple(tried))
+    in_order = None
+    if reconstruction.ordered:
+        in_order = measure_in_order(
+            rebuilt[columns], true[columns], _classes(release, labels, len(true)), ~told, schema,
+            seed,
+        )  # fmt: skip
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
     rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
@@ -228,38 +257,52 @@ def measure(
         open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
         if open_.any():
             error_in_order = float((~same[open_]).mean())
+    baseline = tried[0].guesses.baseline
     return Measurement(
         error=float(matching.distance[~told].mean()),
         exact_rows=exact_row_share(rebuilt, true),
         located_rows=exact_row_share(rebuilt_leaves, true_leaves),
-        guess_mean=tried.baseline.mean,
-        guess_sd=tried.baseline.std,
+        guess_mean=baseline.mean,
+        guess_sd=baseline.std,
         compared=truth.checked,
         exact_in_order=exact_in_order,
         located_in_order=located_in_order,
         error_in_order=error_in_order,
         individual=individual,
         significance=nearer,
-        shape=_of_shape(guesses, truth.X, seed),
+        scores=scores_of(
+            matching.distance, ~told, columns, truth.X, bounded_schema(schema, truth.X)
+        ),
+        yardsticks=held_against(tried, individual.errors, misses),
+        in_order=in_order,
         pairs=pairs,
     )
 
 
-def _of_shape(guesses: Sequence[Reconstruction], true: pd.DataFrame, seed: int) -> Shape | None:
-    """Measure guesses; where they have fewer rows, against as many of the training rows."""
-    errors, exact = [], []
-    for k, guess in enumerate(guesses):
-        if guess.given.any():
-            _, own = _as_many(guess, len(true), seed)
-            known = pd.DataFrame(own.given, columns=true.columns)
-            errors.append(partial_error(_rows(own), true, known, own.schema))
-            all_given = np.asarray(own.given.all(axis=1))
-            exact.append(exact_row_share(*_not_given(_rows(own), true, all_given, own.ordered)))
-        else:
-            part = true.sample(guess.n_rows, random_state=seed + k)
-            errors.append(reconstruction_error(_rows(guess), part, guess.schema))
-            exact.append(exact_row_share(_rows(guess), part))
-    return Shape.of(errors, exact)
+def with_shape(
+    measured: Measurement,
+    guesses: Sequence[Reconstruction],
+    truth: TrainingRows,
+    schema: Schema,
+    seed: int,
+) -> Measurement:
+    """Add what the attack guesses from the shape of the trees, if there are guesses enough."""
+    pairs = measured.pairs
+    if pairs is None or (tried := tried_shape(guesses, truth.X, schema, seed)) is None:
+        return measured
+    return replace(
+        measured,
+        shape=Shape.of(tried.guesses),
+        yardsticks=(*measured.yardsticks, *held_against([tried], pairs.errors, pairs.misses)),
+        pairs=replace(pairs, tried=(*pairs.tried, tried)),
+    )
+
+
+def _classes(release: Release, labels: Any, n_rows: int) -> NDArray[np.int64]:
+    """Class of each training row; the same for all where nobody says."""
+    if labels is None or not release.classes:
+        return np.zeros(n_rows, dtype=np.int64)
+    return class_numbers(release.classes, np.ravel(np.asarray(labels, dtype=object)))
 
 
 def _rows(reconstruction: Reconstruction) -> pd.DataFrame:

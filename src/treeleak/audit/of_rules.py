@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from treeleak.audit.advice import advise
 from treeleak.audit.counts import THRESHOLD, Counts, count_rules
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.uncertainty import Uncertainty, left_by_rules
-from treeleak.audit.verdict import advise, find, overall
+from treeleak.audit.verdict import find, overall
 from treeleak.errors import Mismatch, NotCovered
 from treeleak.release import RuleList
 from treeleak.schema import Schema

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from treeleak.audit.counts import THRESHOLD
+from treeleak.audit.finding import LEAK, OPEN, POSSIBLE
 from treeleak.audit.measurement import Measurement, singled_out
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Audit
-from treeleak.audit.verdict import LEAK, OPEN
 from treeleak.errors import BadInput, NotCovered, cause
 from treeleak.reconstruction import Reconstruction
 
@@ -75,11 +75,14 @@ class Policy:
         report.
     limits : mapping of str to float
         What is bounded (:data:`LIMITS`), and by how much.
+    allow_possible_leak : bool
+        Whether a model may pass whose verdict is "possible leak".
     """
 
     name: str
     limits: Mapping[str, float]
     threshold: int = THRESHOLD
+    allow_possible_leak: bool = False
 
     def __post_init__(self) -> None:
         """Check what a file may have said.
@@ -93,6 +96,10 @@ class Policy:
             raise BadInput("name: the policy needs one")
         if type(self.threshold) is not int or self.threshold < 1:
             raise BadInput(f"threshold: must be a whole number from 1 on, not {self.threshold!r}")
+        if type(self.allow_possible_leak) is not bool:
+            raise BadInput(
+                f"allow_possible_leak: must be true or false, not {self.allow_possible_leak!r}"
+            )
         if not isinstance(self.limits, Mapping) or not self.limits:
             raise BadInput(f"limits: none, so nothing would be checked; known: {', '.join(LIMITS)}")
         for key, bound in self.limits.items():
@@ -167,6 +174,7 @@ class Ruling:
             "policy": self.policy.name,
             "threshold": self.policy.threshold,
             "limits": dict(self.policy.limits),
+            "allow_possible_leak": self.policy.allow_possible_leak,
             "passed": self.passed,
             "headline": self.headline,
             "checks": [asdict(check) for check in self.checks],
@@ -183,14 +191,16 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     """
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        if other := set(document) - {"name", "threshold", "limits"}:
+        if other := set(document) - {"name", "threshold", "limits", "allow_possible_leak"}:
             raise BadInput(
-                f"nothing is called {min(other)!r}; known: name, threshold, the table limits"
+                f"nothing is called {min(other)!r}; known: name, threshold, allow_possible_leak, "
+                "the table limits"
             )
         return Policy(
             document.get("name", Path(path).stem),
             document.get("limits", {}),
             document.get("threshold", THRESHOLD),
+            document.get("allow_possible_leak", False),
         )
     except OSError as error:
         raise BadInput(f"{path}: {cause(error)}") from error
@@ -203,8 +213,8 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
 def judge(audit: Audit, policy: Policy) -> Ruling:
     """Hold an audit against a policy.
 
-    Every policy asks that an attack ended with an answer. Then each limit that the policy names is
-    checked, and no other.
+    Every policy asks that an attack ended with an answer, and that no possible leak is left, unless
+    it allows that. Then each limit that the policy names is checked, and no other.
 
     Parameters
     ----------
@@ -223,6 +233,8 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
             f"asks for {policy.threshold}: audit with threshold={policy.threshold}"
         )
     checks = [_ended(audit)]
+    if audit.verdict == POSSIBLE:
+        checks.append(_possible(policy))
     checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in policy.limits.items()]
     return Ruling(policy, tuple(checks))
 
@@ -248,6 +260,13 @@ def _ended(audit: Audit) -> Check:
     else:
         return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
     return Check("ended", what, bound, found, "not assessed")
+
+
+def _possible(policy: Policy) -> Check:
+    what, found = "no possible leak is left", "the verdict is: possible leak; --control may decide"
+    if policy.allow_possible_leak:
+        return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")
+    return Check("possible_leak", what, "no", found, "violated")
 
 
 def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
@@ -377,7 +396,8 @@ def _located(audit: Audit) -> float:
 def _over_guess(audit: Audit) -> float:
     _rebuilt(audit)
     m = _measured(audit)
-    guess = m.guess_mean if m.shape is None else min(m.guess_mean, m.shape.error)
+    guesses = [y.scores.error for y in m.yardsticks if y.knows != "people"]
+    guess = min([m.guess_mean, *guesses])
     return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
 
 

@@ -14,11 +14,11 @@ from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.exposure import Exposure
+from treeleak.audit.finding import Finding, Verdict
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.releasable import ELSEWHERE, Edition, releasable, speaks_of_none
 from treeleak.audit.uncertainty import Uncertainty
-from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
 from treeleak.release import Release
 from treeleak.schema import Binary, OneHot
@@ -35,7 +35,7 @@ _FIGURES = (
     "counts", "budget", "reconstruction", "uncertainty", "measurement", "variants", "exposure",
     "article29",
 )  # fmt: skip
-_NAMES = ("what", "column", "group")
+_NAMES = ("what", "name", "column", "group")
 """What tells the items of a list in a document apart."""
 
 _ATTACKS = ("reconstruction", "uncertainty")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treeleak.audit.advice import advise
 from treeleak.audit.article29 import Article29, assess
 from treeleak.audit.budget import Budget, budget_of
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
@@ -23,14 +24,16 @@ from treeleak.audit.measurement import (
     measure,
     singled_out,
     variants_of,
+    with_shape,
 )
 from treeleak.audit.of_rules import audit_rules
 from treeleak.audit.people import Training, check_names, groups_of, labels_of
 from treeleak.audit.result import Audit, Provenance
 from treeleak.audit.rules import Context
 from treeleak.audit.shape import guesses_from_shape
+from treeleak.audit.standing import standing_of
 from treeleak.audit.uncertainty import Uncertainty, left_by_tree, uncounted
-from treeleak.audit.verdict import advise, find, overall
+from treeleak.audit.verdict import find, overall
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.evidence import evidence_for
@@ -164,7 +167,7 @@ def audit(
     budget: Budget | None = None
     others: pd.DataFrame | None = None
     guesses: tuple[Reconstruction, ...] = ()
-    left: Uncertainty | None = None
+    uncertain: Uncertainty | None = None
     beside: dict[str, Any] = {
         "known_rows": known_rows,
         "known_columns": known_columns,
@@ -209,16 +212,19 @@ def audit(
             else:
                 notes += truth.notes
     if release is not None and rebuilt is not None and truth is not None:
-        if release.noise is not None and rebuilt.X is not None:
-            guesses = guesses_from_shape(
-                release, rebuilt, len(truth.X), time_limit, seed, progress, beside
-            )
         if progress is not None:
-            progress(Progress("comparing with the training rows and with random guesses", 0.0))
+            progress(Progress("comparing with the training rows and with yardsticks", 0.0))
         try:
-            measured = measure(rebuilt, truth, release, seed, others, guesses)
+            measured = measure(rebuilt, truth, release, seed, others, labels=y)
         except BadInput as error:
             open_parts.append(("measurement", str(error)))
+        left = time_limit - (time.perf_counter() - started)
+        if measured is not None and _shape_decides(release, measured, left):
+            left = max(time_limit / 4, left)
+            guesses = guesses_from_shape(
+                release, rebuilt, len(truth.X), left, seed, progress, beside
+            )
+            measured = with_shape(measured, guesses, truth, rebuilt.schema, seed)
         notes += _of_sizes(rebuilt, truth, measured)
         impossible = _impossible(truth, rebuilt.schema)
         if impossible:
@@ -227,10 +233,13 @@ def audit(
                 "that is said to be proved under it holds."
             )
     if release is not None:
-        variants = variants_of(rebuilt, truth, release, seed, others, guesses)
+        tried = None if measured is None or measured.pairs is None else measured.pairs.tried
+        variants = variants_of(
+            rebuilt, truth, release, seed, others, guesses, labels=y, tried=tried
+        )
         if len(release.trees) == 1:
             try:
-                left = _left(release, schema, X if uncounted(release) else truth, y)
+                uncertain = _left(release, schema, X if uncounted(release) else truth, y)
             except (BadInput, NotCovered) as error:
                 open_parts.append(("uncertainty", str(error)))
                 if isinstance(error, Mismatch):
@@ -270,7 +279,7 @@ def audit(
         open_parts.append(("inference", NO_ROWS))
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
-        variants=variants, budget=budget, uncertainty=left,
+        variants=variants, budget=budget, uncertainty=uncertain,
     )  # fmt: skip
     verdict = overall(findings)
     return Audit(
@@ -287,11 +296,25 @@ def audit(
         provenance=provenance(_origin(content, release)),
         variants=variants,
         budget=budget,
-        uncertainty=left,
+        uncertainty=uncertain,
         exposure=exposed,
         article29=risks,
         truth=truth,
         release=release,
+    )
+
+
+def _shape_decides(release: Release, measured: Measurement, left: float) -> bool:
+    """Whether the verdict rests on what the attack would guess without any count.
+
+    Where counts carry no noise, it can only show that a possible leak is none: not if time is up.
+    """
+    if release.noise is not None:
+        return True
+    return (
+        left > 1
+        and "values" in standing_of(measured).ways
+        and (standing_of(measured).tells == "perhaps")
     )
 
 

@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.audit import audit
+from treeleak.audit.finding import Verdict
 from treeleak.audit.percent import percent
-from treeleak.audit.verdict import Verdict
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.release import StoredObject, read_model, snapshot

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.audit import Audit, Entry, audit
-from treeleak.audit.verdict import OPEN
+from treeleak.audit.finding import OPEN
 from treeleak.clock import Progress
 from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.harden.answers import Answers, averages, compare, n_columns_of, random_rows

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,16 +21,24 @@ from treeleak.metrics.matching import (
     right_values,
     table_columns,
 )
+from treeleak.metrics.scores import Scores, mean_scores, scores_of
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
 
 __all__ = [
     "Baseline",
     "Guesses",
+    "Maker",
+    "Tally",
     "bounded_schema",
+    "guessed_rows",
+    "measured_guesses",
     "random_baseline",
     "random_guesses",
     "random_rows",
 ]
+
+Maker: TypeAlias = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
+"""Makes a guess of as many rows as the true ones that it gets."""
 
 FEWEST_DRAWS = 3
 MOST_PAIRS = 10**8
@@ -54,11 +64,20 @@ class Guesses:
         column was given; NaN where there are none.
     row_errors : float array, shape (n_rows,)
         Mean error of the guesses for each true row; NaN where a sample held it never.
+    row_misses : float array, shape (n_rows,)
+        Share of the guesses in which some value of the row is wrong; NaN likewise.
+    misses : float array, shape (n_guesses,)
+        Share of the rows in which some value is wrong.
+    scores : Scores
+        Mean over the guesses.
     """
 
     errors: NDArray[np.float64]
     right: NDArray[np.float64]
     row_errors: NDArray[np.float64]
+    row_misses: NDArray[np.float64]
+    misses: NDArray[np.float64]
+    scores: Scores
 
     @property
     def baseline(self) -> Baseline:
@@ -114,35 +133,114 @@ def random_guesses(
     Guesses
     """
     true = _as_frame(X_true, schema)
+    # Ranges come from all rows, whatever sample is measured.
+    bounded = bounded_schema(schema, true)
+
+    def make(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        return guessed_rows(bounded, len(sample), rng)
+
+    return measured_guesses(make, true, schema, n_draws, seed, given)
+
+
+def measured_guesses(
+    make: Maker,
+    X_true: Table,
+    schema: Schema,
+    n_draws: int,
+    seed: int = 0,
+    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> Guesses:
+    """Measure guesses of any origin as :func:`random_guesses` does its own.
+
+    Parameters
+    ----------
+    make : callable
+        Gets the true rows that one guess is measured against, and a generator; returns as many
+        rows.
+    X_true, schema, n_draws, seed, given
+        As for :func:`random_guesses`.
+    """
+    true = _as_frame(X_true, schema)
     if n_draws < 1:
         raise BadInput(f"{n_draws} draws: at least one is needed")
     rng = np.random.default_rng(seed)
     n = min(len(true), MATCH_LIMIT) if given is None else len(true)
-    draws = min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // max(n, 1) ** 2))
-    # Ranges come from all rows, whatever sample is measured.
-    bounded = bounded_schema(schema, true)
-    errors = []
-    right, open_ = (np.zeros(len(schema.attributes)) for _ in range(2))
-    found, compared = (np.zeros(len(true)) for _ in range(2))
-    for _ in range(draws):
+    tally = Tally(true, schema)
+    for _ in range(min(n_draws, max(FEWEST_DRAWS, MOST_PAIRS // max(n, 1) ** 2))):
         chosen = np.arange(n) if n == len(true) else rng.permutation(len(true))[:n]
-        sample, guess = true.iloc[chosen], _guess(bounded, n, rng)
-        columns = table_columns(guess, sample, bounded)
-        counts = np.ones((n, len(columns)), dtype=bool)
+        guess, known = make(true.iloc[chosen], rng), None
         if given is not None:
             rows, known = given
             guess = guess[rows.columns].mask(known, rows)
+        tally.add(guess, chosen, known)
+    return tally.guesses()
+
+
+class Tally:
+    """Guesses measured one by one against the same true rows.
+
+    Parameters
+    ----------
+    true : DataFrame, shape (n_rows, n_columns)
+    schema : Schema
+        Numeric columns without bounds have the range of all true rows, whatever part is measured.
+    """
+
+    def __init__(self, true: pd.DataFrame, schema: Schema) -> None:
+        self._true, self._schema = true, bounded_schema(schema, true)
+        self._errors: list[float] = []
+        self._misses: list[float] = []
+        self._scores: list[Scores] = []
+        self._right, self._open = (np.zeros(len(schema.attributes)) for _ in range(2))
+        self._error, self._values, self._missed, self._times = (
+            np.zeros(len(true)) for _ in range(4)
+        )
+
+    def __len__(self) -> int:
+        """Guesses so far."""
+        return len(self._errors)
+
+    def add(
+        self, guess: pd.DataFrame, chosen: NDArray[np.int64], known: pd.DataFrame | None = None
+    ) -> None:
+        """Measure a guess against some of the true rows, as many as it has.
+
+        Parameters
+        ----------
+        guess : DataFrame
+        chosen : int array
+            Numbers of the true rows.
+        known : DataFrame of bool, optional
+            Like ``guess``: which values were given, and do not count.
+        """
+        sample, attributes = self._true.iloc[chosen], self._schema.attributes
+        columns = table_columns(guess, sample, self._schema)
+        counts = np.ones((len(sample), len(columns)), dtype=bool)
+        if known is not None:
             counts = ~known[columns].to_numpy()
-        matched, distance = best_matching(guess, sample, bounded)
-        errors.append(distance[counts].mean())
-        free = right_values(1.0 - counts, columns, schema.attributes)
-        right += (right_values(distance, columns, schema.attributes) & free).sum(axis=0)
-        open_ += free.sum(axis=0)
+        matched, distance = best_matching(guess, sample, self._schema)
+        free = right_values(1.0 - counts.astype(float), columns, attributes)
+        right = right_values(distance * counts, columns, attributes)
+        self._right += (right & free).sum(axis=0)
+        self._open += free.sum(axis=0)
         place = chosen[matched]
-        found[place] += (distance * counts).sum(axis=1)
-        compared[place] += counts.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        return Guesses(np.array(errors), right / open_, found / compared)
+        rows: NDArray[np.bool_] = np.asarray(counts.any(axis=1))
+        wrong: NDArray[np.bool_] = np.asarray(~right.all(axis=1))
+        self._error[place] += (distance * counts).sum(axis=1)
+        self._values[place] += counts.sum(axis=1)
+        self._missed[place] += wrong
+        self._times[place] += rows
+        self._errors.append(float(distance[counts].mean()))
+        self._misses.append(float(wrong[rows].mean()))
+        self._scores.append(scores_of(distance, counts, columns, self._true, self._schema))
+
+    def guesses(self) -> Guesses:
+        """Sum up."""
+        with np.errstate(invalid="ignore"):
+            return Guesses(
+                np.array(self._errors), self._right / self._open, self._error / self._values,
+                self._missed / self._times, np.array(self._misses), mean_scores(self._scores),
+            )  # fmt: skip
 
 
 def random_rows(
@@ -176,7 +274,7 @@ def random_rows(
     """
     true = _as_frame(X_true, schema)
     n = len(true) if n_rows is None else n_rows
-    return _guess(bounded_schema(schema, true), n, np.random.default_rng(seed))
+    return guessed_rows(bounded_schema(schema, true), n, np.random.default_rng(seed))
 
 
 def _as_frame(X: Table, schema: Schema) -> pd.DataFrame:
@@ -209,11 +307,33 @@ def bounded_schema(schema: Schema, true: pd.DataFrame) -> Schema:
     return Schema(attributes, schema.rules)
 
 
-def _guess(schema: Schema, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+def guessed_rows(
+    schema: Schema,
+    n_rows: int,
+    rng: np.random.Generator,
+    cuts: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """Guess rows as :func:`random_rows` does, under a schema with bounds.
+
+    Parameters
+    ----------
+    schema : Schema
+    n_rows : int
+    rng : Generator
+    cuts : mapping of str to float array
+        Thresholds of columns of numbers, sorted. Their values are guessed as thickly as these lie:
+        as likely between two neighbours as between any others, and at the ends of the column.
+
+    Raises
+    ------
+    BadSchema
+        If less than one guess in a thousand meets the rules.
+    """
     found: list[NDArray[np.float64]] = []
     n_found = 0
     for _ in range(MOST_TRIES):
-        block = np.hstack([_values(a, n_rows, rng) for a in schema.attributes])
+        parts = [_values(a, n_rows, rng, cuts.get(a.name)) for a in schema.attributes]
+        block = np.hstack(parts)
         found.append(block[schema.valid(block, schema.columns)])
         n_found += len(found[-1])
         if n_found >= n_rows:
@@ -221,8 +341,15 @@ def _guess(schema: Schema, n_rows: int, rng: np.random.Generator) -> pd.DataFram
     raise BadSchema("the rules of the schema leave less than one random guess in a thousand")
 
 
-def _values(attribute: Attribute, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _values(
+    attribute: Attribute, n: int, rng: np.random.Generator, cuts: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     match attribute:
+        case Numeric(low=low, high=high) | Ordinal(low=low, high=high) if cuts is not None:
+            ends = np.concatenate([[low], np.clip(cuts, low, high), [high]])
+            place = rng.uniform(0, len(ends) - 1, size=(n, 1))
+            found = np.asarray(np.interp(place, np.arange(len(ends)), ends))
+            return np.rint(found) if isinstance(attribute, Ordinal) else found
         case OneHot(members=members, at_most_one=at_most_one):
             chosen = rng.integers(len(members) + at_most_one, size=n)
             return np.eye(len(members) + 1)[chosen, : len(members)]

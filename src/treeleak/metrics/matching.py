@@ -30,8 +30,10 @@ __all__ = [
     "Table",
     "best_matching",
     "column_range",
+    "encoded",
     "exact_row_share",
     "match_rows",
+    "pair_costs",
     "paired_distances",
     "part_errors",
     "reconstruction_error",
@@ -259,6 +261,11 @@ def column_range(attribute: Attribute | None, values: Floats) -> tuple[float, fl
     return low, high
 
 
+def encoded(X: Table, schema: Schema) -> Floats:
+    """Turn a table into numbers between which every column's distance is min(|a - b|, 1)."""
+    return _in_numbers(X, X, schema)[1]
+
+
 def _encoded(
     X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
 ) -> tuple[Floats, Floats]:
@@ -371,7 +378,7 @@ def _match(rec: Floats, true: Floats) -> Ints:
     left = np.flatnonzero(assigned < 0)
     open_ = np.setdiff1d(np.arange(len(true)), equal_true, assume_unique=True)
     if len(left) <= MATCH_LIMIT:
-        i, j = linear_sum_assignment(_costs(rec[left], true[open_]))
+        i, j = linear_sum_assignment(pair_costs(rec[left], true[open_]))
         assigned[left[i]] = open_[j]
         return assigned
     points = np.concatenate([rec, true])[first]
@@ -406,7 +413,7 @@ def _nth_copy(point: Ints) -> Ints:
     return nth
 
 
-def _costs(a: Floats, b: Floats) -> Floats:
+def pair_costs(a: Floats, b: Floats) -> Floats:
     """Distances of all pairs of rows."""
     if not len(a):
         return np.zeros((0, 0))
@@ -431,7 +438,7 @@ def _transport(points: Floats, source: Ints, target: Ints) -> tuple[Ints, Ints]:
             f"{len(source)} rows have no equal and lie at {len(froms)} and {len(tos)} different "
             f"points: too many to match. Compare at most {MATCH_LIMIT} rows"
         )
-    costs = np.rint(_costs(points[froms], points[tos]) * FLOW_SCALE).astype(np.int64)
+    costs = np.rint(pair_costs(points[froms], points[tos]) * FLOW_SCALE).astype(np.int64)
     tail, head = (x.ravel() for x in np.indices(costs.shape))
     flow = SimpleMinCostFlow()
     most = np.minimum(n_from[tail], n_to[head])

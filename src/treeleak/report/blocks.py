@@ -25,8 +25,8 @@ __all__ = [
     "Tone",
 ]
 
-Tone = Literal["leak", "open", "calm", "plain"]
-"""leak: somebody's data; open: not known; calm: nothing was shown; plain: neither."""
+Tone = Literal["leak", "open", "calm", "grey", "plain"]
+"""leak: somebody's data; open: perhaps; calm: nothing shown; grey: not known; plain: neither."""
 
 
 @dataclass(frozen=True)

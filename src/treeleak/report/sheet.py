@@ -8,13 +8,15 @@ sheet cannot leak them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from treeleak.audit import Audit
+from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Edition
-from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
+from treeleak.audit.score_words import by_chance, in_full, in_short, read_scores
+from treeleak.audit.yardsticks import WORDS
 from treeleak.report.blocks import (
     Answer,
     Bar,
@@ -40,7 +42,7 @@ Doc = Mapping[str, Any]
 MOST_BARS = 24
 """Lines of a chart; its table has all."""
 
-TONES: dict[str, Tone] = {LEAK: "leak", NO_LEAK: "calm", OPEN: "open"}
+TONES: dict[str, Tone] = {LEAK: "leak", POSSIBLE: "open", NO_LEAK: "calm", OPEN: "grey"}
 _MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": "calm"}
 _STATES: dict[str, Tone] = {"violated": "leak", "not assessed": "open", "met": "calm"}
 _PARTS = {
@@ -52,15 +54,19 @@ _PARTS = {
     "measurement": "Comparison with the training rows",
     "population": "Comparison with the population",
 }
-_RULES = (
+_VERDICTS = (
     (
         LEAK,
-        "Training rows stand in the file as they are. Or the file proves all rows, or rows that "
-        "share their place with nobody else of their class. Or the rebuilt rows are clearly closer "
-        "to the training rows than random guesses are, by more than three standard deviations (and "
-        "than what the attack guesses without any count, where counts carry noise; and than other "
-        "draws of the population, where these were given).",
+        "Training rows stand in the file as they are; or the file proves rows; or the rebuilt rows "
+        "are nearer to the training rows than anybody could guess who knows the population.",
         "That every row leaks, or that the values which leak are sensitive.",
+    ),
+    (
+        POSSIBLE,
+        "The rebuilt rows are nearer to the training rows than a guess of somebody who lacks the "
+        "counts of leaves, but no nearer than somebody who knows the population comes.",
+        "Whether that is about single people, or about all of them. Rows of the population that "
+        "the model was not trained on (--control) tell these apart.",
     ),
     (
         NO_LEAK,
@@ -144,6 +150,7 @@ def _may_it(found: Doc, ruled: Doc | None) -> tuple[str, tuple[str, ...]]:
         return said, (ruled["headline"],)
     said = {
         LEAK: "Not as it is: it gives training rows away.",
+        POSSIBLE: "Not before it is known what the model tells of single people.",
         NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "That does not follow from this audit.",
     }[found["verdict"]]
@@ -160,8 +167,7 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         if found["verdict"] == NO_LEAK:
             more.insert(0, said)
             said = "Nothing beyond what chance or the population explains."
-        wrong = f"{percent(m['error'], 1)} of the rebuilt values are wrong; a random guess gets "
-        return said, (f"{wrong}{percent(m['guess_mean'], 1)} wrong.", *more)
+        return said, (*_beside_the_strongest(m), *more)
     if any(e["training_rows"] for e in found["inventory"]):
         return "Training rows stand in the file as they are.", tuple(more)
     if found["verdict"] == NO_LEAK:
@@ -178,6 +184,14 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         told = percent(1 - left["dist_g"])
         return f"{told} of what there is to know about a row, on average.", tuple(more)
     return "Not assessed: no rows were rebuilt.", tuple(more)
+
+
+def _beside_the_strongest(m: Doc) -> tuple[str, ...]:
+    if m["scores"] is None or not m["yardsticks"]:
+        return ()
+    best = min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]))
+    own, other = read_scores(m["scores"]), read_scores(best["scores"])
+    return (f"{in_full(own)}. In {WORDS[best['name']]}: {in_short(other)}.",)
 
 
 def _what_helps(found: Doc) -> Answer:
@@ -206,8 +220,7 @@ def _tiles(found: Doc) -> Iterator[Tile]:
     if m is not None:
         share, how = _exact(m, rebuilt)
         yield Tile(percent(share), f"of training rows rebuilt {how}", "", tone)
-        guess = f"{percent(m['guess_mean'], 1)} in a random guess"
-        yield Tile(percent(m["error"], 1), "of rebuilt values wrong", guess, tone)
+        yield from _score_tiles(m, tone)
     elif rebuilt is not None and rebuilt["n_rows"]:
         yield Tile(f"{rebuilt['n_rows']:,}", "rows rebuilt", "not compared with training rows")
         if rebuilt["expected_error"] is not None:
@@ -223,6 +236,19 @@ def _tiles(found: Doc) -> Iterator[Tile]:
         small, leaves = counts["total"]["small"] or 0, counts["total"]["leaves"]
         named = f"of {_of(counts)} hold fewer than {counts['threshold']} {counts['unit']}"
         yield Tile(percent(small / leaves), named, f"{small:,} of {leaves:,}")
+
+
+def _score_tiles(m: Doc, tone: Tone) -> Iterator[Tile]:
+    best = min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]), default=None)
+    scores, other = m["scores"], None if best is None else best["scores"]
+    beside = "" if best is None else WORDS[best["name"]]
+    if scores["categories"] is not None:
+        share = "" if other is None else f"{percent(other['categories'], 1)} in {beside}"
+        yield Tile(percent(scores["categories"], 1), "of rebuilt categories wrong", share, tone)
+    if scores["numbers"] is not None:
+        off = "" if other is None else f"{other['numbers']['off']:.2f} in {beside}"
+        figure = f"{scores['numbers']['off']:.2f}"
+        yield Tile(figure, "standard deviations off, in rebuilt numbers", off, tone)
 
 
 def _likely(found: Doc) -> bool:
@@ -249,28 +275,30 @@ def _ruling(ruled: Doc | None) -> Section | None:
 
 
 def _why(found: Doc) -> Section:
-    findings = found["findings"]
+    findings, verdict = found["findings"], found["verdict"]
     table = Grid(
         "What was found, and what the verdict rests on",
         ("Part", "What was found", "Taken as"),
         tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
         tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
     )
-    name, says, does_not = next(r for r in _RULES if r[0] == found["verdict"])
-    said = [Prose(says, lead="It says:"), Prose(does_not, lead="It does not say:")]
+    held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == verdict)
+    does_not = next(r[2] for r in _VERDICTS if r[0] == verdict)
+    fixed = Prose(f"The verdict follows from a fixed rule. “{_capital(verdict)}”, because:")
     others = Grid(
-        "The three verdicts",
+        "All verdicts",
         ("Verdict", "Says", "Does not say"),
-        _RULES,
-        tones=tuple(TONES[r[0]] for r in _RULES),
+        _VERDICTS,
+        tones=tuple(TONES[r[0]] for r in _VERDICTS),
         folded=True,
     )
     worst = Prose(
         "The worst finding counts: a leak shown anywhere is one. A remark decides nothing.",
         quiet=True,
     )
-    fixed = Prose(f"The verdict follows from a fixed rule. “{_capital(name)}”:")
-    return Section.of("verdict", "Why this verdict", [fixed, *said, table, worst, others])
+    because: list[Block] = [Items(tuple(held))] if held else _reasons(found, "reconstruction")
+    blocks = [fixed, *because, Prose(does_not, lead="It does not say:"), table, worst, others]
+    return Section.of("verdict", "Why this verdict", blocks)
 
 
 # ------------------------------------------------------------------------- inventory and counts
@@ -418,7 +446,7 @@ def _how_sure(recovered: Doc) -> Stack:
     parts: tuple[tuple[str, str, Tone], ...] = (
         ("proved", "proved", "leak"),
         ("probable, 90% or more", "probable", "open"),
-        ("not recovered", "open", "calm"),
+        ("not proved by the file alone", "open", "grey"),
     )
     return Stack(
         "Rows by how sure they are, as far as the model itself tells",
@@ -451,32 +479,65 @@ def _of_rebuilt(rebuilt: Doc, likely: bool) -> Iterator[tuple[str, str, str]]:
 
 
 def _against_guesses(found: Doc) -> Section:
-    key, title = "guesses", "Against random guesses and the population"
+    key, title = "guesses", "Against guesses and the population"
     if (m := found["measurement"]) is None:
         return Section.of(key, title, _reasons(found, "measurement"))
-    lines = [Bar("In the rebuilt rows", (m["error"],))]
+    charts = [
+        _right_beside(
+            found, "categories", "Categories that are right", lambda s: 1.0 - s["categories"]
+        ),
+        _right_beside(
+            found, "numbers", "Numbers within 1% of their column's range",
+            lambda s: s["numbers"]["near"],
+        ),
+    ]  # fmt: skip
+    table = Facts(tuple(_of_measured(m)))
+    beside = Grid(
+        "What the rebuilt rows were held against",
+        ("Yardstick", "It knows", "Categories wrong", "Numbers off by, in standard deviations",
+         "Error (DRAFT)", "So large a margin by chance"),
+        tuple(_of_yardstick(y) for y in m["yardsticks"]),
+        numeric=frozenset({2, 3, 4, 5}),
+    )  # fmt: skip
+    said = Prose(
+        "Each row is laid beside the person whom it fits best. The margin over a yardstick is "
+        "tested over people.",
+        quiet=True,
+    )
+    return Section.of(key, title, [*charts, table, beside, said, *_reasons(found, "population")])
+
+
+def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]) -> Bars | None:
+    """Show what is right in the rebuilt rows and in every yardstick: more ink, more disclosed."""
+    m = found["measurement"]
+    if m["scores"] is None or m["scores"][key] is None:
+        return None
+    lines = [Bar("In the rebuilt rows", (right(m["scores"]),))]
     lines += [
-        Bar(_capital(v["what"]), (v["measurement"]["error"],))
+        Bar(_capital(v["what"]), (right(v["measurement"]["scores"]),))
         for v in found["variants"]
         if v["measurement"] is not None
     ]
-    lines.append(Bar("In a random guess", (m["guess_mean"],), (m["guess_sd"],)))
-    if (shape := m["shape"]) is not None:
-        lines.append(Bar("Guessed from the trees' shape", (shape["error"],), (shape["sd"],)))
-    if (test := m["significance"]) is not None:
-        lines.append(Bar("Knowing the population only", (test["train_vs_other_draws"],)))
-        others = "Against other draws of both"
-        lines.append(Bar(others, (test["others_mean"],), (test["others_sd"],)))
-    chart = Bars(
-        "Values that are wrong: the fewer, the more leaks",
+    lines += [Bar(_capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
+    return Bars(
+        f"{what}: the more beside the yardsticks, the more leaks",
         "share of the values, each row laid beside the one that it fits best",
-        (("Values wrong", "plain"),),
+        (("right", "plain"),),
         tuple(lines),
         digits=1,
-        top=_round_up(max((b.values[0] or 0) + sum(b.spread) for b in lines)),
     )
-    table = Facts(tuple(_of_measured(m)))
-    return Section.of(key, title, [chart, table, *_reasons(found, "population")])
+
+
+_KNOWS = {"schema": "the schema", "model": "the trees without counts", "people": "the population"}
+
+
+def _of_yardstick(y: Doc) -> tuple[str, ...]:
+    scores = y["scores"]
+    wrong = "–" if scores["categories"] is None else percent(scores["categories"], 1)
+    off = "–" if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
+    chance = by_chance(min(y["nearer"], y["more_rows"]))
+    error = f"{percent(scores['error'], 1)} ± {percent(y['sd'], 1)}"
+    return _capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
 
 
 def _of_measured(m: Doc) -> Iterator[tuple[str, str, str]]:
@@ -487,18 +548,32 @@ def _of_measured(m: Doc) -> Iterator[tuple[str, str, str]]:
     ):
         place = "" if order is None else f"{percent(order)} in their own place"
         yield what, percent(rows), place
+    scores = m["scores"]
+    if scores["categories"] is not None:
+        yield "Categories that are wrong", percent(scores["categories"], 1), ""
+    if (numbers := scores["numbers"]) is not None:
+        off = f"{numbers['off']:.2f} standard deviations"
+        right = f"{percent(numbers['exact'], 1)} exactly right, {percent(numbers['near'], 1)} near"
+        yield "Numbers off by, on average", off, right
+    yield "Error, as experiments report it (DRAFT)", percent(m["error"], 1), _MIXED
     if m["error_in_order"] is not None:
-        yield "Values wrong row by row, in their own place", percent(m["error_in_order"], 1), ""
+        yield "Categories wrong row by row, in their own place", percent(m["error_in_order"], 1), ""
+    if (order := m["in_order"]) is not None:
+        usual = f"the usual values of the class {percent(order['usual'], 1)}"
+        yield "Error in their own place", percent(order["error"], 1), usual
     for name, what in (("inliers", "resemble others"), ("outliers", "stand apart")):
         group = (m["individual"] or {}).get(name)
         if group and group["n_rows"]:
             said = f"{percent(group['perfect'])} of them exact"
-            wrong = f"{percent(group['error'], 1)} of values wrong"
+            wrong = f"error {percent(group['error'], 1)}"
             yield f"In the {group['n_rows']:,} rows that {what}", wrong, said
     if (test := m["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
-        told = "up to four in a hundred: the model told of these very rows"
+        told = "none: the model told of these very rows"
         yield "Other draws as near as the training rows", near, told
+
+
+_MIXED = "a wrong category counts 1, a number its difference over the column's range"
 
 
 def _article29(found: Doc) -> Section | None:
@@ -600,11 +675,10 @@ def _groups(found: Doc) -> Section | None:
     groups = exposure["groups"]
     told = [g for g in groups if g["error"] is not None]
     names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random guess", "plain"))
-    bars = [Bar(_group(g), (g["error"], g["guess"])) for g in told]
-    most = max([*(v for b in bars for v in b.values if v is not None), 0.0])
-    title = "Values that are wrong, by group: the fewer, the more leaks"
+    bars = [Bar(_group(g), (1 - g["error"], 1 - g["guess"])) for g in told]
+    title = "How right the values are, by group: the more, the more leaks"
     chart = Bars(
-        title, "share of the values", names, tuple(bars), digits=1, top=_round_up(most),
+        title, "1 - error (DRAFT)", names, tuple(bars), digits=1,
         left_out=max(len(bars) - MOST_BARS, 0),
     )  # fmt: skip
     rows = [
@@ -616,7 +690,7 @@ def _groups(found: Doc) -> Section | None:
         )
         for g in groups
     ]
-    heads = ("Group", "Rows", "Values wrong", "In a random guess", "Rows exact")
+    heads = ("Group", "Rows", "Error (DRAFT)", "In a random guess", "Rows exact")
     table = Grid("All figures by group", heads, tuple(rows), numeric=frozenset({1, 2, 3, 4}))
     return Section.of("groups", "Whom it concerns", [chart if bars else None, table])
 
@@ -638,10 +712,10 @@ def _left(found: Doc, of: str) -> Section:
     if left is None or left["dist_g"] is None:
         return Section.of(key, title, _reasons(found, "uncertainty"))
     spread = Bars(
-        "Left to know of single rows, from the most exposed on",
+        "Known of single rows, from the most exposed on: the more, the more leaks",
         "share of what there is to know about a row",
-        (("Left to know", "plain"),),
-        tuple(Bar(_part_of_rows(int(q)), (share,)) for q, share in left["quantiles"].items()),
+        (("Known", "plain"),),
+        tuple(Bar(_part_of_rows(int(q)), (1 - share,)) for q, share in left["quantiles"].items()),
     )
     blocks: list[Block] = [Facts(tuple(_of_left(left)))]
     if left["quantiles"]:
@@ -672,8 +746,8 @@ def _of_left(left: Doc) -> Iterator[tuple[str, str, str]]:
 
 
 def _part_of_rows(part: int) -> str:
-    named = {0: "The most exposed row", 50: "Half of the rows, at most", 100: "All rows, at most"}
-    return named.get(part, f"{part}% of the rows, at most")
+    named = {0: "The most exposed row", 50: "Half of the rows, at least", 100: "All rows, at least"}
+    return named.get(part, f"{part}% of the rows, at least")
 
 
 # ------------------------------------------------------------------------------- the last parts

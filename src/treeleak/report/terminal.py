@@ -16,12 +16,15 @@ from rich.text import Text
 from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling
 from treeleak.audit.percent import percent
 from treeleak.audit.result import Edition
+from treeleak.audit.score_words import by_chance
+from treeleak.audit.yardsticks import WORDS
 from treeleak.metrics import Significance
+from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["render"]
 
-STYLE = {"leak shown": "bold red", "not assessed": "bold yellow"}
+STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
 _AGAINST = {
     "measurement": " against the training rows",
     "population": " against the population",
@@ -290,16 +293,6 @@ def _measurement(
         table.add_row("Training rows rebuilt as far as trees tell", percent(m.located_rows))
         if m.located_in_order is not None:
             table.add_row("  in their own place", percent(m.located_in_order))
-    table.add_row("Values wrong", percent(m.error, 1))
-    if m.error_in_order is not None:
-        table.add_row("  row by row, in their own place", percent(m.error_in_order, 1))
-    guess = f"{percent(m.guess_mean, 1)} ± {percent(m.guess_sd, 1)}"
-    table.add_row("Values wrong in a random guess", guess)
-    if m.shape is not None:
-        shape = f"{percent(m.shape.error, 1)} ± {percent(m.shape.sd, 1)}"
-        table.add_row("Values wrong, guessed from the trees' shape alone", shape)
-        if not rebuilt.interval_columns:
-            table.add_row("  training rows exact in that guess", percent(m.shape.exact_rows))
     for what, group in _row_by_row(individual):
         table.add_row(what, group)
     if m.significance is not None:
@@ -307,7 +300,36 @@ def _measurement(
             table.add_row(what, found)
     same = "" if rebuilt.draws_hidden or noisy else ": the same as the model's"
     given = ", of what was not given" * bool(rebuilt.given.any())
-    return Group(Text(f"Against the training rows{given} ({m.compared}{same})"), table)
+    head = Text(f"Against the training rows{given} ({m.compared}{same})")
+    return Group(head, table, Text(), _yardsticks(m))
+
+
+def _yardsticks(m: Measurement) -> Table:
+    """The rebuilt rows beside what they were held against, categories and numbers apart."""
+    own = m.scores
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+    table.add_column("How far off", overflow="fold")
+    kinds = [] if own is None or own.categories is None else ["values wrong"]
+    if own is not None and own.numbers is not None:
+        kinds = ["categories wrong"] if kinds else []
+        kinds += ["numbers off (sd)", "exact", "within 1%"]
+    for kind in (*kinds, "by chance"):
+        table.add_column(kind, justify="right", max_width=10)
+
+    def line(what: str, scores: Scores, chance: str) -> None:
+        cells = [] if scores.categories is None else [percent(scores.categories, 1)]
+        if (n := scores.numbers) is not None:
+            cells += [f"{n.off:.2f}", percent(n.exact, 1), percent(n.near, 1)]
+        table.add_row(what, *cells, chance)
+
+    if own is not None:
+        line("the rebuilt rows", own, "")
+        if m.error_in_order is not None and own.categories is not None:
+            blank = [""] * len(kinds)
+            table.add_row("  row by row, in place", percent(m.error_in_order, 1), *blank)
+    for y in m.yardsticks:
+        line(WORDS[y.name], y.scores, by_chance(min(y.nearer, y.more_rows)))
+    return table
 
 
 def _row_by_row(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -343,7 +365,7 @@ def _recovered(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType
     table.add_column(justify="right")
     table.add_row("Rows proved", percent(rows["proved"]))
     table.add_row("Rows probable, every tested value at 90% or more", percent(rows["probable"]))
-    table.add_row("Rows not recovered", percent(rows["open"]))
+    table.add_row("Rows not proved by the file alone", percent(rows["open"]))
     yield table
     measured = [c for c in exposed["columns"] if c["right"] is not None]
     if measured:

@@ -1,0 +1,105 @@
+"""Tables in which nobody is left alone: every value comes from the people most like the person.
+
+They are what somebody could write down at best who knows the population as well as the training
+rows show it, and no single person: yardsticks for what a model tells of people beyond that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.metrics.matching import encoded, pair_costs
+from treeleak.schema import Numeric, Ordinal, Schema
+
+__all__ = ["LIKE", "middle_of", "mixed_from", "nearest_others", "usual_of_group"]
+
+LIKE = 10
+"""People from whom the values of one row are taken: as many as a leaf needs not to be small."""
+
+_BLOCK = 1_000
+"""Rows whose distances to all others are held at once."""
+
+Ints = NDArray[np.int64]
+
+
+def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> Ints:
+    """Find the rows most like each row, itself left out.
+
+    Parameters
+    ----------
+    X : DataFrame, shape (n_rows, n_columns)
+        At least two rows.
+    schema : Schema
+    n_nearest : int
+
+    Returns
+    -------
+    int array, shape (n_rows, min(n_nearest, n_rows - 1))
+        The nearest first, by the distance that rows are matched by.
+    """
+    numbers = encoded(X, schema)
+    most = min(n_nearest, len(X) - 1)
+    found = np.empty((len(X), most), dtype=np.int64)
+    for begin in range(0, len(X), _BLOCK):
+        away = pair_costs(numbers[begin : begin + _BLOCK], numbers)
+        own = np.arange(len(away))
+        away[own, begin + own] = np.inf
+        found[begin : begin + _BLOCK] = np.argsort(away, axis=1, kind="stable")[:, :most]
+    return found
+
+
+def mixed_from(
+    X: pd.DataFrame, schema: Schema, members: Ints, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Make rows whose every value is that of one of several people, chosen at random.
+
+    Parameters
+    ----------
+    X : DataFrame
+    schema : Schema
+        The columns of a one-hot group are taken together.
+    members : int array, shape (n_made, n_members)
+        Numbers of the rows that each row is made from.
+    rng : Generator
+    """
+    made = X.iloc[members[:, 0]].reset_index(drop=True)
+    row = np.arange(len(members))
+    for attribute in schema.attributes:
+        own = list(attribute.columns)
+        source = members[row, rng.integers(members.shape[1], size=len(members))]
+        made[own] = X[own].to_numpy()[source]
+    return made
+
+
+def middle_of(X: pd.DataFrame, schema: Schema, members: Ints) -> pd.DataFrame:
+    """Make rows whose every value is the usual one of several people.
+
+    That is the (lower) median of numbers, and the most common value otherwise. Parameters are those
+    of :func:`mixed_from`.
+    """
+    made = X.iloc[members[:, 0]].reset_index(drop=True)
+    for attribute in schema.attributes:
+        own = list(attribute.columns)
+        values = X[own].to_numpy(dtype=float, na_value=np.nan)
+        if isinstance(attribute, (Numeric, Ordinal)):
+            # Missing values sort last: they are the middle where most values are missing.
+            ranked = np.sort(values[:, 0][members], axis=1)
+            made[own[0]] = ranked[:, (members.shape[1] - 1) // 2]
+            continue
+        patterns, code = np.unique(values, axis=0, return_inverse=True)
+        votes = np.zeros((len(members), len(patterns)))
+        np.add.at(votes, (np.arange(len(members))[:, None], code.ravel()[members]), 1)
+        made[own] = patterns[votes.argmax(axis=1)]
+    return made
+
+
+def usual_of_group(X: pd.DataFrame, schema: Schema, group: NDArray[np.int64]) -> pd.DataFrame:
+    """Replace each value by the usual one of the row's group."""
+    made = X.reset_index(drop=True)
+    for number in np.unique(group):
+        rows = np.flatnonzero(group == number)
+        usual = middle_of(X, schema, rows[None, :])
+        made.iloc[rows] = usual.iloc[np.zeros(len(rows), dtype=np.int64)].to_numpy()
+    return made

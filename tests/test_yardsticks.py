@@ -1,0 +1,370 @@
+"""Yardsticks without the counts of leaves, the margin over them, and what follows from it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from treeleak.audit.finding import LEAK, NO_LEAK, POSSIBLE
+from treeleak.audit.in_order import measure_in_order
+from treeleak.audit.measurement import Measurement
+from treeleak.audit.pace import time_needed, time_words
+from treeleak.audit.score_words import in_full, in_short
+from treeleak.audit.standing import LEVEL, standing_of
+from treeleak.audit.yardsticks import Yardstick, held_against, try_all
+from treeleak.clock import Incumbent
+from treeleak.metrics import reconstruction_error
+from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
+from treeleak.metrics.likeness import middle_of, mixed_from, nearest_others, usual_of_group
+from treeleak.metrics.margin import margin
+from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.scores import Numbers, Scores
+from treeleak.release import to_release
+
+SCHEMA = treeleak.Schema(
+    [
+        treeleak.Binary("flag"),
+        treeleak.OneHot("colour", ("red", "green", "blue")),
+        treeleak.Numeric("age", 0, 100),
+        treeleak.Ordinal("visits", 0, 20),
+    ]
+)
+
+
+def people(n, seed=0):
+    rng = np.random.default_rng(seed)
+    colour = np.eye(3)[rng.integers(3, size=n)]
+    return pd.DataFrame(
+        {
+            "flag": rng.integers(2, size=n).astype(float),
+            "red": colour[:, 0],
+            "green": colour[:, 1],
+            "blue": colour[:, 2],
+            "age": rng.uniform(0, 100, n).round(1),
+            "visits": rng.integers(0, 21, size=n).astype(float),
+        }
+    )
+
+
+# ------------------------------------------------------------------------- people like a person
+
+
+@settings(max_examples=15)
+@given(n=st.integers(2, 14), k=st.integers(1, 12), seed=st.integers(0, 50))
+def test_the_nearest_others_are_the_nearest_and_never_oneself(n, k, seed):
+    X = people(n, seed)
+    found = nearest_others(X, SCHEMA, k)
+    assert found.shape == (n, min(k, n - 1))
+    for i, own in enumerate(found):
+        away = np.array(
+            [
+                paired_distances(X.iloc[[i]], X.iloc[[j]], SCHEMA).sum() if j != i else np.inf
+                for j in range(n)
+            ]
+        )
+        assert i not in own
+        assert len(set(own)) == len(own)
+        assert away[own].max() <= np.sort(away)[len(own) - 1] + 1e-12
+
+
+@settings(max_examples=15)
+@given(n=st.integers(3, 12), seed=st.integers(0, 50))
+def test_mixed_and_middle_rows_take_every_value_from_others(n, seed):
+    X = people(n, seed)
+    near = nearest_others(X, SCHEMA, 4)
+    mixed = mixed_from(X, SCHEMA, near, np.random.default_rng(seed))
+    middle = middle_of(X, SCHEMA, near)
+    for made in (mixed, middle):
+        assert SCHEMA.valid(made.to_numpy(), list(made.columns)).all()
+        for i in range(n):
+            for columns in (["flag"], ["red", "green", "blue"], ["age"], ["visits"]):
+                theirs = X.iloc[near[i]][columns].to_numpy()
+                assert (theirs == made.iloc[i][columns].to_numpy()).all(axis=1).any()
+    for i in range(n):
+        ages = np.sort(X["age"].to_numpy()[near[i]])
+        assert middle["age"][i] == ages[(len(ages) - 1) // 2]
+
+
+def test_missing_values_are_the_middle_only_of_most():
+    X = pd.DataFrame({"a": [np.nan, np.nan, 1.0, 2.0, 3.0]})
+    schema = treeleak.Schema([treeleak.Numeric("a", 0, 5, missing=True)])
+    made = middle_of(X, schema, np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4]]))
+    assert np.isnan(made["a"][0])
+    assert made["a"].tolist()[1:] == [2.0, 2.0]
+
+
+def test_the_usual_values_of_a_group_are_its_own():
+    X = people(40)
+    group = np.arange(40) % 2
+    made = usual_of_group(X, SCHEMA, group)
+    for number in (0, 1):
+        own = X[group == number]
+        assert (made[group == number]["age"] == np.sort(own["age"])[9]).all()
+        assert made[group == number].drop_duplicates().shape[0] == 1
+
+
+# ------------------------------------------------------------------------------------ the margin
+
+
+def test_the_margin_is_the_paired_t_test():
+    rng = np.random.default_rng(0)
+    own, other = rng.random(30), rng.random(30) + 0.1
+    expected = stats.ttest_rel(own, other, alternative="less").pvalue
+    assert margin(own, other) == pytest.approx(expected)
+    more = np.append(own, np.nan), np.append(other, 0.3)
+    assert margin(*more) == pytest.approx(expected)
+    assert margin(own, other, spread=1.0) > 0.3
+
+
+def test_the_margin_where_nothing_varies():
+    assert margin(np.zeros(5), np.ones(5)) == 0.0
+    assert margin(np.ones(5), np.ones(5)) == 1.0
+    assert margin(np.zeros(1), np.ones(1)) == 1.0
+
+
+def test_chance_alone_passes_the_margin_as_rarely_as_it_says():
+    """One of ten draws is tested against the others: by chance it is nearer in few cases."""
+    X, passed = people(60), 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        guess = measured_guesses(
+            lambda s, rng: guessed_rows(SCHEMA, len(s), rng), X, SCHEMA, 5, seed
+        )
+        one = measured_guesses(
+            lambda s, _, rng=rng: guessed_rows(SCHEMA, len(s), rng), X, SCHEMA, 1, seed
+        )
+        spread = guess.errors.std() * np.sqrt(1.2)
+        passed += margin(one.row_errors, guess.row_errors, spread) <= 0.05
+    assert passed <= 8  # 3 on average; more than 8 in one of 500 cases.
+
+
+# ------------------------------------------------------------------------------------- yardsticks
+
+
+def tried(X, control=None, given_=None):
+    y = (X["age"] > 50).astype(int)
+    release = to_release(DecisionTreeClassifier(random_state=0).fit(X, y))
+    return {t.name: t for t in try_all(X, SCHEMA, release, control, 0, given_)}
+
+
+def test_yardsticks_know_more_and_err_less():
+    X, control = people(80), people(500, 1)
+    found = tried(X, control)
+    assert list(found) == ["random", "thresholds", "population"]
+    # Too few rows of the population cannot stand for it.
+    assert list(tried(X, control[:159])) == list(tried(X))
+    assert list(tried(X)) == ["random", "thresholds", "mixed", "middle"]
+    found |= tried(X)
+    error = {name: t.guesses.errors.mean() for name, t in found.items()}
+    assert max(error["middle"], error["mixed"], error["population"]) < error["random"]
+    assert {t.knows for t in found.values()} == {"schema", "model", "people"}
+    # Row errors are those of people, whose mean is the error of the table.
+    for t in found.values():
+        assert t.guesses.row_errors.mean() == pytest.approx(t.guesses.errors.mean())
+        assert t.guesses.scores.error == pytest.approx(t.guesses.errors.mean())
+        assert t.guesses.row_misses.mean() == pytest.approx(t.guesses.misses.mean())
+
+
+def test_rows_of_the_population_are_no_nearer_than_the_population():
+    X, control = people(80), people(1000, 1)
+    own = measured_guesses(lambda s, rng: people(len(s), 7), X, SCHEMA, 1)
+    held = held_against(list(tried(X, control).values()), own.row_errors, own.row_misses)
+    assert {y.name: y.nearer > LEVEL for y in held}["population"]
+    perfect = held_against(list(tried(X, control).values()), np.zeros(80), np.zeros(80))
+    assert all(y.nearer <= LEVEL and y.more_rows <= LEVEL for y in perfect)
+
+
+def test_what_is_given_is_granted_to_every_yardstick():
+    X = people(30)
+    known = pd.DataFrame(False, index=X.index, columns=X.columns)
+    known[["age", "visits", "flag"]] = True
+    found = tried(X, given_=(X, known))
+    for t in found.values():
+        scores = t.guesses.scores
+        assert scores.numbers is None
+        assert scores.categories is not None
+    assert found["middle"].guesses.errors.mean() <= found["random"].guesses.errors.mean()
+
+
+def test_guesses_lie_as_thickly_as_thresholds():
+    cuts = {"age": np.array([10.0, 11.0, 12.0, 13.0])}
+    rows = guessed_rows(bounded_schema(SCHEMA, people(5)), 2000, np.random.default_rng(0), cuts)
+    inside = rows["age"].between(10, 13).mean()
+    assert inside == pytest.approx(3 / 5, abs=0.05)
+    assert rows["age"].between(0, 100).all()
+
+
+def test_one_row_has_no_people_like_it():
+    assert "mixed" not in tried(people(1))
+
+
+# ----------------------------------------------------------------------------------------- scores
+
+
+def test_scores_keep_categories_and_numbers_apart():
+    X = people(50)
+    off = X.copy()
+    off["age"] = (off["age"] + 10).clip(0, 100)
+    off.loc[:9, "flag"] = 1 - off.loc[:9, "flag"]
+    moved = measured_guesses(lambda *_: off, X, SCHEMA, 1).scores
+    # Matching may lay a row beside another than the one that it was made from.
+    assert 0 < moved.categories <= 10 / (4 * 50)
+    assert 0 < moved.numbers.off < 10 / X["age"].std(ddof=0)
+    assert 0.3 < moved.numbers.exact <= 0.5
+    assert moved.error == pytest.approx(reconstruction_error(off, X, SCHEMA))
+    same = measured_guesses(lambda *_: X, X, SCHEMA, 1).scores
+    assert same == Scores(0.0, 1.0, 0.0, Numbers(0.0, 1.0, 1.0))
+
+
+def test_words_never_mix_categories_and_numbers():
+    numbers = Numbers(0.5, 0.02, 0.1)
+    assert in_full(Scores(0.1, 0.0, 0.2, None)) == "20.0% of the rebuilt values are wrong"
+    both = in_full(Scores(0.1, 0.0, 0.2, numbers))
+    assert both.startswith("20.0% of the rebuilt categories are wrong; numbers are off by 0.50")
+    only = in_full(Scores(0.1, 0.0, None, numbers))
+    assert "wrong" not in only
+    assert "2.0% of them exactly right and 10.0% within 1% of their column's range" in only
+    assert "wrong" not in in_short(Scores(0.1, 0.0, None, numbers))
+
+
+# --------------------------------------------------------------------------------------- in order
+
+
+def test_rows_in_their_places_tell_of_people_or_not():
+    X = people(120)
+    group = np.arange(120) % 2
+    open_ = np.ones(X.shape, dtype=bool)
+    right = X.copy()
+    right.loc[::3] = people(40, 5).to_numpy()
+    found = measure_in_order(right, X, group, open_, SCHEMA, 0)
+    assert found.nearer_than_others == 1 / 200
+    assert found.nearer_than_usual < LEVEL
+    other = measure_in_order(people(120, 9), X, group, open_, SCHEMA, 0)
+    assert other.nearer_than_others > 0.005
+    assert other.nearer_than_usual > 0.5
+    assert measure_in_order(X, X, group, ~open_, SCHEMA, 0) is None
+
+
+def test_order_within_a_class_is_not_told_by_the_class():
+    """Usual values of each class, shuffled or not, tell nothing of anybody in it."""
+    X = people(60)
+    group = (X["age"] > 50).to_numpy().astype(int)
+    usual = usual_of_group(X, SCHEMA, group)
+    found = measure_in_order(usual, X, group, np.ones(X.shape, dtype=bool), SCHEMA, 0)
+    assert found.nearer_than_others == 1.0
+    assert found.error == pytest.approx(found.others)
+
+
+# ----------------------------------------------------------------------------------- the standing
+
+
+def measured(error, *yardsticks, **more):
+    held = tuple(
+        Yardstick(name, knows, Scores(err, 0.0, err), 0.01, p, rows)
+        for name, knows, err, p, rows in yardsticks
+    )
+    return Measurement(error, 0.0, 0.0, 0.2, 0.01, "so", yardsticks=held, **more)
+
+
+RANDOM, MIDDLE = ("random", "schema", 0.2, 0.0, 1.0), ("middle", "people", 0.1, 0.0, 1.0)
+
+
+def test_the_strongest_yardstick_decides():
+    assert standing_of(measured(0.05, RANDOM, MIDDLE)).tells == "people"
+    assert standing_of(measured(0.09, RANDOM, MIDDLE)).tells == "perhaps"
+    by_chance = (*MIDDLE[:3], 2 * LEVEL, 1.0)
+    assert standing_of(measured(0.05, RANDOM, by_chance)).tells == "perhaps"
+    weak = (*RANDOM[:3], 2 * LEVEL, 1.0)
+    assert standing_of(measured(0.05, weak, MIDDLE)).tells == "nothing"
+    # Without anybody who knows the population nothing is sure.
+    assert standing_of(measured(0.05, RANDOM)).tells == "perhaps"
+    assert standing_of(measured(0.05)).tells == "nothing"
+
+
+def test_rows_that_are_right_throughout_count_by_themselves():
+    rows = [(*y[:3], 1.0, 0.0) for y in (RANDOM, MIDDLE)]
+    found = standing_of(measured(0.3, *rows))
+    assert found.tells == "people"
+    assert found.ways == ("rows",)
+
+
+# --------------------------------------------------------------------- alarms that there were none
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
+@pytest.mark.parametrize("control", [False, True])
+def test_large_leaves_on_raw_numbers_are_no_leak(load, control):
+    """A guess spread evenly over each column's range errs far more than the rebuilt rows do."""
+    X, y = load(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :6]
+    own = X.sample(80, random_state=1)
+    forest = RandomForestClassifier(30, min_samples_leaf=12, bootstrap=False, random_state=0).fit(
+        own, y[own.index]
+    )
+    others = X.drop(own.index) if control else None
+    found = treeleak.audit(forest, own, y[own.index], time_limit=2, control=others)
+    m = found.measurement
+    assert m.error < m.guess_mean - 3 * m.guess_sd
+    assert found.verdict != LEAK, found.headline
+    assert "values are wrong" not in found.headline
+
+
+def test_a_table_of_many_alike_is_a_statistic():
+    """The file proves all rows, and each is like ten others."""
+    X = pd.DataFrame({"a": np.repeat([0, 1], 40), "b": np.tile(np.repeat([0, 1], 20), 2)})
+    y = X["a"].to_numpy()
+    schema = treeleak.Schema.from_columns(["a", "b"])
+    forest = RandomForestClassifier(10, bootstrap=False, random_state=0).fit(X, X["a"] ^ X["b"])
+    found = treeleak.audit(forest, schema=schema)
+    assert found.reconstruction.status == "unique"
+    assert found.verdict == NO_LEAK
+    assert "that is a statistic" in found.headline
+    # One person more, of whom there are none alike.
+    X = pd.concat([X, pd.DataFrame({"a": [1], "b": [1]})], ignore_index=True)
+    y = (X["a"] ^ X["b"]).to_numpy().copy()
+    y[-1] = 1 - y[-1]
+    forest = RandomForestClassifier(10, bootstrap=False, random_state=0).fit(X, y)
+    found = treeleak.audit(forest, schema=schema)
+    assert found.reconstruction.status == "unique"
+    assert found.verdict == LEAK
+
+
+def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(tmp_path):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    own = X.sample(80, random_state=1)
+    forest = RandomForestClassifier(20, min_samples_leaf=8, bootstrap=False, random_state=0).fit(
+        own, y[own.index]
+    )
+    found = treeleak.audit(forest, own, y[own.index], time_limit=5)
+    found = replace(found, verdict=POSSIBLE)
+    (tmp_path / "p.toml").write_text('name = "p"\n[limits]\nstored_rows = 0\n')
+    ruling = treeleak.judge(found, treeleak.read_policy(tmp_path / "p.toml"))
+    assert not ruling.passed
+    assert {c.key: c.state for c in ruling.checks}["possible_leak"] == "violated"
+    (tmp_path / "q.toml").write_text(
+        'name = "q"\nallow_possible_leak = true\n[limits]\nstored_rows = 0\n'
+    )
+    ruling = treeleak.judge(found, treeleak.read_policy(tmp_path / "q.toml"))
+    assert {c.key: c.state for c in ruling.checks}["possible_leak"] == "met"
+
+
+# ------------------------------------------------------------------------------------ time needed
+
+
+def test_the_time_needed_follows_the_pace():
+    trace = [Incumbent(float(t), 1000.0 / t) for t in (1, 2, 4, 8, 16, 32)]
+    assert time_needed(trace) == pytest.approx(2000.0, rel=0.01)
+    assert time_needed([Incumbent(float(t), 50.0) for t in (1, 2, 4, 8)]) is None
+    assert time_needed([]) is None
+    assert time_needed([Incumbent(float(t), 1e9 / t) for t in (1, 2, 4, 8)]) is None
+    assert time_words(20) == "20 seconds"
+    assert time_words(600) == "10 minutes"
+    assert time_words(7200) == "2 hours"
