@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
-from treeleak.release.skops_archive import SCHEMA, Node, parse_npy, read_members
+from treeleak.release.npy import parse_npy
+from treeleak.release.skops_archive import read_members
+from treeleak.release.skops_layout import SCHEMA, Node
 
 __all__ = ["Archive", "Place", "TreeArrays"]
 
