@@ -170,7 +170,7 @@ def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     ruling = judge(bare, Policy("p", {key: 1.0}))
     assert not ruling.passed
     assert [c.state for c in ruling.checks] == ["met", "met", "not assessed"]
-    assert "--train" in ruling.checks[1].found
+    assert "--train" in ruling.checks[2].found
 
 
 def test_without_control_rows_the_population_does_not_pass(forest, data):
