@@ -34,7 +34,7 @@ from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 from treeleak.release.tree import Release
 
-__all__ = ["Entry", "take_inventory"]
+__all__ = ["Entry", "take_inventory", "unknown_places"]
 
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000
@@ -111,7 +111,7 @@ def take_inventory(
         One for each place and rule; what no rule speaks of is unknown.
     """
     if isinstance(model, Release):
-        model = StoredObject("release", release_to_dict(model))
+        model = StoredObject("release", release_to_dict(model), leftovers=model.leftovers)
     elif isinstance(model, RuleList):
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
@@ -137,6 +137,19 @@ def take_inventory(
     return tuple(entries)
 
 
+def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:
+    """Find everything in a model that no rule knows.
+
+    Returns
+    -------
+    list of tuple
+        For each value the object and the attribute in which it stands, and those around it.
+    """
+    context = Context(drawn=None, missing=None)
+    judged = _judged(replace(model, leftovers=()), context)
+    return [tuple(part.holders()) for part, rule in judged if rule.unknown]
+
+
 def _rank(rule: Rule) -> tuple[bool, int, bool, int]:
     """Stored rows, then other leaks, then the unknown, then the rest in the order of the table."""
     place = RULES.index(rule) if rule in RULES else len(RULES)
@@ -157,18 +170,27 @@ class _Part:
     value: Any
     path: str
     field: str | None = None
+    above: _Part | None = None
+    of_file: bool = False
 
     @property
     def attribute(self) -> str:
         """The attribute of the owner in which the value stands."""
         return self.name if self.field is None else self.field
 
+    def holders(self) -> Iterator[tuple[StoredObject, str]]:
+        """List the object that holds the value, the one that holds that, and so on."""
+        part: _Part | None = self
+        while part is not None:
+            yield part.owner, part.attribute
+            part = part.above
+
 
 def _shown(part: _Part, rule: Rule) -> str:
     known = rule in RULES and not rule.unknown
     name = part.name if known else part.attribute
     # A name that somebody chose can hold data as well.
-    return name if known or _PLAIN_NAME.fullmatch(name) or " " in part.where else UNNAMED
+    return name if known or part.of_file or _PLAIN_NAME.fullmatch(name) else UNNAMED
 
 
 def _searched(part: _Part, rule: Rule) -> bool:
@@ -202,7 +224,7 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
 
 
 def _left_over(left: Leftover, model: StoredObject) -> _Part:
-    return _Part(left.where, model, left.what, left.content, left.where)
+    return _Part(left.where, model, left.what, left.content, left.where, of_file=True)
 
 
 def _is_flag(value: Any) -> bool:
@@ -213,7 +235,8 @@ def _known(part: _Part, context: Context) -> Rule | None:
     """Find the rule that knows a value as a whole; None if it must be taken apart."""
     own = known_class(part.owner.type)
     ours = part.owner.type in _OWN
-    held = ours or (own is not None and own.holds(part.attribute))
+    held = _is_held(part)
+    misfit = False
     for rule in RULES[:-1]:
         if not rule.names_it(part.owner, part.name):
             continue
@@ -221,20 +244,28 @@ def _known(part: _Part, context: Context) -> Rule | None:
         fits = rule.rows or (held and rule.form(part.value, part.owner))
         if fits and rule.when(part.value, context):
             return rule
+        misfit |= not fits and (ours or rule.owner != "*")
     if is_code(part.value) and held:
         return SETTING
-    if held and own is not None and short(part.value, part.owner):
+    # What a rule of its own class does not recognise is nothing else of that class, either.
+    if ours and misfit:
+        return _unknown(part.value, context)
+    if held and not misfit and own is not None and short(part.value, part.owner):
         return SETTING if part.attribute in own.parameters else INTERNAL
     if isinstance(part.value, _CONTAINERS):
         return None
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
 
 
-def _members(path: str, owner: StoredObject) -> list[_Part]:
-    parts = [_Part(path, owner, k, v, f"{path}.{k}") for k, v in owner.state.items()]
-    if owner.args:
-        parts.append(_Part(path, owner, "args", owner.args, f"{path}.args"))
-    return parts[::-1]
+def _is_held(part: _Part) -> bool:
+    """Whether objects of the owner's class have something of this name."""
+    own = known_class(part.owner.type)
+    return part.owner.type in _OWN or (own is not None and own.holds(part.attribute))
+
+
+def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
+    held = [*owner.state.items(), *([("args", owner.args)] if owner.args else [])]
+    return [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
 
 
 def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
@@ -242,34 +273,42 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     value, path = part.value, part.path
     if isinstance(value, StoredObject):
         named = known_class(value.type) is not None or is_name(value.type)
-        return [] if named else [(part, UNKNOWN)], _members(path, value)
+        return [] if named else [(part, UNKNOWN)], _members(path, value, part)
+    objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
+    inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
     if isinstance(value, Mapping):
+        if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
+            return [(part, _unknown(value, context))], inside
         return _dictionary(part)
     if isinstance(value, np.ndarray) and value.dtype.names:
         inside = [
-            _Part(path, part.owner, c, value[c], f"{path}.{c}", part.attribute)
+            replace(
+                part, where=path, name=c, value=value[c], path=f"{path}.{c}", field=part.attribute
+            )
             for c in value.dtype.names
         ]
         return [(part, UNKNOWN)] if _padded(value) else [], inside
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [(part, _unknown(value, context))], []
     items = value.ravel().tolist() if isinstance(value, np.ndarray) else list(value)
-    deep = [v for v in items if isinstance(v, (*_CONTAINERS, Opaque, bytes))]
-    objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     if part.owner.type in _OWN:
         return [], [replace(part, value=v, path=_item(part, v)) for v in items]
     if objects and len(pieces(value).scalars) <= SHORT + 8 * len(objects):
         return [], [replace(part, value=v, path=_item(part, v)) for v in items]
-    if deep and all(isinstance(v, (StoredObject, np.ndarray, Mapping)) for v in items):
+    if _is_held(part) and all(isinstance(v, np.ndarray) for v in items):
         return [], [replace(part, value=v, path=_item(part, v)) for v in items]
-    inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
     return [(part, _unknown(value, context))], inside
+
+
+def _names_rows(owner: StoredObject, name: str) -> bool:
+    return any(r.rows and r.names != "*" and r.names_it(owner, name) for r in RULES)
 
 
 def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
     """Values by their keys: plain ones are known together or not at all."""
+    at = part.path
     inside = [
-        _Part(part.path, part.owner, str(k), v, f"{part.path}[*]", part.attribute)
+        replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
         for k, v in part.value.items()
     ]
     odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)

@@ -650,7 +650,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
-        "not_covered format version counts_are float_type kind rule why _fit_dtype "
+        "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
         "_validate_params *_time_ _repr_* dtype",
         "harmless",
         "technical notes",

@@ -203,14 +203,17 @@ def _comparable(numbers: FloatArray) -> FloatArray:
 def _numbered(values: list[Any], texts: Mapping[str, float], new: bool = False) -> FloatArray:
     """Write numbers and texts as numbers; a text that the table lacks is like no other value."""
     out = np.full(len(values), _FOREIGN)
+    numbers = np.zeros(len(values), dtype=bool)
     for i, value in enumerate(values):
         try:
-            out[i] = np.float32(float(value))
+            out[i] = float(value)
+            numbers[i] = True
         except (TypeError, ValueError, OverflowError):
             text = str(value).strip()
             if new and isinstance(texts, dict):
                 texts.setdefault(text, -1e30 * (1 + len(texts)))
             out[i] = texts.get(text, _FOREIGN)
+    out[numbers] = _comparable(out[numbers])
     return out
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.errors import BadModel
 
-__all__ = ["odd_header", "parse_npy"]
+__all__ = ["odd_header", "parse_npy", "plain_records", "write_npy"]
 
 
 def parse_npy(data: bytes, name: str) -> NDArray[Any]:
@@ -61,3 +61,24 @@ def odd_header(data: bytes, array: NDArray[Any]) -> bool:
     said, due = (raw[8:].lstrip(b" ").rstrip(b" \n") for raw in (header, file.getvalue()))
     start = 2 if write is np.lib.format.write_array_header_1_0 else 4
     return titled or said[start:] != due[start:] or len(header) > len(due) + 256
+
+
+def plain_records(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy records with zeros in the bytes between their fields.
+
+    numpy leaves there what was in memory before, whenever it copies records.
+    """
+    if not array.dtype.names:
+        return array
+    raw = np.zeros(array.size * array.dtype.itemsize, np.uint8)
+    out = raw.view(array.dtype).reshape(array.shape)
+    for name in array.dtype.names:
+        out[name] = array[name]
+    return out
+
+
+def write_npy(array: NDArray[Any]) -> bytes:
+    """Write an array and nothing else, not even between its fields."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, plain_records(np.asarray(array)), allow_pickle=False)
+    return file.getvalue()

@@ -23,7 +23,7 @@ from treeleak.release.skops_layout import SCHEMA, Node, is_usual_name, odd_keys,
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 from treeleak.release.zip_bytes import unused_bytes
 
-__all__ = ["Members", "read_archive", "read_members"]
+__all__ = ["Members", "read_archive", "read_members", "read_with_sources"]
 
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
 # better than this.
@@ -95,6 +95,26 @@ def read_members(path: Path) -> Members:
         return Members(infos, {info.filename: _unpack(archive, info) for info in infos})
 
 
+def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[StoredObject, Node]]]:
+    """Read an archive, and say which object each description became.
+
+    Returns
+    -------
+    StoredObject
+        The model.
+    dict
+        The description of all values.
+    list of tuple
+        Objects and their descriptions.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        reading = _Archive(archive, len(content))
+        value = reading.root()
+    if not isinstance(value, StoredObject):
+        raise BadModel(f"the archive holds a {type(value).__name__}, no model")
+    return value, reading.schema, reading.sources
+
+
 @contextmanager
 def _located(path: Path) -> Iterator[None]:
     """Turn whatever a damaged archive makes Python raise into an error that names the file."""
@@ -139,6 +159,8 @@ class _Archive:
     def __init__(self, archive: zipfile.ZipFile, file_bytes: int) -> None:
         _check_size(archive, file_bytes)
         self.leftovers: list[Leftover] = []
+        self.sources: list[tuple[StoredObject, Node]] = []
+        self.schema: Node = {}
         self._zip = archive
         self._members: dict[str, bytes] = {}
         self._by_id: dict[int, _Known] = {}
@@ -157,6 +179,7 @@ class _Archive:
         schema = json.loads(text)
         if not isinstance(schema, dict):
             raise BadModel(f"{SCHEMA} is not an object")
+        self.schema = schema
         self.leftovers += odd_text(text, schema)
         return self.value(schema, 0)
 
@@ -215,6 +238,11 @@ class _Archive:
         if info.filename not in self._members:
             self._members[info.filename] = _unpack(self._zip, info)
         return self._members[info.filename]
+
+    def made(self, value: StoredObject, node: Node) -> StoredObject:
+        """Note which object a description became."""
+        self.sources.append((value, node))
+        return value
 
     def left(self, what: str, content: Any) -> None:
         """Note what is not part of any value."""
@@ -330,13 +358,13 @@ def _array(archive: _Archive, node: Node, depth: int) -> Any:
 
 def _object(archive: _Archive, node: Node, depth: int) -> StoredObject:
     state = archive.value(node["content"], depth) if node.get("content") else None
-    return StoredObject(_type(node), attributes(state))
+    return archive.made(StoredObject(_type(node), attributes(state)), node)
 
 
 def _reduced(archive: _Archive, node: Node, depth: int) -> StoredObject:
     args = archive.value(node["__reduce__"]["args"], depth)
     state = archive.value(node["content"], depth)
-    return StoredObject(_type(node), attributes(state), tuple(args))
+    return archive.made(StoredObject(_type(node), attributes(state), tuple(args)), node)
 
 
 def _sparse(archive: _Archive, node: Node, depth: int) -> StoredObject:  # noqa: ARG001

@@ -9,7 +9,7 @@ from typing import Any
 
 from treeleak.release.stored import Leftover
 
-__all__ = ["SCHEMA", "Node", "is_usual_name", "odd_keys", "odd_text"]
+__all__ = ["SCHEMA", "Node", "is_usual_name", "odd_keys", "odd_text", "unknown_keys"]
 
 SCHEMA = "schema.json"
 
@@ -76,18 +76,22 @@ def odd_text(text: str, document: Any) -> Iterator[Leftover]:
         yield Leftover(SCHEMA, "layout that skops does not write", text)
 
 
+def unknown_keys(node: Node, loader: str, root: bool) -> list[tuple[Node, str]]:
+    """List the keys in the description of a value that skops does not write, with their place."""
+    known = _COMMON | _KEYS.get(loader, _CONTENT) | (_ROOT if root else frozenset())
+    found = [(node, key) for key in node.keys() - known]
+    content, reduced = node.get("content"), node.get("__reduce__")
+    if loader in _WITHIN and isinstance(content, dict):
+        found += [(content, key) for key in content.keys() - _WITHIN[loader]]
+    if isinstance(reduced, dict):
+        found += [(reduced, key) for key in reduced.keys() - {"args"}]
+    return found
+
+
 def odd_keys(node: Node, loader: str, root: bool, as_key: bool = False) -> Iterator[Leftover]:
     """List what stands in the description of a value and is not read."""
-    known = _COMMON | _KEYS.get(loader, _CONTENT) | (_ROOT if root else frozenset())
-    for key in node.keys() - known:
-        yield Leftover(SCHEMA, "key that skops does not write", {key: node[key]})
-    content = node.get("content")
-    if loader in _WITHIN and isinstance(content, dict):
-        for key in content.keys() - _WITHIN[loader]:
-            yield Leftover(SCHEMA, "key that skops does not write", {key: content[key]})
-    if isinstance(reduced := node.get("__reduce__"), dict):
-        for key in reduced.keys() - {"args"}:
-            yield Leftover(SCHEMA, "key that skops does not write", {key: reduced[key]})
+    for place, key in unknown_keys(node, loader, root):
+        yield Leftover(SCHEMA, "key that skops does not write", {key: place[key]})
     usual = _CLASSES.get("KeyType" if as_key else loader, _NAME)
     for key, pattern in (("__class__", usual), ("__module__", _NAME)):
         if key in node and not (isinstance(node[key], str) and pattern.fullmatch(node[key])):
