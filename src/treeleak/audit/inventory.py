@@ -146,8 +146,9 @@ def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], 
         For each value the object and the attribute in which it stands, and those around it.
     """
     context = Context(drawn=None, missing=None)
-    judged = _judged(replace(model, leftovers=()), context)
-    return [tuple(part.holders()) for part, rule in judged if rule.unknown]
+    judged = _judged(model, context)
+    unknown = (part for part, rule in judged if rule.unknown and not part.of_file)
+    return [tuple(part.holders()) for part in unknown]
 
 
 def _rank(rule: Rule) -> tuple[bool, int, bool, int]:
@@ -236,6 +237,8 @@ def _known(part: _Part, context: Context) -> Rule | None:
     own = known_class(part.owner.type)
     ours = part.owner.type in _OWN
     held = _is_held(part)
+    if held and part.value is None:
+        return SETTING
     misfit = False
     for rule in RULES[:-1]:
         if not rule.names_it(part.owner, part.name):
@@ -257,6 +260,10 @@ def _known(part: _Part, context: Context) -> Rule | None:
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
 
 
+def _is_known(owner: StoredObject) -> bool:
+    return owner.type in _OWN or known_class(owner.type) is not None
+
+
 def _is_held(part: _Part) -> bool:
     """Whether objects of the owner's class have something of this name."""
     own = known_class(part.owner.type)
@@ -272,8 +279,8 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     """Take a container apart: what is told of its own values, and the parts within it."""
     value, path = part.value, part.path
     if isinstance(value, StoredObject):
-        named = known_class(value.type) is not None or is_name(value.type)
-        return [] if named else [(part, UNKNOWN)], _members(path, value, part)
+        odd = not is_name(value.type) or (_is_known(part.owner) and not _is_held(part))
+        return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
     if isinstance(value, Mapping):

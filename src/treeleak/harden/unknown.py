@@ -12,7 +12,7 @@ from treeleak.audit.known_classes import known_class
 from treeleak.harden.archive import NONE, Archive, walk
 from treeleak.release.npy import odd_header, parse_npy, plain_records, write_npy
 from treeleak.release.skops_archive import read_with_sources
-from treeleak.release.skops_layout import SCHEMA, Node, odd_text, unknown_keys
+from treeleak.release.skops_layout import SCHEMA, Node, is_mark, odd_text, unknown_keys
 from treeleak.release.stored import StoredObject
 
 __all__ = ["without_unknown"]
@@ -44,12 +44,7 @@ def without_unknown(archive: Archive) -> Archive:
         for place, key in unknown_keys(node, loader, root=own == 0):
             del place[key]
             changed = True
-        if (
-            loader == "JsonNode"
-            and (text := json.dumps(json.loads(node["content"]))) != node["content"]
-        ):
-            node["content"] = text
-            changed = True
+        changed |= _plain_value(node)
     named = {str(node["file"]) for _, node in walk(schema) if "file" in node} | {SCHEMA}
     for name in named & data.keys():
         if name.endswith(".npy"):
@@ -61,6 +56,17 @@ def without_unknown(archive: Archive) -> Archive:
         return archive
     infos = tuple(info for info in archive.infos if info.filename in named)
     return replace(archive, infos=infos, data={n: d for n, d in data.items() if n in named})
+
+
+def _plain_value(node: Node) -> bool:
+    """Describe a value as skops does: nothing in its text, class or mark but itself."""
+    before = dict(node)
+    if node.get("__loader__") == "JsonNode":
+        own = {"content": json.dumps(json.loads(node["content"]))}
+        node |= {**NONE, **own, "__class__": "str" if node.get("__class__") else ""}
+    if not is_mark(node.get("__id__", 0)):
+        del node["__id__"]
+    return before != node
 
 
 def _drop_attributes(model: StoredObject, sources: list[tuple[StoredObject, Node]]) -> bool:

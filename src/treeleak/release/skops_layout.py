@@ -9,7 +9,7 @@ from typing import Any
 
 from treeleak.release.stored import Leftover
 
-__all__ = ["SCHEMA", "Node", "is_usual_name", "odd_keys", "odd_text", "unknown_keys"]
+__all__ = ["SCHEMA", "Node", "is_mark", "is_usual_name", "odd_keys", "odd_text", "unknown_keys"]
 
 SCHEMA = "schema.json"
 
@@ -67,6 +67,11 @@ def is_usual_name(member: str) -> bool:
     return member == SCHEMA or _MEMBER.fullmatch(member) is not None
 
 
+def is_mark(mark: Any) -> bool:
+    """Say whether skops marks values so: by an address."""
+    return type(mark) is int and 0 <= mark < _MOST_ID
+
+
 def odd_text(text: str, document: Any) -> Iterator[Leftover]:
     """Say whether the description is laid out as no program that writes it does.
 
@@ -97,7 +102,7 @@ def odd_keys(node: Node, loader: str, root: bool, as_key: bool = False) -> Itera
         if key in node and not (isinstance(node[key], str) and pattern.fullmatch(node[key])):
             yield Leftover(SCHEMA, "name of a class that is none", node[key])
     mark = node.get("__id__", 0)
-    if not (type(mark) is int and 0 <= mark < _MOST_ID):
+    if not is_mark(mark):
         yield Leftover(SCHEMA, "mark of a value that is none", mark)
     if node.get("is_json", True) is not True or ("file" in node and "content" in node):
         yield Leftover(SCHEMA, "description that skops does not write", dict(node))
