@@ -101,7 +101,9 @@ def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
 @pytest.mark.parametrize(
     "way", [w for w in WAYS if w.ending == "skops"], ids=lambda way: way.name
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore:Trying to unpickle", "ignore:X has feature names")
+@pytest.mark.filterwarnings(
+    "ignore:Trying to unpickle", "ignore:X has feature names", "ignore:X does not have"
+)
 def test_hardening_drops_what_no_rule_knows(way, tmp_path):
     model, X, _, _ = clean()
     expected = model.predict(X)

@@ -32,6 +32,7 @@ OVER_CHANCE = 3.0
 BESIDE = 3
 
 _TOKEN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]\w*")
+_DIGITS = re.compile(r"[0-9]+")
 _LAYOUTS = ("<f8", "<f4", "<i8", "<i4", "<i2", "u1")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _FOREIGN = -1e300
@@ -152,7 +153,7 @@ class Table:
         yield _numbered(plain, self.texts)
         if keys:
             yield _numbered([t for k in keys for t in self._tokens(str(k))], self.texts)
-        digits = "".join(p for p in (*plain, *keys) if isinstance(p, str) and p.isdigit())
+        digits = "".join(p for p in (*plain, *keys) if isinstance(p, str) and _DIGITS.fullmatch(p))
         if digits:
             yield np.array([float(c) for c in digits])
 
@@ -188,7 +189,7 @@ class Table:
         if text.strip() in self.texts:
             return [text.strip()]
         found: list[Any] = _TOKEN.findall(text)
-        if text.isdigit() and len(text) > 1:
+        if len(text) > 1 and _DIGITS.fullmatch(text):
             # Digits in a row may be as many columns.
             found = list(text)
         return [_TRUTH.get(t.lower(), t) for t in found]
