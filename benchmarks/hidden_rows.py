@@ -536,7 +536,7 @@ def outcome(path: Path, train: Mapping[str, Any]) -> tuple[str, str]:
     """Audit a file: exit status and verdict, as the command line has them."""
     policy = Policy("hidden rows", {"stored_rows": 0})
     try:
-        found = treeleak.audit(path, trust_pickle=True, time_limit=5, **train)
+        found = treeleak.audit(path, trust_pickle=True, time_limit=2, **train)
     except TreeleakError as error:
         return "2", f"refused: {str(error).removeprefix(f'{path}: ')}"
     ruling = judge(found, policy)
