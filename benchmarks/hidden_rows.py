@@ -538,11 +538,14 @@ def outcome(path: Path, train: Mapping[str, Any]) -> tuple[str, str]:
     try:
         found = treeleak.audit(path, trust_pickle=True, time_limit=2, **train)
     except TreeleakError as error:
-        return "2", f"refused: {str(error).removeprefix(f'{path}: ')}"
+        return "2", f"refused: {str(error).removeprefix(f'{path}: ')}"[:60]
     ruling = judge(found, policy)
     unknown = sum(entry.unknown for entry in found.inventory)
     rows = sum(entry.rows for entry in found.inventory)
-    return "0" if ruling.passed else "4", f"{found.verdict}; unknown {unknown}, with rows {rows}"
+    return (
+        "0" if ruling.passed else "4",
+        f"{found.verdict.partition(' (')[0]}; unknown {unknown}, with rows {rows}",
+    )
 
 
 def main() -> None:
