@@ -191,11 +191,17 @@ def test_a_stored_table_of_pandas_has_one_entry_per_row():
 
 
 def test_code_and_flags_are_no_entries():
-    stored = StoredObject(
-        "sklearn.base.X",
-        {"a": None, "b": True, "c": Opaque("numpy.mean", "code, not data"), "d_": np.bool_(1)},
-    )
-    assert take_inventory(stored, Context()) == ()
+    held = {
+        "max_depth": None,
+        "warm_start": True,
+        "criterion": Opaque("numpy.mean", "code, not data"),
+        "oob_score": np.bool_(1),
+    }
+    forest = "sklearn.ensemble._forest.RandomForestClassifier"
+    assert take_inventory(StoredObject(forest, held), Context()) == ()
+    # Many of them can hold a table, and no such class has them.
+    unknown = take_inventory(StoredObject(forest, {"a": None, "b": True}), Context())
+    assert [e.unknown for e in unknown] == [True]
 
 
 def test_inventory_ends_on_a_hostile_web_of_references(monkeypatch):

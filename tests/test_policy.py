@@ -157,7 +157,7 @@ def test_a_loose_policy_passes_and_says_so(audited):
     limits = dict.fromkeys(("small_leaves", "proved_rows", "exact_rows"), 1.0)
     ruling = judge(audited, Policy("loose", limits))
     assert ruling.passed
-    assert ruling.headline == "Meets the policy 'loose': all 4 checks."
+    assert ruling.headline == "Meets the policy 'loose': all 5 checks."
     assert not judge(audited, Policy("strict", limits | {"proved_rows": 0.9})).passed
     assert states(audited, leak_shown=False)["leak_shown"] == "violated"
 
@@ -169,8 +169,8 @@ def test_a_loose_policy_passes_and_says_so(audited):
 def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     ruling = judge(bare, Policy("p", {key: 1.0}))
     assert not ruling.passed
-    assert [c.state for c in ruling.checks] == ["met", "not assessed"]
-    assert "--train" in ruling.checks[1].found
+    assert [c.state for c in ruling.checks] == ["met", "met", "not assessed"]
+    assert "--train" in ruling.checks[2].found
 
 
 def test_without_control_rows_the_population_does_not_pass(forest, data):
@@ -204,7 +204,7 @@ def test_other_rows_do_not_pass(forest, data):
     audit = treeleak.audit(forest, X[::-1], y[::-1], schema=compas.schema)
     assert audit.mismatch is not None
     found = judge(audit, Policy("p", {"exact_rows": 1.0}))
-    assert [c.state for c in found.checks] == ["not assessed", "not assessed"]
+    assert [c.state for c in found.checks] == ["not assessed", "met", "not assessed"]
     # A mismatch names trees and leaves: a ruling goes into reports that others see.
     assert not any("leaf" in c.found for c in found.checks)
 
@@ -214,7 +214,7 @@ def test_a_model_without_attack_does_not_pass(data):
     model = RandomForestRegressor(3, random_state=0).fit(X, y)
     ruling = judge(treeleak.audit(model), Policy("p", {"leak_shown": False}))
     assert not ruling.passed
-    assert [c.state for c in ruling.checks] == ["not assessed", "not assessed"]
+    assert [c.state for c in ruling.checks] == ["not assessed", "met", "not assessed"]
 
 
 def test_likely_rows_that_nothing_was_compared_with_do_not_pass(forest, data):
@@ -301,7 +301,7 @@ def test_the_ruling_stands_in_the_json(audited):
     document = valid(replace(audited, ruling=ruling).to_dict())
     assert document["ruling"]["passed"] is False
     assert [c["state"] for c in document["ruling"]["checks"]] == [
-        "met", "not assessed", "violated",
+        "met", "met", "not assessed", "violated",
     ]  # fmt: skip
     assert valid(audited.to_dict())["ruling"] is None
 
@@ -334,7 +334,7 @@ def test_the_gate_on_the_command_line(files):
     assert json.loads((files / "a.json").read_text())["ruling"]["passed"] is True
     violated = gate(files, "proved_rows = 0")
     assert violated.exit_code == 4
-    assert "Does not meet the policy 'Gate': 1 of 2 checks" in " ".join(violated.stdout.split())
+    assert "Does not meet the policy 'Gate': 1 of 3 checks" in " ".join(violated.stdout.split())
     assert max(map(len, violated.stdout.splitlines())) <= 80
 
 

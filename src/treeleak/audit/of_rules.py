@@ -43,7 +43,7 @@ def audit_rules(
     """
     open_parts: list[tuple[str, str]] = []
     n_rows = None if rules.counts is None else sum(map(sum, rules.counts))
-    inventory = take_inventory(rules, Context(n_rows))
+    inventory = take_inventory(rules, Context(n_rows), X)
     counts: Counts | None = None
     left: Uncertainty | None = None
     truth: TrainingRows | None = None

@@ -124,7 +124,8 @@ class Check:
     Attributes
     ----------
     key : str
-        "ended" for the attack itself, which every policy asks for; else as in :data:`LIMITS`.
+        "ended" for the attack itself, which every policy asks for; else as in :data:`LIMITS`
+        ("unknown_parts" also where the policy does not name it).
     what : str
         In words.
     bound, found : str
@@ -213,8 +214,9 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
 def judge(audit: Audit, policy: Policy) -> Ruling:
     """Hold an audit against a policy.
 
-    Every policy asks that an attack ended with an answer, and that no possible leak is left, unless
-    it allows that. Then each limit that the policy names is checked, and no other.
+    Every policy asks that an attack ended with an answer; that no possible leak is left, unless it
+    allows that; and, unless it names a number of ``unknown_parts`` itself, that every part of the
+    file is known. Then each limit that the policy names is checked, and no other.
 
     Parameters
     ----------
@@ -235,7 +237,8 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     checks = [_ended(audit)]
     if audit.verdict == POSSIBLE:
         checks.append(_possible(policy))
-    checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in policy.limits.items()]
+    limits = {"unknown_parts": 0, **policy.limits}
+    checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in limits.items()]
     return Ruling(policy, tuple(checks))
 
 
@@ -295,7 +298,7 @@ def _stored(audit: Audit) -> float:
 
 
 def _unknown_parts(audit: Audit) -> float:
-    return len({entry.what for entry in audit.inventory if entry.mark == "not assessed"})
+    return len({(entry.where, entry.what) for entry in audit.inventory if entry.unknown})
 
 
 def _leak(audit: Audit) -> float:
@@ -433,7 +436,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
         "stored_rows": Limit("places where training rows stand as they are", _stored, "number"),
         "leaking_parts": Limit("kinds of parts that stem from single rows", _leaking, "number"),
-        "unknown_parts": Limit("kinds of parts that no rule knows", _unknown_parts, "number"),
+        "unknown_parts": Limit("parts of the file that no rule knows", _unknown_parts, "number"),
         "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),
         "single_leaves": Limit("leaves with a single row", _of_leaves("single")),
         "one_class_leaves": Limit("leaves with rows of one class only", _of_leaves("one_class")),

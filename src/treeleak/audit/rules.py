@@ -6,7 +6,7 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,11 +14,37 @@ from typing import Any, Literal
 
 import numpy as np
 
+from treeleak.audit.forms import (
+    Form,
+    anything,
+    columns,
+    distinct,
+    edges,
+    encodings,
+    fitted,
+    in_rules,
+    names,
+    per_column,
+    per_node,
+    per_row,
+    prose,
+    repeated,
+    scores,
+    seeds,
+    shape,
+    short,
+    tests,
+    tree_values,
+)
+from treeleak.release.stored import StoredObject
+
 __all__ = [
     "INTERNAL",
     "RULES",
     "SEED_NAMES",
     "SETTING",
+    "STORED",
+    "UNKNOWN",
     "Change",
     "Context",
     "Mark",
@@ -73,6 +99,11 @@ class Rule:
         Key of the advice that helps.
     rows : bool
         Whether training rows stand there as they are.
+    unknown : bool
+        Whether nobody knows what it is.
+    form : callable
+        Gets the value and the object that holds it, and says whether type and size are those that
+        such a value has. If not, the rule does not speak of it.
     """
 
     names: str
@@ -83,11 +114,12 @@ class Rule:
     when: Callable[[Any, Context], bool] = field(default=lambda *_: True)
     change: Change | None = None
     rows: bool = False
+    unknown: bool = False
+    form: Form = anything
 
-    def matches(self, owner: str, name: str, value: Any, context: Context) -> bool:
-        """Say whether the rule speaks of this attribute of an object of class ``owner``."""
-        named = fits(self.names, name) and fits(self.owner, owner)
-        return named and self.when(value, context)
+    def names_it(self, owner: StoredObject, name: str) -> bool:
+        """Say whether the rule speaks of an attribute of this name."""
+        return fits(self.names, name) and fits(self.owner, owner.name)
 
 
 @cache
@@ -145,9 +177,22 @@ def _not_drawn(value: Any, context: Context) -> bool:
 
 
 def _one_per_row(value: Any, context: Context) -> bool:
-    plain = isinstance(value, np.ndarray) and value.dtype.names is None and value.dtype != object
-    # Tables of pandas hold their columns as the rows of an array.
-    return plain and (context.n_rows or 0) > 1 and context.n_rows in value.shape
+    n = context.n_rows or 0
+    if n < 2:
+        return False
+    if isinstance(value, np.ndarray):
+        # Tables of pandas hold their columns as the rows of an array.
+        return n in value.shape
+    if isinstance(value, (str, bytes)):
+        lines = value.strip().splitlines()
+        # The first line may name the columns.
+        return len(lines) in (n, n + 1)
+    if isinstance(value, Mapping):
+        return len(value) == n or any(_one_per_row(v, context) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        deeper = (v for v in value if isinstance(v, (str, bytes, np.ndarray, list, tuple)))
+        return len(value) == n or any(_one_per_row(v, context) for v in deeper)
+    return False
 
 
 _COUNTS = (
@@ -168,6 +213,17 @@ SETTING = Rule("*", "harmless", "settings", "Chosen before training, without loo
 INTERNAL = Rule(
     "*", "not assessed", "other values", "treeleak has no rule for these; look at them yourself."
 )
+UNKNOWN = Rule(
+    "*", "not assessed", "unknown parts", "No rule knows it; it may hold rows.", unknown=True
+)
+STORED = Rule(
+    "*",
+    "leaks",
+    "training rows in an unknown part",
+    "The training rows that were given were found there, value by value.",
+    change="rows",
+    rows=True,
+)
 _SUSPICIOUS = Rule(
     "*",
     "not assessed",
@@ -175,6 +231,7 @@ _SUSPICIOUS = Rule(
     "May hold one value for every row; treeleak has no rule for it.",
     when=_one_per_row,
     change="per_row",
+    unknown=True,
 )
 
 _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
@@ -189,6 +246,7 @@ RULES: tuple[Rule, ...] = (
         "and no budget bounds what they give away.",
         when=_noisy,
         change="noise seeds",
+        form=seeds,
     ),
     Rule(
         "values counts",
@@ -198,6 +256,7 @@ RULES: tuple[Rule, ...] = (
         "attacks make use of what is left.",
         owner="Tree release",
         when=_noisy,
+        form=tree_values,
     ),
     Rule(
         "noise noise_ epsilon epsilon_spent_ mechanism accountant",
@@ -206,6 +265,15 @@ RULES: tuple[Rule, ...] = (
         "Meant to be known; the noise itself is not.",
         owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier",
         when=_noisy,
+        form=short,
+    ),
+    Rule(
+        "_BudgetAccountant__spent_budget",
+        "harmless",
+        "budget and law of the noise",
+        "Meant to be known; the noise itself is not.",
+        owner="BudgetAccountant",
+        form=repeated,
     ),
     Rule(
         "schema",
@@ -213,6 +281,15 @@ RULES: tuple[Rule, ...] = (
         "names of columns and classes",
         "What a row can be, as it was stated before training.",
         owner="DPForestClassifier",
+        form=in_rules,
+    ),
+    Rule(
+        "name members values low high attributes rules missing at_most_one",
+        "harmless",
+        "names of columns and classes",
+        "What a row can be, as it was stated before training.",
+        owner="Schema Binary Ordinal Categorical Numeric OneHot",
+        form=in_rules,
     ),
     # -- trees
     Rule(
@@ -222,6 +299,7 @@ RULES: tuple[Rule, ...] = (
         "All zero.",
         owner="Tree TreePredictor",
         when=_empty,
+        form=per_node,
     ),
     Rule(
         "n_node_samples distinct count",
@@ -231,6 +309,7 @@ RULES: tuple[Rule, ...] = (
         "By the number at the root, a seed that was only guessed is known to be the right one.",
         owner="Tree release TreePredictor",
         change="counts",
+        form=per_node,
     ),
     Rule(
         "weighted_n_node_samples totals",
@@ -239,6 +318,7 @@ RULES: tuple[Rule, ...] = (
         "The same counts, with draws or weights added up.",
         owner="Tree release",
         change="counts",
+        form=per_node,
     ),
     Rule(
         "values",
@@ -249,6 +329,7 @@ RULES: tuple[Rule, ...] = (
         owner="Tree",
         when=_of_leaves,
         change="leaves",
+        form=tree_values,
     ),
     Rule(
         "values counts",
@@ -257,6 +338,7 @@ RULES: tuple[Rule, ...] = (
         "What the rows in the node have for a label. In a node of one row it is that row's own.",
         owner="Tree release",
         change="counts",
+        form=tree_values,
     ),
     Rule(
         "value",
@@ -265,6 +347,7 @@ RULES: tuple[Rule, ...] = (
         "Computed from the rows of the leaf alone, on top of the earlier trees.",
         owner="TreePredictor",
         change="leaves",
+        form=per_node,
     ),
     Rule(
         "impurity gain",
@@ -273,6 +356,7 @@ RULES: tuple[Rule, ...] = (
         "Computed from the counts, which can be computed back from it.",
         owner="Tree TreePredictor",
         change="counts",
+        form=per_node,
     ),
     Rule(
         "threshold num_threshold",
@@ -281,6 +365,7 @@ RULES: tuple[Rule, ...] = (
         "Every column tested is 0/1; the threshold says nothing more.",
         owner="Tree release TreePredictor",
         when=_half,
+        form=tests,
     ),
     Rule(
         "threshold num_threshold bin_threshold",
@@ -289,6 +374,7 @@ RULES: tuple[Rule, ...] = (
         "Noise on counts does not cover them: they must have been drawn without looking at rows.",
         owner="Tree release TreePredictor",
         when=_noisy,
+        form=tests,
     ),
     Rule(
         "threshold num_threshold bin_threshold",
@@ -297,6 +383,7 @@ RULES: tuple[Rule, ...] = (
         "Placed between two values that occur in training rows, mostly half-way.",
         owner="Tree release TreePredictor",
         change="values",
+        form=tests,
     ),
     Rule(
         "missing_go_to_left missing_left maybe_missing",
@@ -305,6 +392,7 @@ RULES: tuple[Rule, ...] = (
         "Noise on counts does not cover it: it must have been drawn without looking at rows.",
         owner="Tree release TreePredictor",
         when=_missing_behind_noise,
+        form=per_node,
     ),
     Rule(
         "missing_go_to_left missing_left maybe_missing",
@@ -313,6 +401,7 @@ RULES: tuple[Rule, ...] = (
         "Shows in which columns training rows had no value.",
         owner="Tree release TreePredictor",
         when=_missing,
+        form=per_node,
     ),
     Rule(
         "missing_go_to_left missing_left maybe_missing",
@@ -321,6 +410,7 @@ RULES: tuple[Rule, ...] = (
         "No tree saw a missing value.",
         owner="Tree release TreePredictor",
         when=_none_missing,
+        form=per_node,
     ),
     Rule(
         "feature feature_idx left right left_child right_child is_leaf leaves depth "
@@ -330,6 +420,7 @@ RULES: tuple[Rule, ...] = (
         "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
         "alone are not part of this audit.",
         owner="Tree release TreePredictor",
+        form=shape,
     ),
     Rule(
         "node_count max_depth args max_n_classes n_* format version",
@@ -337,6 +428,7 @@ RULES: tuple[Rule, ...] = (
         "sizes",
         "Says how large the trees are.",
         owner="Tree TreePredictor",
+        form=short,
     ),
     # -- rules
     Rule(
@@ -362,6 +454,7 @@ RULES: tuple[Rule, ...] = (
         "Needed to predict. Which were chosen depends on the rows; attacks on the choice alone are "
         "not part of this audit.",
         owner="rules",
+        form=in_rules,
     ),
     # -- how rows were drawn
     Rule(
@@ -371,6 +464,7 @@ RULES: tuple[Rule, ...] = (
         _SEEDS,
         when=_drawn,
         change="seeds",
+        form=seeds,
     ),
     Rule(
         SEED_NAMES,
@@ -378,6 +472,7 @@ RULES: tuple[Rule, ...] = (
         "seeds",
         "Every tree saw every row: the seed names none of them.",
         when=_not_drawn,
+        form=seeds,
     ),
     Rule(
         SEED_NAMES,
@@ -385,6 +480,7 @@ RULES: tuple[Rule, ...] = (
         "seeds",
         "If this model draws rows at random, the seed can tell which.",
         change="seeds",
+        form=seeds,
     ),
     Rule(
         "estimators_samples_ _estimators_samples",
@@ -393,6 +489,7 @@ RULES: tuple[Rule, ...] = (
         "Names the rows behind every count.",
         when=_filled,
         change="seeds",
+        form=per_row,
     ),
     Rule(
         "_n_samples _n_samples_bootstrap _max_samples n_rows n_draws",
@@ -401,6 +498,7 @@ RULES: tuple[Rule, ...] = (
         "With a seed, one that was found by trying included, they repeat the draw of every tree.",
         when=_drawn,
         change="seeds",
+        form=short,
     ),
     Rule(
         "_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
@@ -410,6 +508,7 @@ RULES: tuple[Rule, ...] = (
         "harmless",
         "sizes",
         "Numbers of rows, columns, classes and trees.",
+        form=columns,
     ),
     Rule(
         "_sample_weight sample_weight row_weights",
@@ -418,6 +517,7 @@ RULES: tuple[Rule, ...] = (
         _PER_ROW + " Weights can tell rows apart and say how they were drawn.",
         when=_filled,
         change="per_row",
+        form=per_row,
     ),
     Rule(
         "oob_decision_function_ oob_prediction_",
@@ -426,6 +526,7 @@ RULES: tuple[Rule, ...] = (
         _PER_ROW + " Also says which trees did not see the row.",
         when=_filled,
         change="per_row",
+        form=per_row,
     ),
     Rule(
         "oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
@@ -433,6 +534,7 @@ RULES: tuple[Rule, ...] = (
         "harmless",
         "scores",
         "Averages over many rows.",
+        form=scores,
     ),
     # -- the training table, stored
     Rule(
@@ -481,6 +583,7 @@ RULES: tuple[Rule, ...] = (
         _PER_ROW,
         when=_filled,
         change="per_row",
+        form=per_row,
     ),
     # -- values of single rows
     Rule(
@@ -491,6 +594,7 @@ RULES: tuple[Rule, ...] = (
         "A value that a single person has is in the list, too.",
         when=_filled,
         change="values",
+        form=distinct,
     ),
     Rule(
         "encodings_ X_thresholds_ y_thresholds_ f_",
@@ -498,6 +602,7 @@ RULES: tuple[Rule, ...] = (
         "means of small groups",
         "For a value that few rows have, the mean gives their label away.",
         change="values",
+        form=encodings,
     ),
     Rule(
         "data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
@@ -507,6 +612,7 @@ RULES: tuple[Rule, ...] = (
         "These are values of single rows.",
         when=_filled,
         change="values",
+        form=edges,
     ),
     Rule(
         "scale_",
@@ -515,12 +621,14 @@ RULES: tuple[Rule, ...] = (
         "Computed from values of single rows.",
         owner="MinMaxScaler MaxAbsScaler",
         change="values",
+        form=per_column(),
     ),
     Rule(
         "mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
         "harmless",
         "means and spreads of columns",
         "Taken over all rows. (With very few rows even these say much.)",
+        form=columns,
     ),
     # -- names and labels
     Rule(
@@ -530,14 +638,24 @@ RULES: tuple[Rule, ...] = (
         "harmless",
         "names of columns and classes",
         "Which columns and labels there are, not which row has them.",
+        form=names,
+    ),
+    Rule(
+        "data",
+        "harmless",
+        "names of columns and classes",
+        "Which columns and labels there are, not which row has them.",
+        owner="_RemainderColsList",
+        form=names,
     ),
     Rule(
         "_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
-        "not_covered format version counts_are float_type kind rule why _fit_dtype "
+        "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
         "_validate_params *_time_ _repr_* dtype",
         "harmless",
         "technical notes",
         "Versions and settings of the library.",
+        form=prose,
     ),
     Rule(
         "_columns _remainder transformers_ transformers remainder",
@@ -545,6 +663,7 @@ RULES: tuple[Rule, ...] = (
         "names of columns and classes",
         "Which columns and labels there are, not which row has them.",
         when=_plain,
+        form=names,
     ),
     # -- known, but not assessed
     Rule(
@@ -554,6 +673,7 @@ RULES: tuple[Rule, ...] = (
         "not assessed",
         "fitted parameters",
         "Computed from all rows together; treeleak does not attack them.",
+        form=fitted,
     ),
     _SUSPICIOUS,
 )

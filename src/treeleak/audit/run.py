@@ -157,7 +157,7 @@ def audit(
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
     release = _release(content, file, open_parts)
-    inventory = take_inventory(content, _context(content, release))
+    inventory = take_inventory(content, _context(content, release), X)
     counts: Counts | None = None
     rebuilt: Reconstruction | None = None
     truth: TrainingRows | None = None

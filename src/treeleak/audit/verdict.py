@@ -29,8 +29,9 @@ def find(
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
-    - *Inventory*: leak shown if training rows stand in the model as they are. All else that it
-      lists is material for attacks, not a leak by itself: a remark.
+    - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
+      are parts that no rule knows: then "no leak shown" is not said. All else that it lists is
+      material for attacks, not a leak by itself: a remark.
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
@@ -55,9 +56,15 @@ def find(
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:
-    """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended."""
-    verdicts = {f.verdict for f in findings}
-    return next((v for v in (LEAK, POSSIBLE, NO_LEAK) if v in verdicts), OPEN)
+    """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
+
+    Nor can there be said to be none while rows may stand in a part that no rule knows.
+    """
+    found = tuple(findings)
+    verdicts = {f.verdict for f in found}
+    unknown = any(f.part == "inventory" and f.verdict == OPEN for f in found)
+    shown = (LEAK, POSSIBLE) if unknown else (LEAK, POSSIBLE, NO_LEAK)
+    return next((v for v in shown if v in verdicts), OPEN)
 
 
 def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
@@ -66,6 +73,13 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         text = f"The model stores training rows as they are, in {stored}."
         rule = "Training rows stand in the file as they are."
         found.append(Finding("inventory", LEAK, text, rule=rule))
+    if unknown := [e for e in inventory if e.unknown]:
+        n = len(unknown)
+        of = "1 part of the model is" if n == 1 else f"{n:,} parts of the model are"
+        places = list(dict.fromkeys(e.where for e in unknown))
+        named = ", ".join(places[:3]) + (f" and {len(places) - 3:,} more" * (len(places) > 3))
+        text = f"{of} known to no rule: rows may stand there, and nothing is said about them"
+        found.append(Finding("inventory", OPEN, f"{text} ({named})."))
     if leaks := [e for e in inventory if e.mark == "leaks"]:
         kinds = ", ".join(dict.fromkeys(e.what for e in leaks))
         found.append(

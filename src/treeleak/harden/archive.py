@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.errors import NotCovered
-from treeleak.release.skops_archive import SCHEMA, Node, parse_npy, read_members
+from treeleak.release.npy import parse_npy, write_npy
+from treeleak.release.skops_archive import read_members
+from treeleak.release.skops_layout import SCHEMA, Node
 
-__all__ = ["Archive", "Place", "TreeArrays"]
+__all__ = ["NONE", "Archive", "Place", "TreeArrays", "walk"]
 
-_NONE: Node = {
+NONE: Node = {
     "__class__": "str",
     "__module__": "builtins",
     "__loader__": "JsonNode",
@@ -99,7 +100,7 @@ class Archive:
         """
         members = read_members(path)
         out = cls(members.infos, members.data)
-        if any(node.get("__loader__") == "CachedNode" for _, node in _walk(out.schema)):
+        if any(node.get("__loader__") == "CachedNode" for _, node in walk(out.schema)):
             raise NotCovered(
                 f"{path}: parts of it refer to each other in an old way; load it and write it "
                 "again with skops.io.dump"
@@ -119,7 +120,7 @@ class Archive:
         """
         schema = self.schema
         found = False
-        for owners, node in _walk(schema):
+        for owners, node in walk(schema):
             content = node.get("content")
             if node.get("__loader__") != "DictNode" or not isinstance(content, dict):
                 continue
@@ -127,14 +128,14 @@ class Archive:
                 place = Place(owners, name, value if isinstance(value, dict) else {})
                 if not place.is_none and unwanted(place):
                     # Without a mark: equal numbers share one, and the next would become None, too.
-                    content[name] = copy.deepcopy(_NONE)
+                    content[name] = copy.deepcopy(NONE)
                     found = True
         return self._described_by(schema) if found else self
 
     def with_trees(self, change: Callable[[TreeArrays], TreeArrays]) -> Archive:
         """Change the arrays of all trees."""
         data = dict(self.data)
-        for owners, node in _walk(self.schema):
+        for owners, node in walk(self.schema):
             if not owners or owners[-1] not in _TREES:
                 continue
             content = node.get("content")
@@ -153,7 +154,7 @@ class Archive:
             new = change(TreeArrays(owners, **old))
             for name, file in files.items():
                 if (array := getattr(new, name)) is not old[name]:
-                    data[file] = _npy(array)
+                    data[file] = write_npy(array)
         changed = any(data[name] is not self.data[name] for name in data)
         return replace(self, data=data) if changed else self
 
@@ -169,13 +170,13 @@ class Archive:
 
     def _described_by(self, schema: Node) -> Archive:
         """Take another description, and leave out members of which it does not speak."""
-        named = {str(node["file"]) for _, node in _walk(schema) if "file" in node} | {SCHEMA}
+        named = {str(node["file"]) for _, node in walk(schema) if "file" in node} | {SCHEMA}
         data = {name: content for name, content in self.data.items() if name in named}
         data[SCHEMA] = json.dumps(schema, indent=2).encode()
         return Archive(tuple(i for i in self.infos if i.filename in named), data)
 
 
-def _walk(schema: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
+def walk(schema: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
     """List all nodes, with the classes of the objects around them."""
     stack: list[tuple[tuple[str, ...], Any]] = [((), schema)]
     while stack:
@@ -189,9 +190,3 @@ def _walk(schema: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
             if loader in ("ObjectNode", "TreeNode"):
                 owners = (*owners, str(value.get("__class__")))
             stack += ((owners, v) for v in reversed(value.values()))
-
-
-def _npy(array: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.asarray(array), allow_pickle=False)
-    return buffer.getvalue()

@@ -310,6 +310,8 @@ def harden(
             seen = told
             states.append(_state(step, changed, attack, found))
         assert found is not None  # noqa: S101
+    if any(step.name == "unknown" for step in chosen):
+        _check_known(source, found)
     content = archives[-1].to_bytes()
     _write(target, content, force)
     source_of = replace(found.provenance, file=os.fspath(target))
@@ -322,6 +324,17 @@ def harden(
         audit=replace(found, provenance=source_of),
         still_there=tuple(e for e in found.inventory if e.mark == "leaks"),
     )
+
+
+def _check_known(source: Path, found: Audit) -> None:
+    left = [entry for entry in found.inventory if entry.unknown]
+    if left:
+        names = ", ".join(left[0].names[:3])
+        raise BadInput(
+            f"{source}: {left[0].where} ({names}) is known to no rule, and cannot be dropped "
+            "without a risk for predictions: take it out of the model yourself, or leave the step "
+            "unknown out; nothing was written"
+        )
 
 
 def _state(step: Step | None, changed: bool, attacked: bool, found: Audit) -> State:

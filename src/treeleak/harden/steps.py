@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from treeleak.audit.rules import SEED_NAMES, fits
 from treeleak.errors import BadInput
 from treeleak.harden.archive import Archive, Place, TreeArrays
+from treeleak.harden.unknown import without_unknown
 
 __all__ = ["DEFAULT", "STEPS", "Step", "parse_steps"]
 
@@ -222,6 +223,12 @@ STEPS: dict[str, Step] = {
             "class shares or means of nodes that are no leaves",
             "pictures of trees show them empty",
             _on_trees(_no_inner_values),
+        ),
+        Step(
+            "unknown",
+            "whatever no rule knows: members, keys, attributes, bytes between values",
+            "what programs other than scikit-learn read there",
+            without_unknown,
         ),
     )
 }

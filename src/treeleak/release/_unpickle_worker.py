@@ -37,6 +37,7 @@ Base: Any = pickle._Unpickler
 PLAIN = (type(None), bool, int, float, str)
 MAX_NODES = 400_000
 MAX_DEPTH = 90
+MOST_BEHIND = 1 << 26
 CPU_SECONDS = 20
 CPU_SECONDS_PER_MIB = 2
 FREE_BYTES = 2 << 30
@@ -45,6 +46,18 @@ GROWTH = 100
 
 class UnreadableError(Exception):
     """The file cannot be read; the text says why."""
+
+
+UNREAD: list[Any] = []
+"""What the file holds and the model does not, as far as it was met on the way."""
+
+
+def drop(*values: Any) -> None:
+    """Keep what the model will not hold, unless it only names code or says nothing."""
+    for value in values:
+        empty = isinstance(value, (str, bytes, tuple, list, dict)) and not value
+        if not (empty or value is None or isinstance(value, (Name, bool))):
+            UNREAD.append(value)
 
 
 class Name:
@@ -77,14 +90,17 @@ class Stub:
 class DType:
     """A numpy type in the making."""
 
-    def __init__(self, code: Any, *_: Any) -> None:
+    def __init__(self, code: Any, *rest: Any) -> None:
         self.code, self.state = code, None
+        drop(*(flag for flag in rest if type(flag) not in (bool, int)))
 
     def real(self) -> np.dtype[Any]:
         code = self.code.name if isinstance(self.code, Name) else str(self.code)
         if self.state is None:
             return np.dtype(code)
-        _, order, subarray, names, fields, size, *_ = self.state
+        _, order, subarray, names, fields, size, *rest = self.state
+        # Two whole numbers of numpy's own; what may follow are notes of whoever made the type.
+        drop(*rest[2:])
         if subarray is not None:
             base, shape = subarray
             return np.dtype((base.real(), shape))
@@ -104,8 +120,10 @@ class DType:
 class Array:
     """A numpy array in the making: filled by its state."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *args: Any) -> None:
         self.state: Any = None
+        # A class, an empty shape and the letter b: what is in the array comes with its state.
+        drop(*(a for a in args if not isinstance(a, (tuple, bytes)) or a not in ((0,), b"b")))
 
     @functools.cached_property
     def real(self) -> Any:
@@ -131,8 +149,9 @@ def fill(raw: Any, dtype: np.dtype[Any], shape: tuple[int, ...], order: Order) -
     return np.ndarray(shape, dtype, buffer=raw, order=order)
 
 
-def from_buffer(raw: Any, dtype: DType, shape: tuple[int, ...], order: str, *_: Any) -> Any:
+def from_buffer(raw: Any, dtype: DType, shape: tuple[int, ...], order: str, *rest: Any) -> Any:
     """Stand in for the function by which numpy writes arrays in protocol 5."""
+    drop(*rest)
     return fill(bytes(raw), dtype.real(), shape, "F" if order == "F" else "C")
 
 
@@ -148,27 +167,44 @@ def by_keyword(*args: Any) -> Any:
     return Stub(cls, (*positional, named))
 
 
+def encoded(text: Any, *rest: Any) -> bytes:
+    """Stand in for the codec by which old protocols write bytes."""
+    drop(*(r for r in rest if r not in ("latin1", "latin-1")))
+    return str(text).encode("latin-1")
+
+
+def dropping(make: Any, *, keep: int = 0) -> Any:
+    """Make something of the first arguments, and note the others."""
+
+    def call(*args: Any) -> Any:
+        drop(*args[keep:])
+        return make(*args[:keep])
+
+    return call
+
+
 MAKERS: dict[tuple[str, str], Any] = {
-    ("copyreg", "_reconstructor"): lambda cls, _, state: (
-        Stub(cls) if state is None else Stub(cls, (state,))
+    ("copyreg", "_reconstructor"): lambda cls, base, state: (
+        Stub(cls) if state is None and isinstance(base, Name) else Stub(cls, (base, state))
     ),
     ("copyreg", "__newobj__"): lambda cls, *args: Stub(cls, args),
     ("copyreg", "__newobj_ex__"): by_keyword,
-    ("_codecs", "encode"): lambda text, *_: str(text).encode("latin-1"),
+    ("_codecs", "encode"): encoded,
+    ("builtins", "bytes"): lambda *args: encoded(*args) if args else b"",
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
     ("builtins", "list"): list,
     ("builtins", "tuple"): tuple,
     ("builtins", "dict"): dict,
-    ("builtins", "bytearray"): lambda *args: b"" if not args else str(args[0]).encode("latin-1"),
+    ("builtins", "bytearray"): lambda *args: encoded(*args) if args else b"",
     ("collections", "OrderedDict"): lambda *args: dict(*args),
-    ("collections", "defaultdict"): lambda *_: {},
+    ("collections", "defaultdict"): dropping(dict),
     ("numpy", "dtype"): DType,
-    ("numpy.random._pickle", "__randomstate_ctor"): lambda *_: Stub(
-        Name("numpy.random.mtrand", "RandomState")
+    ("numpy.random._pickle", "__randomstate_ctor"): lambda *args: Stub(
+        Name("numpy.random.mtrand", "RandomState"), args
     ),
-    ("numpy.random._pickle", "__generator_ctor"): lambda *_: Stub(
-        Name("numpy.random._generator", "Generator")
+    ("numpy.random._pickle", "__generator_ctor"): lambda *args: Stub(
+        Name("numpy.random._generator", "Generator"), args
     ),
 }
 for core in ("numpy.core", "numpy._core"):
@@ -179,6 +215,11 @@ for core in ("numpy.core", "numpy._core"):
 OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 
+WRAPPED = (
+    "subclass", "shape", "order", "dtype", "allow_mmap", "numpy_array_alignment_bytes",
+)  # fmt: skip
+
+
 class Unpickler(Base):  # type: ignore[misc]
     """The interpreter's own unpickler, cut off from every class and function."""
 
@@ -187,6 +228,35 @@ class Unpickler(Base):  # type: ignore[misc]
     def __init__(self, file: Any) -> None:
         super().__init__(file)
         self.file_handle = file
+
+    def load(self) -> Any:
+        """Read one object, and note what the file leaves behind on its way."""
+        result = super().load()
+        drop(*self.stack, *(v for stack in self.metastack for v in stack))
+        return result
+
+    def load_pop(self) -> None:
+        if self.stack:
+            drop(self.stack.pop())
+        else:
+            drop(*self.pop_mark())
+
+    def load_pop_mark(self) -> None:
+        drop(*self.pop_mark())
+
+    def load_setitem(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self.put(self.stack[-1], key, value)
+
+    def load_setitems(self) -> None:
+        items = self.pop_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self.put(self.stack[-1], key, value)
+
+    def put(self, target: Any, key: Any, value: Any) -> None:
+        if isinstance(target, dict) and key in target:
+            drop(target[key])
+        target[key] = value
 
     def find_class(self, module: str, name: str) -> Name:
         return Name(OLD_NAMES.get(module, module), name)
@@ -223,6 +293,7 @@ class Unpickler(Base):  # type: ignore[misc]
         state, target = self.stack.pop(), self.stack[-1]
         if not isinstance(target, (Stub, DType, Array)):
             raise UnreadableError(f"sets the state of a {type(target).__name__}")
+        drop(target.state)
         target.state = state
         if isinstance(target, Stub) and target.cls.name == "NumpyArrayWrapper":
             self.stack[-1] = self.joblib_array(state)
@@ -230,10 +301,11 @@ class Unpickler(Base):  # type: ignore[misc]
     def joblib_array(self, state: Any) -> Any:
         """Read an array that joblib wrote as raw bytes between two parts of the pickle."""
         dtype, shape = state["dtype"].real(), tuple(state["shape"])
+        drop(*(v for k, v in state.items() if k not in WRAPPED))
         if dtype.hasobject:
             return Unpickler(self.file_handle).load()
         if state.get("numpy_array_alignment_bytes") is not None:
-            self.file_handle.read(self.file_handle.read(1)[0])
+            drop(self.file_handle.read(self.file_handle.read(1)[0]).strip(b"\xff"))
         raw = self.file_handle.read(math.prod(shape) * dtype.itemsize)
         return fill(raw, dtype, shape, "F" if state["order"] == "F" else "C")
 
@@ -243,6 +315,10 @@ for opcode, method in (
     (pickle.NEWOBJ, Unpickler.load_newobj),
     (pickle.NEWOBJ_EX, Unpickler.load_newobj_ex),
     (pickle.BUILD, Unpickler.load_build),
+    (pickle.POP, Unpickler.load_pop),
+    (pickle.POP_MARK, Unpickler.load_pop_mark),
+    (pickle.SETITEM, Unpickler.load_setitem),
+    (pickle.SETITEMS, Unpickler.load_setitems),
 ):
     Unpickler.dispatch[opcode[0]] = method
 
@@ -254,10 +330,12 @@ class Writer:
         self.archive = archive
         self.nodes = 0
         self.open: set[int] = set()
+        self.seen: set[int] = set()
         self.members: dict[int, tuple[Any, str]] = {}
 
     def node(self, x: Any, depth: int = 0) -> dict[str, Any]:
         self.nodes += 1
+        self.seen.add(id(x))
         if self.nodes > MAX_NODES:
             raise UnreadableError(f"holds more than {MAX_NODES} objects")
         if type(x) in PLAIN or (type(x) is list and all(type(v) in PLAIN for v in x)):
@@ -276,12 +354,13 @@ class Writer:
             x = x.real
         if isinstance(x, (np.ndarray, np.generic)):
             return self.array(x, depth)
-        if isinstance(x, bytes):
-            return loader("BytesNode", "builtins", "bytes", file=self.member(x, "bin"))
+        if isinstance(x, (bytes, bytearray)):
+            return loader("BytesNode", "builtins", "bytes", file=self.member(bytes(x), "bin"))
+        if isinstance(x, dict) and not has_plain_keys(x):
+            return self.node([[k, v] for k, v in x.items()], depth)
         if isinstance(x, dict):
             kinds = [loader("TypeNode", "builtins", type(k).__name__) for k in x]
             content = {json_key(k): self.node(v, depth) for k, v in x.items()}
-            kinds = kinds if len(kinds) == len(content) else []
             return loader(
                 "DictNode", "builtins", "dict", content=content, key_types={"content": kinds}
             )
@@ -299,6 +378,8 @@ class Writer:
         if isinstance(x, DType):
             code = self.node((str(x.real()),), depth)
             return loader("ConstructorFromReduceNode", "numpy", "dtype", content=code)
+        if isinstance(x, complex):
+            return self.node([x.real, x.imag], depth)
         return loader("FunctionNode", *type_of(x))
 
     def array(self, x: Any, depth: int) -> dict[str, Any]:
@@ -332,6 +413,12 @@ def type_of(x: Any) -> tuple[str, str]:
     if isinstance(name, Name):
         return str(name.module), str(name.name)
     return "builtins", type(x).__name__
+
+
+def has_plain_keys(x: dict[Any, Any]) -> bool:
+    """Say whether keys can be told by their text and type."""
+    plain = all(type(k) in PLAIN or isinstance(k, (np.integer, np.floating, np.bool_)) for k in x)
+    return plain and len({json_key(k) for k in x}) == len(x)
 
 
 def json_key(key: Any) -> str:
@@ -410,8 +497,40 @@ def main(path: str, out: str) -> None:
     limit(path)
     with opened(path) as file:
         model = Unpickler(file).load()
+        # Whatever stands behind the end is not read as objects, whatever it may be.
+        drop(file.read(MOST_BEHIND))
+    drop(behind_stream(path))
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("schema.json", json.dumps(Writer(archive).node(model)))
+        writer = Writer(archive)
+        described = writer.node(model)
+        held = set(writer.seen)
+        unread = [value for value in UNREAD if id(value) not in held]
+        if unread:
+            described["unread"] = writer.node(unread)
+        archive.writestr("schema.json", json.dumps(described))
+
+
+def behind_stream(path: str) -> bytes:
+    """What stands behind the end of a compressed stream, or in its header beside it."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    stream: Any = None
+    beside = b""
+    if raw.startswith(b"\x1f\x8b"):
+        stream, beside = zlib.decompressobj(31), raw[10:512] if raw[3] else b""
+    elif raw.startswith(b"BZ"):
+        stream = bz2.BZ2Decompressor()
+    elif raw.startswith((b"\x5d\x00", b"\xfd7zXZ")):
+        stream = lzma.LZMADecompressor()
+    elif raw.startswith(b"\x78"):
+        stream = zlib.decompressobj()
+    if stream is None:
+        return beside
+    for at in range(0, len(raw), 1 << 16):
+        stream.decompress(raw[at : at + (1 << 16)])
+        if stream.eof:
+            return beside + bytes(stream.unused_data) + raw[at + (1 << 16) :]
+    return beside
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import numpy as np
 
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.release.registry import reader
+from treeleak.release.stored import Leftover
 from treeleak.release.text_files import read_text
 from treeleak.release.tree import LEAF, MAX_ROWS, AllRows, Release, Tree, UnknownSampling
 
@@ -62,6 +63,25 @@ _NUMBER = r"\d+(?:\.\d+)?(?:E\d+)?"
 _COUNTED = re.compile(rf" \(({_NUMBER})(?:/({_NUMBER}))?\)$")
 _THRESHOLD = re.compile(r"-?\d+(?:\.\d+)?(?:E-?\d+)?")
 _TEST = re.compile(r" (?P<test>=|!=|<=|>) ")
+# Lines of a report: headings, statements, statistics, figures of each class, a list of names.
+_FIGURES = re.compile(r"[\d\s.?]+(?:\|.{0,80}|\s\S.{0,80})?")
+_LISTED = re.compile(r"\s{2,20}[^\s\d|][^,;|\t]{0,80}")
+_REPORT = (
+    re.compile(r"\s*"),
+    re.compile(r"\s*===[\w\s():-]{1,80}===\s*"),
+    re.compile(r"(?:Scheme|Options|Relation|Instances|Attributes|Test mode):[^\n,;|]{0,300}"),
+    re.compile(r"Number of Leaves\s*:\s*\d{1,18}\s*|Size of the tree\s*:\s*\d{1,18}\s*"),
+    re.compile(r"Time taken to [a-z ]{1,60}: *[\d.]{1,12} seconds\s*"),
+    re.compile(r"[A-Z][A-Za-z()=., \d]{2,60}?(?:\s+-?[\d.]{1,12}){1,2}\s*(?:%|bits.{0,20})?\s*"),
+    re.compile(
+        r"\s*(?:(?:TP Rate|FP Rate|Precision|Recall|F-Measure|MCC|ROC Area|PRC Area|Class)\s*)+"
+    ),
+    re.compile(r"\s*Weighted Avg\.[\s\d.?]{0,120}"),
+    re.compile(r"[\sa-z]{0,400}<-- classified as\s*"),
+    _FIGURES,
+    _LISTED,
+)
+MOST_LISTED = 200
 _CLASS = re.compile(r"^[\d\s.]*\|\s+[a-z]+ = (.+)$")
 
 
@@ -193,7 +213,19 @@ def _release(text: str, header: ARFFHeader | None, target: str | None) -> Releas
         levels={c: v for c, v in tree.levels.items() if v is not None},
         origin="WEKA, J48",
         notes=tuple(note for note in notes if note),
+        leftovers=tuple(_left_over([*before.split("\n"), *rest], len(tree.levels), len(known))),
     )
+
+
+def _left_over(lines: Sequence[str], n_columns: int, n_classes: int) -> Iterator[Leftover]:
+    """List the lines around the tree that are no report of WEKA, or too many for one."""
+    odd = [line for line in lines if not any(known.fullmatch(line) for known in _REPORT)]
+    if odd:
+        yield Leftover("the text", "lines that WEKA does not print", odd)
+    numbers = [line for line in lines if _FIGURES.fullmatch(line)]
+    names = [line for line in lines if _LISTED.fullmatch(line)]
+    if len(numbers) > 4 * (n_classes + 2) or len(names) > MOST_LISTED + n_columns:
+        yield Leftover("the text", "more figures or names than of a tree", [*numbers, *names])
 
 
 def _columns_and_classes(

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from treeleak.errors import BadModel
@@ -79,6 +80,12 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
             why = said[-1] if said else "it takes more time or memory than its size explains"
             raise BadModel(f"{path}: not a readable pickle ({why})")
         try:
-            return read_archive(out)
+            stored = read_archive(out)
         except BadModel as error:
             raise BadModel(str(error).replace(str(out), str(path))) from error
+    # The archive is the worker's own: what is left over in it is what the pickle left unread.
+    unread = (
+        replace(left, where="the pickle", what="values that the model does not hold")
+        for left in stored.leftovers
+    )
+    return replace(stored, leftovers=tuple(unread))

@@ -5,26 +5,26 @@ from __future__ import annotations
 import io
 import json
 import math
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.errors import BadModel
 from treeleak.release.live import MAX_DEPTH, attributes
+from treeleak.release.npy import odd_header, parse_npy
 from treeleak.release.registry import reader
-from treeleak.release.stored import Opaque, StoredObject
+from treeleak.release.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
+from treeleak.release.stored import Leftover, Opaque, StoredObject
+from treeleak.release.zip_bytes import unused_bytes
 
-__all__ = ["SCHEMA", "Members", "Node", "parse_npy", "read_archive", "read_members"]
+__all__ = ["Members", "read_archive", "read_members", "read_with_sources"]
 
-SCHEMA = "schema.json"
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
 # better than this.
 MAX_GROWTH = 40
@@ -34,8 +34,6 @@ MAX_MEMBERS = 200_000
 # No more than the text of one node takes, so that only what is referred to again and again can
 # cost more than the archive holds.
 NODE_BYTES = 64
-
-Node = dict[str, Any]
 
 
 @reader("skops", lambda head: head.startswith(b"PK\x03\x04"))
@@ -57,11 +55,13 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     BadModel
         Naming the file and what is wrong with it.
     """
-    with _located(path), zipfile.ZipFile(path) as archive:
-        value = _Archive(archive, path.stat().st_size).root()
+    with _located(path), path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        reading = _Archive(archive, path.stat().st_size)
+        value = reading.root()
+        left = (*reading.leftovers, *reading.unused_members(), *unused_bytes(archive, file))
     if not isinstance(value, StoredObject):
         raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
-    return value
+    return replace(value, leftovers=left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,27 @@ def read_members(path: Path) -> Members:
     with _located(path), zipfile.ZipFile(path) as archive:
         _check_size(archive, path.stat().st_size)
         infos = tuple(archive.infolist())
-        if len({info.filename for info in infos}) < len(infos):
-            raise BadModel("two members have one name")
         return Members(infos, {info.filename: _unpack(archive, info) for info in infos})
+
+
+def read_with_sources(content: bytes) -> tuple[StoredObject, Node, list[tuple[StoredObject, Node]]]:
+    """Read an archive, and say which object each description became.
+
+    Returns
+    -------
+    StoredObject
+        The model.
+    dict
+        The description of all values.
+    list of tuple
+        Objects and their descriptions.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        reading = _Archive(archive, len(content))
+        value = reading.root()
+    if not isinstance(value, StoredObject):
+        raise BadModel(f"the archive holds a {type(value).__name__}, no model")
+    return value, reading.schema, reading.sources
 
 
 @contextmanager
@@ -140,6 +158,9 @@ class _Archive:
 
     def __init__(self, archive: zipfile.ZipFile, file_bytes: int) -> None:
         _check_size(archive, file_bytes)
+        self.leftovers: list[Leftover] = []
+        self.sources: list[tuple[StoredObject, Node]] = []
+        self.schema: Node = {}
         self._zip = archive
         self._members: dict[str, bytes] = {}
         self._by_id: dict[int, _Known] = {}
@@ -154,10 +175,23 @@ class _Archive:
             raise BadModel(f"a zip file without {SCHEMA}, not a skops archive") from None
         if info.file_size > MAX_SCHEMA_BYTES:
             raise BadModel(f"{SCHEMA} is larger than {MAX_SCHEMA_BYTES >> 20} MiB: not read")
-        schema = json.loads(_unpack(self._zip, info))
+        text = _unpack(self._zip, info).decode()
+        schema = json.loads(text)
         if not isinstance(schema, dict):
             raise BadModel(f"{SCHEMA} is not an object")
+        self.schema = schema
+        self.leftovers += odd_text(text, schema)
         return self.value(schema, 0)
+
+    def unused_members(self) -> Iterator[Leftover]:
+        """List members that no value refers to, or that have a name as data might."""
+        for info in self._zip.infolist():
+            name = info.filename
+            if name != SCHEMA and name not in self._members:
+                data = _unpack(self._zip, info)
+                yield Leftover("the archive", "member that nothing refers to", (name, data))
+            elif not is_usual_name(name):
+                yield Leftover("the archive", "member of an unusual name", name)
 
     def value(self, node: Any, depth: int) -> Any:
         if not isinstance(node, dict):
@@ -167,11 +201,12 @@ class _Archive:
         self.grow(NODE_BYTES)
         self._deepest = max(self._deepest, depth)
         loader, mark = str(node.get("__loader__")), node.get("__id__")
+        self.leftovers += odd_keys(node, loader, root=depth == 0)
         if loader == "CachedNode":
             return self._again(node, depth)
         read = _LOADERS.get(loader)
         if read is None:
-            return Opaque(_type(node), f"stored by {loader}, which is not known here")
+            return Opaque(_type(node), f"stored by {loader}, which is not known here", node)
         if not isinstance(mark, int):
             return read(self, node, depth + 1)
         before, deepest, self._deepest = self._size, self._deepest, depth
@@ -204,11 +239,22 @@ class _Archive:
             self._members[info.filename] = _unpack(self._zip, info)
         return self._members[info.filename]
 
+    def made(self, value: StoredObject, node: Node) -> StoredObject:
+        """Note which object a description became."""
+        self.sources.append((value, node))
+        return value
+
+    def left(self, what: str, content: Any) -> None:
+        """Note what is not part of any value."""
+        self.leftovers.append(Leftover(SCHEMA, what, content))
+
 
 def _check_size(archive: zipfile.ZipFile, packed_bytes: int) -> None:
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise BadModel(f"{len(members)} members, more than {MAX_MEMBERS}")
+    if len({m.filename for m in members}) < len(members):
+        raise BadModel("two members have one name")
     if sum(m.file_size for m in members) > FREE_BYTES + MAX_GROWTH * packed_bytes:
         raise BadModel("unpacks to far more than its own size: not read")
 
@@ -223,34 +269,6 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if len(data) != info.file_size:
         raise BadModel(f"{info.filename} is cut short")
     return data
-
-
-def parse_npy(data: bytes, name: str) -> NDArray[Any]:
-    """Read an ``.npy`` member: header first, and memory only for what is there.
-
-    Raises
-    ------
-    BadModel
-        If the header promises anything but the bytes that follow it.
-    """
-    file = io.BytesIO(data)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            version = np.lib.format.read_magic(file)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, fortran, dtype = read(file)
-    except Exception as error:
-        # numpy has the header read by Python's own parser, which raises what it likes.
-        raise BadModel(f"array {name}: no readable header ({error})") from error
-    if dtype.hasobject or any(n < 0 for n in shape):
-        raise BadModel(f"array {name}: type {dtype}, shape {shape}")
-    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or dtype.itemsize == 0:
-        raise BadModel(f"array {name}: shape {shape} does not fit its {len(data)} bytes")
-    return np.ndarray(shape, dtype, buffer=data, offset=file.tell(), order="F" if fortran else "C")
 
 
 def _type(node: Node) -> str:
@@ -270,13 +288,22 @@ def _content(node: Node, kind: type) -> Any:
 
 def _dict(archive: _Archive, node: Node, depth: int) -> dict[Any, Any]:
     content = _content(node, dict)
-    types = node.get("key_types", {}).get("content", [])
-    names = [str(t.get("__class__")) for t in types] if len(types) == len(content) else []
-    names = names or ["str"] * len(content)
-    return {
-        _key(k, name): archive.value(v, depth)
-        for (k, v), name in zip(content.items(), names, strict=True)
-    }
+    listed = node.get("key_types", {"content": []})
+    archive.leftovers += odd_keys(listed, "ListNode", root=False)
+    types = listed.get("content", [])
+    for own in types:
+        archive.leftovers += odd_keys(own, "TypeNode", root=False, as_key=True)
+    names = [str(t.get("__class__")) for t in types]
+    if len(types) != len(content):
+        names = ["str"] * len(content)
+        if types:
+            archive.left("types of keys that are none", types)
+    values = [archive.value(v, depth) for v in content.values()]
+    keys = [_key(k, name) for k, name in zip(content, names, strict=True)]
+    out = dict(zip(keys, values, strict=True))
+    if len(out) < len(values):
+        archive.left("values of which several have one key", values)
+    return out
 
 
 def _key(key: str, type_name: str) -> Any:
@@ -293,19 +320,27 @@ def _key(key: str, type_name: str) -> Any:
 def _set(archive: _Archive, node: Node, depth: int) -> Any:
     items = tuple(_list(archive, node, depth))
     try:
-        return frozenset(items)
+        out = frozenset(items)
     except TypeError:
         return items
+    return out if len(out) == len(items) else items
 
 
 def _json(archive: _Archive, node: Node, depth: int) -> Any:  # noqa: ARG001
-    archive.grow(len(node["content"]))
-    return json.loads(node["content"])
+    text = node["content"]
+    archive.grow(len(text))
+    value = json.loads(text)
+    if json.dumps(value) != text:
+        archive.left("text around a value", text)
+    return value
 
 
 def _array(archive: _Archive, node: Node, depth: int) -> Any:
     if node["type"] == "numpy":
-        array = parse_npy(archive.member(node), str(node["file"]))
+        data = archive.member(node)
+        array = parse_npy(data, str(node["file"]))
+        if odd_header(data, array):
+            archive.left("header of an array", data[: len(data) - array.nbytes])
         return array if node.get("__class__") == "ndarray" else array[()]
     shape = tuple(int(n) for n in archive.value(node["shape"], depth))
     if len(shape) > MAX_DEPTH:
@@ -323,13 +358,13 @@ def _array(archive: _Archive, node: Node, depth: int) -> Any:
 
 def _object(archive: _Archive, node: Node, depth: int) -> StoredObject:
     state = archive.value(node["content"], depth) if node.get("content") else None
-    return StoredObject(_type(node), attributes(state))
+    return archive.made(StoredObject(_type(node), attributes(state)), node)
 
 
 def _reduced(archive: _Archive, node: Node, depth: int) -> StoredObject:
     args = archive.value(node["__reduce__"]["args"], depth)
     state = archive.value(node["content"], depth)
-    return StoredObject(_type(node), attributes(state), tuple(args))
+    return archive.made(StoredObject(_type(node), attributes(state), tuple(args)), node)
 
 
 def _sparse(archive: _Archive, node: Node, depth: int) -> StoredObject:  # noqa: ARG001
@@ -344,26 +379,51 @@ def _sparse(archive: _Archive, node: Node, depth: int) -> StoredObject:  # noqa:
     return StoredObject(_type(node), parts)
 
 
-def _parts(*names: str) -> Callable[[_Archive, Node, int], StoredObject]:
-    def read(archive: _Archive, node: Node, depth: int) -> StoredObject:
-        content = _content(node, dict)
-        state = {n: archive.value(content[n], depth) for n in names if n in content}
-        return StoredObject(_type(node), state)
+def _parts(archive: _Archive, node: Node, depth: int) -> StoredObject:
+    content = _content(node, dict)
+    # Older protocols store some parts as they are.
+    state = {
+        str(n): archive.value(v, depth) if isinstance(v, dict) and "__loader__" in v else v
+        for n, v in content.items()
+    }
+    return StoredObject(_type(node), state)
 
-    return read
+
+def _main(archive: _Archive, node: Node, depth: int) -> Any:
+    """The dictionary in a dictionary of another class; what is beside it must hold nothing."""
+    content = _content(node, dict)
+    for name in content.keys() - {"main"}:
+        beside = archive.value(content[name], depth)
+        if beside not in (None, {}) and not (isinstance(beside, Opaque) and not beside.content):
+            archive.left("beside a dictionary", beside)
+    return archive.value(content["main"], depth)
 
 
-def _code(archive: _Archive, node: Node, depth: int) -> Opaque:  # noqa: ARG001
-    return Opaque(_type(node), "code, not data")
+def _code(archive: _Archive, node: Node, depth: int) -> Opaque:
+    held = node.get("attrs", node.get("content"))
+    if isinstance(held, dict) and "__loader__" in held:
+        held = archive.value(held, depth)
+    elif isinstance(held, dict) and isinstance(held.get("obj"), dict):
+        held = {**held, "obj": archive.value(held["obj"], depth)}
+    if held == {"module_path": node.get("__module__"), "function": node.get("__class__")}:
+        held = None
+    return Opaque(_type(node), "code, not data", held)
+
+
+def _dtype(archive: _Archive, node: Node, depth: int) -> StoredObject:
+    array = archive.value(node["content"], depth)
+    if array.size:
+        archive.left("values in a type", array)
+    return StoredObject("numpy.dtype", args=(str(array.dtype),))
 
 
 # One entry per loader that skops 0.9 to 0.16 write; protocols 0 to 2 differ only in functions
-# and generators, whose content is not needed.
+# and generators.
 _LOADERS: dict[str, Callable[[_Archive, Node, int], Any]] = {
     "JsonNode": _json,
     "DictNode": _dict,
-    "DefaultDictNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
-    "_DictWithDeprecatedKeysNode": lambda a, node, d: a.value(_content(node, dict)["main"], d),
+    "DefaultDictNode": _main,
+    "_DictWithDeprecatedKeysNode": _main,
     "ListNode": _list,
     "TupleNode": lambda a, node, d: tuple(_list(a, node, d)),
     "SetNode": _set,
@@ -373,13 +433,11 @@ _LOADERS: dict[str, Callable[[_Archive, Node, int], Any]] = {
         "builtins.slice", args=tuple(_content(node, dict).get(k) for k in ("start", "stop", "step"))
     ),
     "NdArrayNode": _array,
-    "MaskedArrayNode": _parts("data", "mask"),
+    "MaskedArrayNode": _parts,
     "SparseMatrixNode": _sparse,
-    "DTypeNode": lambda a, node, d: StoredObject(
-        "numpy.dtype", args=(str(a.value(node["content"], d).dtype),)
-    ),
+    "DTypeNode": _dtype,
     "RandomStateNode": _object,
-    "RandomGeneratorNode": _parts("seed_seq"),
+    "RandomGeneratorNode": _parts,
     "ObjectNode": _object,
     "TreeNode": _reduced,
     "LossNode": _reduced,
@@ -387,7 +445,7 @@ _LOADERS: dict[str, Callable[[_Archive, Node, int], Any]] = {
     "ConstructorFromReduceNode": lambda a, node, d: StoredObject(
         _type(node), args=tuple(a.value(node["content"], d))
     ),
-    "PartialNode": _parts("func", "args", "kwds"),
+    "PartialNode": _parts,
     "FunctionNode": _code,
     "TypeNode": _code,
     "MethodNode": _code,

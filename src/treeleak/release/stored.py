@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Opaque", "StoredObject"]
+__all__ = ["Leftover", "Opaque", "StoredObject"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +26,14 @@ class StoredObject:
         scalar, a list, tuple, dict or set of values, a :class:`StoredObject` or an :class:`Opaque`.
     args : tuple
         Arguments of the constructor, for classes that are stored with some.
+    leftovers : tuple of Leftover
+        Of the model as a whole: what its file holds beside it.
     """
 
     type: str
     state: Mapping[str, Any] = field(default_factory=dict)
     args: tuple[Any, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
 
     @property
     def name(self) -> str:
@@ -44,7 +47,27 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Something in the file that is not read, and why."""
+    """Something in the file that is not read, and why; what it holds, where it holds anything."""
 
     type: str
     why: str
+    content: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Leftover:
+    """A part of a file that belongs to no value of the model.
+
+    Attributes
+    ----------
+    where : str
+        Place in the file, in words.
+    what : str
+        What it is, in words.
+    content : value
+        What stands there.
+    """
+
+    where: str
+    what: str
+    content: Any

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
 from treeleak.release.inputs import Inputs
+from treeleak.release.stored import Leftover
 
 __all__ = [
     "AllRows",
@@ -271,6 +272,8 @@ class Release:
         The library, its version and the class that made the model.
     notes : tuple of str
         What the reader of an audit should know of how the release was read.
+    leftovers : tuple of Leftover
+        What its file holds beside it.
 
     Raises
     ------
@@ -296,6 +299,7 @@ class Release:
     thresholds_are: ThresholdsAre = "unknown"
     origin: str = ""
     notes: tuple[str, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.feature_names)) != len(self.feature_names):
