@@ -19,6 +19,8 @@ _CHANGES: Mapping[str, str] = {
     "times as many as training rows): they keep what the model tells of single people apart from "
     "what it tells of all.",
     "time": "Give the attack more time (--time-limit): it came to no answer.",
+    "unknown": "Take out what no rule knows (treeleak harden does), or find out what it holds: rows "
+    "may stand there.",
     "rows": "Do not release the part that stores the training table; use one that keeps "
     "summaries only.",
     "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "
@@ -75,6 +77,8 @@ def advise(
         chosen.add(counts.of)
     if budget is not None and budget.noisy and (budget.overspent or budget.cost is None):
         chosen.add("law")
+    if any(e.unknown for e in inventory):
+        chosen.add("unknown")
     if reconstruction is not None and reconstruction.status == "unknown":
         chosen.add("time")
     if verdict == POSSIBLE and measurement is not None and measurement.significance is None:
