@@ -58,6 +58,8 @@ _WHAT_NEXT = {
     errno.EACCES: "ask its owner, or choose another place",
     errno.EPERM: "ask its owner, or choose another place",
     errno.EROFS: "choose another place",
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
     errno.EEXIST: "choose another name",
 }
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from treeleak._ending import Terminated, terminable
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
 from treeleak.errors import TreeleakError
@@ -45,14 +46,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="How much of its training data does a tree model give away? Rebuild it and see.",
     epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
-    "130 interrupted.",
+    "130 interrupted, 143 ended by SIGTERM.",
 )
 
 
 def main() -> None:
     """Run the command line; what nobody foresaw is shown in full."""
     try:
-        app()
+        with terminable():
+            app()
+    except Terminated as told:
+        say(f"treeleak: ended by {told}")
+        sys.exit(told.exit_code)
     except Exception:
         traceback.print_exc()
         say("treeleak: this is a bug; please report it with the lines above.")

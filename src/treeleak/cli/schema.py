@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from treeleak._output import write_file
 from treeleak.cli.app import app
-from treeleak.cli.files import check_free, say, write
+from treeleak.cli.files import check_free, say
 from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.errors import BadInput
@@ -49,6 +50,6 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write(out, text, private=False, force=force)
+        write_file(out, text, overwrite=force)
         for remark in () if quiet else remarks:
             say(remark)
