@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +17,7 @@ from rich.text import Text
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.audit import Audit, audit
 from treeleak.audit.percent import percent
 from treeleak.clock import Progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.audit.leaf_words import LeafWords, rows_in_nodes
 from treeleak.audit.measurement import Pairs
 from treeleak.audit.people import Training, labels_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.audit.rules import INTERNAL, RULES, SETTING, Change, Context, Mark, Rule
 from treeleak.errors import BadModel
 from treeleak.release.exchange import release_to_dict
@@ -48,6 +49,8 @@ class Entry:
     rows : bool
         Whether training rows stand there as they are.
     """
+
+    _said: ClassVar = ("mark", "what")
 
     where: str
     names: tuple[str, ...]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.audit.shape import Shape
 from treeleak.metrics import (
     Guesses,
@@ -138,6 +139,8 @@ class Variant:
     reconstruction : Reconstruction
     measurement : Measurement or None
     """
+
+    _said: ClassVar = ("what",)
 
     what: str
     reconstruction: Reconstruction

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
@@ -115,6 +116,8 @@ class Audit:
     release : Release or None
         What was audited; None for rules and for models that are not covered. Never in a document.
     """
+
+    _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
 
     verdict: Verdict
     inventory: tuple[Entry, ...]

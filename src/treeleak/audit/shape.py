@@ -7,11 +7,12 @@ beats a uniform guess even where the noise hides everything. That much the model
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.clock import Progress
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction

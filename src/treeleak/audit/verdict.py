@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from treeleak._private import dataclass
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.inventory import Entry
@@ -51,6 +51,8 @@ class Finding:
     unnamed : str or None
         The same for the releasable edition, where :attr:`text` speaks of single leaves or values.
     """
+
+    _said: ClassVar = ("part", "verdict")
 
     part: Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
     verdict: Verdict | None
@@ -154,23 +156,23 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
     if left.of == "leaves":
-        return Finding("uncertainty", None, str(left), left.average)
+        return Finding("uncertainty", None, left.in_full, left.average)
     if not left.exact:
-        return Finding("uncertainty", OPEN, f"{FILLED} {left}", f"{FILLED} {left.average}")
+        return Finding("uncertainty", OPEN, f"{FILLED} {left.in_full}", f"{FILLED} {left.average}")
     if not proofs_hold:
         text = "Training rows are not possible under the schema: nothing is told for sure."
         return Finding("uncertainty", OPEN, text)
     if left.n_rows and left.told == left.n_rows:
         text = f"All {left.n_rows:,} training rows are told in every value. "
-        return Finding("uncertainty", LEAK, f"{text}{left}", f"{text}{left.average}")
+        return Finding("uncertainty", LEAK, f"{text}{left.in_full}", f"{text}{left.average}")
     if left.told_in_small:
         how = (
             "rows are told in every value, and share their rule with fewer "
             f"than {THRESHOLD} in all."
         )
-        text, unnamed = f"{left.told_in_small:,} {how} {left}", f"Some {how} {left.average}"
+        text, unnamed = f"{left.told_in_small:,} {how} {left.in_full}", f"Some {how} {left.average}"
         return Finding("uncertainty", LEAK, text, unnamed)
-    return Finding("uncertainty", NO_LEAK, str(left), left.average)
+    return Finding("uncertainty", NO_LEAK, left.in_full, left.average)
 
 
 def _of_rows(

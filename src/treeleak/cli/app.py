@@ -44,6 +44,7 @@ app = typer.Typer(
     # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
     rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
     help="How much of its training data does a tree model give away? Rebuild it and see.",
     epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
     "130 interrupted, 143 ended by SIGTERM.",

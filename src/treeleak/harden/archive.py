@@ -7,13 +7,14 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import NotCovered
 from treeleak.release.skops_archive import SCHEMA, Node, parse_npy, read_members
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from treeleak._ending import private_folder
 from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.audit import Audit, Entry, audit
 from treeleak.audit.verdict import OPEN
 from treeleak.clock import Progress
@@ -64,6 +65,8 @@ class Leak:
         Why it was not assessed.
     """
 
+    _said: ClassVar = ("verdict", "status", "measured")
+
     verdict: str
     status: str | None
     wrong: float | None
@@ -112,6 +115,8 @@ class State:
         Whether this state was attacked; if not, an attack meets what it met before the step.
     leak : Leak
     """
+
+    _said: ClassVar = ("step", "changed", "attacked")
 
     step: str
     takes: str

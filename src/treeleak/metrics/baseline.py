@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass, shows_no_value
 from treeleak.errors import BadInput, BadSchema
 from treeleak.metrics.matching import (
     MATCH_LIMIT,
@@ -35,6 +35,7 @@ MOST_PAIRS = 10**8
 MOST_TRIES = 1_000
 
 
+@shows_no_value
 class Baseline(NamedTuple):
     """Error of a random guess: mean and standard deviation over the guesses."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.release.live import snapshot
 from treeleak.release.rule_list import RuleList

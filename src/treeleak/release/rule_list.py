@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel
 from treeleak.release.tree import MAX_ROWS, class_numbers
 

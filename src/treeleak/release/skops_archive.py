@@ -10,13 +10,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.registry import reader

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
 from treeleak.release.inputs import Inputs
@@ -279,6 +280,8 @@ class Release:
         does not fit the columns or the classes, what should count rows or draws is no whole number
         of them, or a leaf that should name a class names none or several.
     """
+
+    _said: ClassVar = ("counts_are", "n_rows", "trees", "feature_names", "classes")
 
     trees: tuple[Tree, ...]
     feature_names: tuple[str, ...]

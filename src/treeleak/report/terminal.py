@@ -418,7 +418,7 @@ def _uncertainty(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableTy
     if left is None or left.dist_g is None:
         yield from _reasons(audit, "uncertainty")
         return
-    yield Text(str(left) if shown["exposed"] else left.average)
+    yield Text(left.in_full if shown["exposed"] else left.average)
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures

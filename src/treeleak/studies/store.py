@@ -16,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak._version import __version__
 from treeleak.errors import BadInput
 
