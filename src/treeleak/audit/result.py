@@ -16,8 +16,9 @@ from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.exposure import Exposure
 from treeleak.audit.inventory import Entry
+from treeleak.audit.kept import keep
 from treeleak.audit.measurement import Measurement, Variant
-from treeleak.audit.releasable import ELSEWHERE, Edition, releasable, speaks_of_none
+from treeleak.audit.releasable import ELSEWHERE, Edition, Kept, releasable, speaks_of_none
 from treeleak.audit.uncertainty import Uncertainty
 from treeleak.audit.verdict import Finding, Verdict
 from treeleak.reconstruction import Reconstruction, as_json, versions
@@ -188,7 +189,7 @@ class Audit:
             threshold = self.ruling.policy.threshold
         elif threshold is None:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
-        return releasable(self._document(edition), self.names, self._few(threshold), threshold)
+        return releasable(self._document(edition), self.names, self._kept(threshold), threshold)
 
     def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
         """List the figures of the audit, one per line.
@@ -213,6 +214,18 @@ class Audit:
             )
             lines += [(part, name, value) for name, value in _figures(kept)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
+
+    def _kept(self, threshold: int) -> Kept:
+        """Choose what of columns and groups may be told."""
+        few = self._few(threshold)
+        if self.exposure is None or self.exposure.behind is None:
+            return Kept(hidden=few)
+        apart = None
+        if self.measurement is not None and self.measurement.individual is not None:
+            apart = self.measurement.individual.outlier
+        columns = list(self.exposure.columns.index)
+        groups = list(self.exposure.groups["column"])
+        return keep(self.exposure.behind, columns, groups, apart, few, threshold)
 
     def _few(self, threshold: int) -> frozenset[str]:
         """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
