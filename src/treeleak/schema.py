@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._plain import plain
 from treeleak._private import dataclass
 from treeleak.errors import BadSchema, cause
 
@@ -646,7 +647,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML reads back what cannot be seen from its number.
+        return plain(json.dumps(value, ensure_ascii=False), most=None)
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from treeleak._ending import Terminated, terminable
+from treeleak._plain import plain
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
 from treeleak.errors import TreeleakError
@@ -18,18 +21,34 @@ from treeleak.errors import TreeleakError
 __all__ = ["app", "main"]
 
 
+# Click comes with Typer, in some versions under a name of its own.
+_CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+@contextmanager
+def _plain_usage() -> Iterator[None]:
+    """Quote what was typed wrongly as plain text."""
+    try:
+        yield
+    except _CLICKS as error:
+        error.message = plain(error.message, keep="\n")
+        raise
+
+
 class _Group(TyperGroup):
     """Turns errors into one line and an exit status, and remembers what was typed."""
 
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
         typed = tuple(args)
-        ctx = super().make_context(info_name, args, *more, **extra)
+        with _plain_usage():
+            ctx = super().make_context(info_name, args, *more, **extra)
         ctx.obj = typed
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _plain_usage():
+                return super().invoke(ctx)
         except TreeleakError as error:
             say(f"treeleak: {error}")
             raise typer.Exit(error.exit_code) from None
@@ -60,8 +79,12 @@ def main() -> None:
         say(f"treeleak: ended by {told}")
         sys.exit(told.exit_code)
     except Exception:
-        traceback.print_exc()
-        say("treeleak: this is a bug; please report it with the lines above.")
+        for line in traceback.format_exc().splitlines():
+            say(line)
+        say(
+            "treeleak: this is a bug; please report it with the lines above, without what in them "
+            "may be a value of your data."
+        )
         sys.exit(1)
 
 

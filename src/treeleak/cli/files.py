@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from treeleak._plain import plain
 from treeleak.errors import BadInput
 
 if TYPE_CHECKING:
@@ -67,16 +68,20 @@ def check_free(path: Path, force: bool, *inputs: Path | None) -> None:
 
 
 def say(text: str) -> None:
-    """Print to the error stream."""
-    typer.echo(text, err=True)
+    """Print a line to the error stream."""
+    typer.echo(plain(text), err=True)
 
 
 def console(stderr: bool = False) -> Console:
     """Where reports and progress go: plain text with NO_COLOR, and where nobody watches."""
     from rich.console import Console
 
-    plain = bool(os.environ.get("NO_COLOR"))
-    return Console(stderr=stderr, highlight=False, color_system=None if plain else "auto")
+    from treeleak.report.plainly import guard
+
+    plain_only = bool(os.environ.get("NO_COLOR"))
+    return guard(
+        Console(stderr=stderr, highlight=False, color_system=None if plain_only else "auto")
+    )
 
 
 def open_page(path: Path) -> None:

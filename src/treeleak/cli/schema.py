@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treeleak._output import write_file
+from treeleak._plain import plain
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free, say
 from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
@@ -46,7 +47,7 @@ def schema(
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
     comments = [f"Inferred from {basis}. Check it: what it says is taken as true.", *remarks]
-    text = "".join(f"# {' '.join(c.splitlines())}\n" for c in comments) + suggested.to_toml()
+    text = "".join(f"# {plain(' '.join(c.splitlines()))}\n" for c in comments) + suggested.to_toml()
     if out is None:
         typer.echo(text, nl=False)
     else:
