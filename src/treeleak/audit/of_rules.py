@@ -80,4 +80,5 @@ def audit_rules(
         uncertainty=left,
         of="rules",
         truth=truth,
+        foreign=rules.foreign,
     )

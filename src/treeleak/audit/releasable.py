@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from treeleak._private import dataclass
+from treeleak.audit.vocabulary import known_names, known_origin, known_place
 
 __all__ = ["ELSEWHERE", "Edition", "Kept", "releasable", "speaks_of_none"]
 
@@ -102,6 +103,7 @@ def releasable(
 
     hidden = kept.hidden
     rules: Mapping[str, Callable[[Any], Any]] = {
+        "inventory": _inventory,
         "counts": lambda told: _counts(told, threshold),
         "reconstruction": reconstruction,
         "uncertainty": uncertainty,
@@ -122,8 +124,7 @@ def releasable(
 
 
 _AS_IT_IS = (
-    "format", "version", "edition", "verdict", "headline", "findings", "inventory", "budget",
-    "advice",
+    "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
 )  # fmt: skip
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "exposed": [],
@@ -135,9 +136,17 @@ _OF_SINGLE_LEAVES: Mapping[str, Any] = {
 
 
 def _provenance(told: dict[str, Any]) -> dict[str, Any]:
-    """Leave the name of the model's file: folders may name people."""
-    file = told["file"]
-    return told | {"file": None if file is None else PurePath(file).name}
+    """Leave the name of the model's file, for folders may name people; and a known origin."""
+    file = None if told["file"] is None else PurePath(told["file"]).name
+    return told | {"file": file, "origin": known_origin(told["origin"])}
+
+
+def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave the names that libraries use: a file may call its parts anything."""
+    return [
+        entry | {"names": known_names(entry["names"]), "where": known_place(entry["where"])}
+        for entry in told
+    ]
 
 
 def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from treeleak._plain import plain
 from treeleak._private import dataclass
 from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
@@ -116,6 +117,9 @@ class Audit:
         a document.
     release : Release or None
         What was audited; None for rules and for models that are not covered. Never in a document.
+    foreign : tuple of str
+        Texts of a release file or rule file: what somebody wrote into it. Not in the releasable
+        edition.
     """
 
     _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
@@ -140,6 +144,7 @@ class Audit:
     article29: Article29 | None = None
     truth: TrainingRows | None = None
     release: Release | None = None
+    foreign: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -159,14 +164,15 @@ class Audit:
 
     @property
     def names(self) -> frozenset[str]:
-        """Columns, labels and texts of the data: no free text of a releasable edition has them."""
-        found: set[str] = set()
+        """Columns, labels, texts of data and file: no sentence of a releasable edition has them."""
+        found: set[str] = set(self.foreign)
         if self.release is not None:
             found |= {*self.release.feature_names, *map(str, self.release.classes)}
             found |= {text for texts in self.release.levels.values() for text in texts}
         if self.reconstruction is not None:
             found |= {a.name for a in self.reconstruction.schema.attributes}
-        return frozenset(name for name in found if name)
+        # In errors, and so in reasons, they are plain.
+        return frozenset(name for name in (*found, *map(plain, found)) if name)
 
     def to_dict(
         self, edition: Edition = "releasable", threshold: int | None = None

@@ -292,6 +292,7 @@ def audit(
         article29=risks,
         truth=truth,
         release=release,
+        foreign=() if release is None else release.foreign,
     )
 
 

@@ -178,6 +178,7 @@ def release_from_dict(data: Any) -> Release:
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
+        of_file=True,
     )
 
 

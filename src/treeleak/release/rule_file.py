@@ -120,6 +120,7 @@ def rules_from_dict(data: Any) -> RuleList:
         n_rows=n_rows,
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
+        of_file=True,
     )
 
 

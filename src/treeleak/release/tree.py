@@ -272,6 +272,8 @@ class Release:
         The library, its version and the class that made the model.
     notes : tuple of str
         What the reader of an audit should know of how the release was read.
+    of_file : bool
+        Whether ``origin``, ``notes`` and reasons are what a release file says, whoever wrote it.
 
     Raises
     ------
@@ -299,6 +301,7 @@ class Release:
     thresholds_are: ThresholdsAre = "unknown"
     origin: str = ""
     notes: tuple[str, ...] = ()
+    of_file: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.feature_names)) != len(self.feature_names):
@@ -333,6 +336,13 @@ class Release:
             if self.counts_are == "labels":
                 several = isinstance(self.noise, LabelNoise) and self.noise.rule == "present"
                 _check_labels(tree, f"tree {t}", several)
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Texts that are a file's own words, for which nobody answers."""
+        sampling = (getattr(self.sampling, name, "") for name in ("why", "hidden", "rule"))
+        told = (self.origin, self.not_covered or "", *sampling, *self.notes)
+        return tuple(text for text in told if text) if self.of_file else ()
 
     @property
     def n_features(self) -> int:
