@@ -270,3 +270,15 @@ def test_a_column_of_categories_and_one_within_it():
     internal = json.loads(audit.to_json("internal"))
     assert len(internal["exposure"]["groups"]) == 2 + 2 + 4
     assert "behind" not in internal["exposure"]
+
+
+def test_who_differs_from_the_most_common_value_is_counted_with_what_is_missing():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.integers(0, 3, 60).astype(float), "b": rng.integers(0, 2, 60)})
+    X.loc[:39, "a"] = np.nan
+    y = rng.integers(0, 2, 60)
+    model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
+    schema = Schema((treeleak.schema.Ordinal("a", 0, 2, missing=True), Binary("b")))
+    exposure = treeleak.audit(model, X, y, schema=schema, time_limit=1).exposure
+    assert exposure.behind.others.sum(axis=0).tolist() == exposure.columns["others"].tolist()
+    assert exposure.columns["others"].iloc[0] == 20

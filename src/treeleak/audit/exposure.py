@@ -210,10 +210,9 @@ def _behind(rebuilt: Reconstruction, training: Training, pairs: Pairs | None) ->
     attributes = list(labels_of(rebuilt.schema).values())
     others = np.zeros((n, len(attributes)), dtype=bool)
     for k, attribute in enumerate(attributes):
-        _, value, times = np.unique(
-            X[list(attribute.columns)].to_numpy(), axis=0, return_inverse=True, return_counts=True
-        )
-        others[:, k] = value.ravel() != times.argmax()
+        own = list(attribute.columns)
+        value = X.groupby(own, dropna=False, sort=False).ngroup().to_numpy()
+        others[:, k] = value != np.bincount(value).argmax()
     if pairs is None:
         none = np.zeros((n, 0), dtype=bool)
         return Behind(none, np.ones(n, dtype=bool), others, np.full(len(attributes), n))
