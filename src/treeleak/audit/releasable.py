@@ -89,11 +89,9 @@ def releasable(
         }
 
     def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
-        return (
-            None
-            if told is None
-            else told | {"individual": _rows(told["individual"], kept.individual)}
-        )
+        if told is None:
+            return None
+        return told | {"individual": _rows(told["individual"], kept.individual)}
 
     def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
@@ -214,9 +212,9 @@ def _exposure(told: dict[str, Any] | None, kept: Kept, threshold: int) -> dict[s
     for column in dict.fromkeys(g["column"] for g in told["groups"]):
         if column in kept.hidden:
             continue
-        own = [(g, told_) for g, told_ in pairs if g["column"] == column]
-        groups += [g for g, told_ in own if told_]
-        if not all(told_ for _, told_ in own):
+        own = [(g, may) for g, may in pairs if g["column"] == column]
+        groups += [g for g, may in own if may]
+        if not all(may for _, may in own):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
             rest = f"groups under {threshold} rows, and what would tell them"
             groups.append({"column": column, "group": rest, **blank})
