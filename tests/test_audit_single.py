@@ -144,8 +144,8 @@ def test_leaves_that_leave_as_little_are_counted():
     assert (left.as_exposed, left.rows_as_exposed) == (3, 4)
     assert left.exposed[0].rows == 1
     assert left.exposed[-1].rows == 2
-    assert "for 4 of 4 rows" in str(left)
-    assert "and 2 more" in str(left)
+    assert "for 4 of 4 rows" in left.in_full
+    assert "and 2 more" in left.in_full
 
 
 def test_long_descriptions_are_cut_where_people_read_them():
@@ -155,7 +155,7 @@ def test_long_descriptions_are_cut_where_people_read_them():
     left = left_by_rules(rules)
     assert left.exposed[0].where.endswith("column 29: 1")
     assert left.exposed[0].place.endswith(" …")
-    assert "column 29" not in str(left)
+    assert "column 29" not in left.in_full
 
 
 def test_forests_are_audited_as_before():

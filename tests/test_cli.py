@@ -355,7 +355,7 @@ def test_records_get_their_probability_of_membership(hidden, tmp_path):
         (["--known-rows"], "a\n1\n", "columns.*'a'|column 'a'|lack"),
         (["--known-rows"], "", "the file is empty"),
         (["--known-columns"], "COLUMN\n1\n", "has 1 rows, the training set 16"),
-        (["--known-columns"], "COLUMN\n" + "7\n" * 16, "row 0, column .*: 7 is outside"),
+        (["--known-columns"], "COLUMN\n" + "7\n" * 16, "row 0, column .*: the value is outside"),
         (["--population"], "COLUMN\n1\n", "lack column"),
         (["--members", "--members-out"], "COLUMN\n1\n", "lack column"),
         (["--members", "--members-out"], "membership\n1\n", "'membership' is there already"),

@@ -410,14 +410,22 @@ def test_knowledge_that_cannot_be_names_the_known_part():
     [
         ("known_columns", lambda t: t[:-1], "known_columns has 5 rows, the training set 6"),
         ("known_columns", lambda t: t.assign(x=1), r"columns \['label', 'x'\] are none"),
-        ("known_columns", lambda t: t.assign(label=7), "'label' is none .* but 7 is none of the c"),
-        ("known_columns", lambda t: t.assign(o=4), "row 0, column 'o': 4 is outside"),
+        ("known_columns", lambda t: t.assign(label=7), "'label' is none .* holds is none of the c"),
+        ("known_columns", lambda t: t.assign(o=4), "row 0, column 'o': the value is outside"),
         ("known_columns", lambda t: t.assign(o="x"), "'o' holds something other than numbers"),
-        ("known_columns", lambda t: t.assign(size=np.inf), "column 'size': inf is outside"),
-        ("known_columns", lambda t: t.assign(b=np.nan), "column 'b': nan is outside"),
+        ("known_columns", lambda t: t.assign(size=np.inf), "column 'size': the value is outside"),
+        ("known_columns", lambda t: t.assign(b=np.nan), "column 'b': the value is outside"),
         ("known_columns", lambda t: t.assign(g0=1)[["g0", "b"]], "breaks the 'implies' rule"),
-        ("known_columns", lambda t: t.assign(g0=1, g1=1)[["g0", "g1"]], "'g0', 'g1': 1, 1 is out"),
-        ("known_columns", lambda t: t.assign(g0=0, g1=0, g2=0), "0, 0, 0 is outside"),
+        (
+            "known_columns",
+            lambda t: t.assign(g0=1, g1=1)[["g0", "g1"]],
+            "'g0', 'g1': the value is out",
+        ),
+        (
+            "known_columns",
+            lambda t: t.assign(g0=0, g1=0, g2=0),
+            "'g0', 'g1', 'g2': the value is outside",
+        ),
         ("known_columns", lambda t: t[["o", "o"]], "column 'o' stands twice"),
         ("known_rows", lambda t: t.drop(columns="o"), "known_rows lack column 'o'"),
         ("known_rows", lambda t: t.drop(columns="label"), "known_rows lack the label"),
@@ -428,7 +436,7 @@ def test_knowledge_that_cannot_be_names_the_known_part():
         (
             "known_rows",
             lambda t: t[:2].set_axis(["p", "q"]).assign(b=2),
-            "known_rows, row 'p', col",
+            "known_rows, row 0, col",
         ),
     ],
 )

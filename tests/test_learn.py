@@ -337,7 +337,7 @@ def test_columns_are_found_by_name():
         ({"classes": ["ill", 1]}, "list of texts or a list of numbers"),
         ({"classes": "ill"}, "list of texts"),
         ({"classes": None}, "list of texts"),
-        ({"classes": ["ill", "dead"]}, "row 0 has label 'well', none of the classes"),
+        ({"classes": ["ill", "dead"]}, "row 0 has a label that is none of the classes"),
     ],
 )
 def test_wrong_parameters_are_named(options: dict, says: str):

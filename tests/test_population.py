@@ -249,14 +249,14 @@ GOOD = pd.DataFrame(
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        (GOOD.assign(b=[0, 2]), "column 'b' has the value 2"),
-        (GOOD.assign(g1=[1, 1]), "column 'g0', 'g1' has the value 1, 1"),
-        (GOOD.assign(k=[1.0, np.nan]), "column 'k' has the value nan"),
+        (GOOD.assign(b=[0, 2]), "column 'b' has a value in row 1 that"),
+        (GOOD.assign(g1=[1, 1]), "column 'g0', 'g1' has a value in row 0 that"),
+        (GOOD.assign(k=[1.0, np.nan]), "column 'k' has a value in row 1 that"),
         (GOOD.assign(r=[1, 1]), "row 1 breaks the schema's rule .* 'b', 'r'"),
         (GOOD.assign(b=["x", "y"]), "column 'b' .* something other than numbers"),
         (GOOD.drop(columns="k"), "lack column 'k'"),
         (GOOD.assign(z=1), "columns that the model lacks: 'y', 'z'"),
-        (GOOD.assign(y=["no", "maybe"]), "column 'y', taken for the label, has the value 'maybe'"),
+        (GOOD.assign(y=["no", "maybe"]), "'y', taken for the label, has another value in row 1"),
         (GOOD[:0], "there are none"),
         ({}, "there are none"),
         ([1], "must be a table of rows, or a mapping"),

@@ -429,9 +429,9 @@ def test_questions_about_other_tables_name_what_is_wrong() -> None:
     for ask in (data.contains, data.distance, data.dist):
         with pytest.raises(BadInput, match="'a3'"):
             ask(ROWS[["a1", "a2"]])
-        with pytest.raises(BadInput, match=r"column 'a2'.*'many'"):
+        with pytest.raises(BadInput, match=r"row 1 of the rows: column 'a2'"):
             ask(ROWS.assign(a2=["1", "many", None, "0"]))
-        with pytest.raises(BadInput, match=r"column 'a2'.*\[1\]"):
+        with pytest.raises(BadInput, match=r"row 1 of the rows: column 'a2'"):
             ask(ROWS.assign(a2=[0, [1], [0, 1], 1]))
         with pytest.raises(BadInput, match="'a1' stands twice"):
             ask(ROWS.set_axis(["a1", "a1", "a3"], axis=1))
@@ -480,7 +480,7 @@ def test_datasets_of_other_attributes_are_not_combined() -> None:
     data = figure_1()
     wider = Schema([Ordinal("a1", 10, 20), *FERRY.attributes[1:]])
     for other, why in (
-        (from_rows(ROWS, wider, LABELS), "'a1'.*high=15.*high=20"),
+        (from_rows(ROWS, wider, LABELS), "'a1'.*'high': 15.*'high': 20"),
         (from_rows(ROWS[["a1", "a2"]], Schema(FERRY.attributes[:2]), LABELS), "3 attributes"),
     ):
         for combine in (data.dist, data.compatibility, data.merge):
@@ -1003,5 +1003,5 @@ def test_trees_of_weka_take_tables_of_texts() -> None:
     assert data.membership(coded, y).equals(told)
     other = X.copy()
     other.loc[0, texts[0]] = "astronaut"
-    with pytest.raises(BadInput, match="astronaut"):
+    with pytest.raises(BadInput, match="row 0 of the rows: column 'job'"):
         data.contains(other)

@@ -23,12 +23,12 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
+from treeleak._plain import plain, shortened
 from treeleak.cli import app
 from treeleak.report import render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.sheet import sheet_of
 from treeleak.report.svg import draw
-from treeleak.report.text import plain, shortened
 
 LABEL = "outcome"
 N_ROWS = 60
@@ -318,7 +318,10 @@ def test_places_that_cannot_be(tmp_path, places, said):
         ("\u202eevil\u2069", "\\u202eevil\\u2069"),
         ("half \ud83d", "half \\ud83d"),
         ("\U000e0041", "\\U000e0041"),
-        ("a\u200db", "a\u200db"),
+        ("a\u200db", "a\\u200db"),
+        ("\u0915\u200d\u0937", "\u0915\u200d\u0937"),
+        ("\U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469"),
+        ("a\nb\u2028c\u00ad\u115f", "a\\u000ab\\u2028c\\u00ad\\u115f"),
     ],
 )
 def test_what_cannot_be_seen_is_shown_by_its_number(text, shown):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.ensemble import RandomForestClassifier
 
+from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.audit import Audit, audit
 from treeleak.audit.percent import percent
 from treeleak.clock import Progress
@@ -89,23 +90,20 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     model, seedless, train, schema, report = _files(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        forest = RandomForestClassifier(random_state=FOREST_SEED).fit(X, y)
-        skops.io.dump(forest, model)
-        for part in (forest, *forest.estimators_):
-            part.random_state = None
-        skops.io.dump(forest, seedless)
-        X.assign(**{LABEL: y}).to_csv(train, index=False)
-        schema.write_text(data.schema.to_toml(), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{folder}: {cause(error)}") from error
+    forest = RandomForestClassifier(random_state=FOREST_SEED).fit(X, y)
+    write_file(model, skops.io.dumps(forest))
+    for part in (forest, *forest.estimators_):
+        part.random_state = None
+    write_file(seedless, skops.io.dumps(forest))
+    write_file(train, X.assign(**{LABEL: y}).to_csv(index=False))
+    write_file(schema, data.schema.to_toml())
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
     searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)
     names = f"{model.name} --schema {schema.name} --train {train.name} --label {LABEL}"
     page = render_html(found, command=f"treeleak audit {names}")
-    try:
-        report.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{report}: {cause(error)}") from error
+    write_file(report, page)
     rebuilt = found.reconstruction.X if found.reconstruction is not None else None
     if rebuilt is None:
         raise RuntimeError("the demonstration's own forest was not reconstructed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from treeleak._plain import plain
+
 __all__ = [
     "BadInput",
     "BadModel",
@@ -18,9 +20,12 @@ __all__ = [
 
 
 class TreeleakError(Exception):
-    """Base of every error that treeleak raises on purpose."""
+    """Base of every error that treeleak raises on purpose: what it quotes of a file is plain."""
 
     exit_code = 2
+
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(plain(s) if isinstance(s, str) else s for s in said))
 
 
 class BadInput(TreeleakError, ValueError):
@@ -58,6 +63,8 @@ _WHAT_NEXT = {
     errno.EACCES: "ask its owner, or choose another place",
     errno.EPERM: "ask its owner, or choose another place",
     errno.EROFS: "choose another place",
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
     errno.EEXIST: "choose another name",
 }
 

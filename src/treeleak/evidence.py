@@ -8,13 +8,13 @@ through :func:`evidence_for`; later types (bootstrap, noise) register beside the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, NotCovered
 from treeleak.noise import CountNoise, LabelNoise
 from treeleak.partition import Geometry, Partition, RowSets

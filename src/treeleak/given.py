@@ -6,12 +6,12 @@ of a geometry. Attacks see only those.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import NotCovered
 from treeleak.partition import Geometry
 from treeleak.schema import Joint

@@ -7,7 +7,7 @@ sends what is new to a leaf of its own, so that both kinds of trees count the ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import Contradiction
 from treeleak.release.tree import LEAF, Release, ThresholdsAre, Tree

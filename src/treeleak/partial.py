@@ -7,7 +7,7 @@ of them: how many rows have a known part is a count like any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import Contradiction
 from treeleak.given import KnownParts
@@ -434,8 +435,9 @@ class _Table:
         self._check(schema, {c: i for i, c in enumerate(names[i] for i in own)})
 
     def row(self, k: int) -> str:
-        """Name a row."""
-        return f"{self.what}, row {self.index[k]!r}"
+        """Name a row, by its index unless that may be somebody's name."""
+        own = self.index[k]
+        return f"{self.what}, row {own if isinstance(own, int) else k}"
 
     def _numbers(self, series: pd.Series[Any], name: str) -> Floats:
         if not pd.api.types.is_numeric_dtype(series):
@@ -449,7 +451,7 @@ class _Table:
             k = int(found.argmin())
             raise BadInput(
                 f"{self.row(k)}: column {series.name!r} is none of the model's and was taken for "
-                f"the label, but {series.tolist()[k]!r} is none of the classes "
+                f"the label, but what it holds is none of the classes "
                 f"{list(release.classes)}"
             )
         return found
@@ -465,9 +467,8 @@ class _Table:
             )  # fmt: skip
             if not good.all():
                 k = int(np.argmin(good))
-                values = ", ".join(f"{v:g}" for v in block[k])
                 raise BadInput(
-                    f"{self.row(k)}, column {', '.join(map(repr, present))}: {values} is outside "
+                    f"{self.row(k)}, column {', '.join(map(repr, present))}: the value is outside "
                     f"of what the schema allows for the {attribute.kind} attribute "
                     f"{attribute.name!r}"
                 )

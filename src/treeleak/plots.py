@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._plain import shortened
 from treeleak.audit.leaf_words import rows_in_nodes
 from treeleak.audit.percent import percent
 from treeleak.errors import NotCovered
@@ -272,7 +273,7 @@ def _from_to(first: int, end: int) -> str:
 
 def _named(ax: Axes, names: Any) -> None:
     # A name is text: what looks like a formula to matplotlib is none.
-    texts = [n if len(n) <= MOST_LETTERS else n[: MOST_LETTERS - 1] + "…" for n in names]
+    texts = [shortened(n, MOST_LETTERS) for n in names]
     ax.set_yticks(np.arange(len(texts)), texts, parse_math=False)
     ax.set_ylim(-0.6, len(texts) - 0.4)
     ax.tick_params(axis="y", length=0)

@@ -10,13 +10,14 @@ those that the trees saw: the share that is met tells how right rows are, withou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak._midpoint_kernels import meet_midpoints
+from treeleak._private import dataclass
 from treeleak.granularity import Grid, grid_behind
 from treeleak.release.tree import Release
 

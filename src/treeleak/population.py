@@ -8,7 +8,7 @@ the table. How far the rows are believed is decided by leaving each of them out 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from numbers import Real
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit, logsumexp, softmax
 
+from treeleak._private import dataclass
 from treeleak.attacks.space import Values, values_of
 from treeleak.errors import BadInput, NotCovered
 from treeleak.infer import read_columns
@@ -279,7 +280,7 @@ def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Populat
     columns = read_columns(release, given, what)
     for attribute in schema.attributes:
         block = np.column_stack([columns[c] for c in attribute.columns])
-        _check_domain(attribute, block, what)
+        _check_domain(attribute, block, what, named=False)
     for rule in schema.rules:
         values = {c: columns[c] for c in rule.columns}
         known = ~np.logical_or.reduce([np.isnan(v) for v in values.values()])
@@ -292,7 +293,7 @@ def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Populat
     if extra is not None:
         found = given.set_axis([str(c) for c in given.columns], axis=1)[extra]
         label = release.class_numbers(found)
-        _check_classes(label, list(found), extra, release, what)
+        _check_classes(label, None, extra, release, what)
     return Population(np.column_stack([columns[c] for c in release.feature_names]), label, {})
 
 
@@ -317,7 +318,7 @@ def _from_marginals(given: Mapping[str, Any], schema: Schema, release: Release) 
             (column,) = named
             table = _as_mapping(own[column], isinstance(attribute, Binary), column, what)
             points = np.array([_as_value(v, column, what) for v in table])[:, None]
-            _check_domain(attribute, points, what)
+            _check_domain(attribute, points, what, named=True)
             shares[attribute.name] = points, _as_shares(list(table.values()), column, what)
     class_shares: FloatArray | None = None
     if extra is not None:
@@ -346,23 +347,27 @@ def _beyond(names: list[str], release: Release, what: str) -> str | None:
     return extra[0] if extra else None
 
 
-def _check_domain(attribute: Attribute, block: FloatArray, what: str) -> None:
+def _check_domain(attribute: Attribute, block: FloatArray, what: str, named: bool) -> None:
+    """Refuse values outside of the domain; of rows, only their number is told."""
     bad = ~attribute.holds(block)
     if bad.any():
-        values = ", ".join(f"{v:g}" for v in block[bad.argmax()])
+        k = int(bad.argmax())
+        values = ", ".join(f"{v:g}" for v in block[k])
+        told = f"the value {values}" if named else f"a value in row {k}"
         raise BadInput(
-            f"{what}: column {', '.join(map(repr, attribute.columns))} has the value {values}, "
-            f"which the schema does not allow ({attribute.kind})"
+            f"{what}: column {', '.join(map(repr, attribute.columns))} has {told} "
+            f"that the schema does not allow ({attribute.kind})"
         )
 
 
 def _check_classes(
-    number: IntArray, label: list[Any], column: str, release: Release, what: str
+    number: IntArray, label: list[Any] | None, column: str, release: Release, what: str
 ) -> None:
     if (number < 0).any():
+        k = int(number.argmin())
+        told = f"the value {label[k]!r}" if label is not None else f"another value in row {k}"
         raise BadInput(
-            f"{what}: column {column!r}, taken for the label, has the value "
-            f"{label[int(number.argmin())]!r}; the model's classes are "
+            f"{what}: column {column!r}, taken for the label, has {told}; the model's classes are "
             f"{', '.join(map(repr, release.classes[:10]))}"
         )
 
@@ -404,7 +409,7 @@ def _group_shares(
     for column in attribute.columns:
         table = _as_mapping(own[column], True, column, what)
         points = np.array([[_as_value(v, column, what)] for v in table])
-        _check_domain(Binary(column), points, what)
+        _check_domain(Binary(column), points, what, named=True)
         shares = _as_shares(list(table.values()), column, what)
         ones.append(float(shares @ points[:, 0]))
     points = np.eye(len(ones))

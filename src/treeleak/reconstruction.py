@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.clock import Incumbent
 from treeleak.errors import NotCovered
 from treeleak.posterior import Expectation, Posterior
@@ -134,6 +135,8 @@ class Reconstruction:
         (with ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns
         either way.
     """
+
+    _said: ClassVar = ("status", "n_rows", "X", "ordered", "space")
 
     status: Status
     X: pd.DataFrame | None

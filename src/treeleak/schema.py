@@ -15,7 +15,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._plain import plain
+from treeleak._private import dataclass
 from treeleak.errors import BadSchema, cause
 
 __all__ = [
@@ -395,7 +397,7 @@ class Schema:
         zero_one: set[str] = set()
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
-                raise BadSchema(f"{attribute!r} is no attribute")
+                raise BadSchema(f"a {type(attribute).__name__} is no attribute")
             if attribute.name in names:
                 raise BadSchema(f"two attributes are named {attribute.name!r}")
             names.add(attribute.name)
@@ -645,7 +647,8 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML reads back what cannot be seen from its number.
+        return plain(json.dumps(value, ensure_ascii=False), most=None)
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

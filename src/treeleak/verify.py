@@ -7,12 +7,12 @@ model: only the release's own trees are used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.noise import LabelNoise
 from treeleak.release.tree import Release, Tree
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from treeleak._private import dataclass
 from treeleak.attacks._kernels import pair_costs
 from treeleak.attacks.space import Values
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from treeleak._private import dataclass
 from treeleak.attacks import _row_kernels as kernels
 from treeleak.attacks.rows import THREADS, RowProblem, Unmet
 from treeleak.clock import Clock

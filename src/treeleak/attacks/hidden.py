@@ -9,11 +9,12 @@ average; the likeliest dataset and the samples themselves come with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.chains import GAP, Chain, Landscape
 from treeleak.attacks.likelihood import DrawLikelihood

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak._private import dataclass
 from treeleak.attacks._kernels import propagate
 from treeleak.clock import Clock
 from treeleak.evidence import CountSystem

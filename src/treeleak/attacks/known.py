@@ -11,13 +11,14 @@ that is left goes through the same mill.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.classes import find_classes
 from treeleak.attacks.dual import Fit, certain_rows, fit, reaction

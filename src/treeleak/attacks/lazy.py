@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks._heat_kernels import Bath
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from treeleak._private import dataclass
 from treeleak.attacks._draw_kernels import (
     TABLED,
     Law,

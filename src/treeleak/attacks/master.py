@@ -10,13 +10,13 @@ zero, no dataset under the schema meets the counts, and no cell had to be listed
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from ortools.math_opt.python import mathopt
 
+from treeleak._private import dataclass
 from treeleak.clock import Clock
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.pricing import best_point, best_points

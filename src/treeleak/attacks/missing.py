@@ -8,7 +8,6 @@ leaves of entries of one table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from treeleak._private import dataclass, shows_no_value
 from treeleak.attacks.space import Values, values_of
 from treeleak.errors import Mismatch, NotCovered
 from treeleak.noise import CountNoise, LabelNoise, noise_explains
@@ -41,6 +41,7 @@ _FAINT = 1e-9
 """Weight of what the population says of these values at all other points."""
 
 
+@shows_no_value
 class Told(NamedTuple):
     """What the leaves tell of the missing row.
 

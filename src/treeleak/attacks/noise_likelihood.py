@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
+from treeleak._private import dataclass
 from treeleak.attacks._draw_kernels import RULES, Law, log_named
 from treeleak.attacks.likelihood import held_in
 from treeleak.errors import NotCovered

@@ -6,7 +6,6 @@ a leaf demands what its path does. Rows that are held to be settled are taken ou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak._private import dataclass
 from treeleak.attacks.integer import limited
 from treeleak.attacks.reference.literals import Encoding, encodings_of
 from treeleak.attacks.reference.program import RowVariables, paths_of

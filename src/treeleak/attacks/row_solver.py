@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak._private import dataclass
 from treeleak.attacks.integer import limited
 from treeleak.attacks.rows import RowProblem, Unmet
 from treeleak.clock import Clock

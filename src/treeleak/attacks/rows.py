@@ -8,13 +8,14 @@ is ever missing, and then narrowed by bounds on every equation.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks import _row_kernels as kernels
 from treeleak.clock import Clock
 from treeleak.errors import NotCovered

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
 

@@ -6,12 +6,12 @@ where it counts row k as often as it drew it. Nothing in it needs a list of cell
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks._heat_kernels import Counts, Likes, Trees
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.given import KnownParts

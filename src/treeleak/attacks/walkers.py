@@ -7,11 +7,10 @@ where row k counts as often as each tree drew it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks._heat_kernels import Bath, Counts, Likes, Rows, walk
 from treeleak.attacks.statement import Statement
 

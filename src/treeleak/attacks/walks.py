@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks.chains import GAP, Chain, Landscape, as_kernel_prior
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.search import run_all

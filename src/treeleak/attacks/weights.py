@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks._kernels import fit_weights
 
 __all__ = ["Weights", "maximum_entropy", "mean_skew"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
 from treeleak.attacks.integer import Bounds, IntegerProblem, NoSolution

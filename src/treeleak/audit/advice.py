@@ -19,8 +19,8 @@ _CHANGES: Mapping[str, str] = {
     "times as many as training rows): they keep what the model tells of single people apart from "
     "what it tells of all.",
     "time": "Give the attack more time (--time-limit): it came to no answer.",
-    "unknown": "Take out what no rule knows (treeleak harden does), or find out what it holds: rows "
-    "may stand there.",
+    "unknown": "Take out what no rule knows (treeleak harden does), or find out what it holds: "
+    "rows may stand there.",
     "rows": "Do not release the part that stores the training table; use one that keeps "
     "summaries only.",
     "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import NotCovered
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release, Tree

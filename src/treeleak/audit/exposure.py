@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.audit.leaf_words import LeafWords, rows_in_nodes
 from treeleak.audit.measurement import Pairs
 from treeleak.audit.people import Training, labels_of
@@ -94,6 +95,28 @@ class NearLeaf:
 
 
 @dataclass(frozen=True, eq=False)
+class Behind:
+    """Who stands behind the figures of columns and groups. Never in a document.
+
+    Attributes
+    ----------
+    groups : bool array, shape (n_people, n_groups)
+        Who is in each group.
+    counted : bool array, shape (n_people,)
+        Whose error is known: not theirs of whom all was given.
+    others : bool array, shape (n_people, n_columns)
+        Who differs from the most common value of each column.
+    free : int array, shape (n_columns,)
+        Of how many people the share of right values is.
+    """
+
+    groups: NDArray[np.bool_]
+    counted: NDArray[np.bool_]
+    others: NDArray[np.bool_]
+    free: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class Exposure:
     """What was recovered, and of whom.
 
@@ -118,6 +141,8 @@ class Exposure:
     leaves : tuple of tuple of NearLeaf
         For each of :attr:`rows`, the leaves with fewest rows in which it stands. For the owner
         only.
+    behind : Behind or None
+        None where there is no truth. For the owner only.
     """
 
     recovered: Recovered
@@ -125,6 +150,7 @@ class Exposure:
     groups: pd.DataFrame
     rows: pd.DataFrame
     leaves: tuple[tuple[NearLeaf, ...], ...]
+    behind: Behind | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe columns and groups, without rows (formats/audit.schema.json)."""
@@ -174,7 +200,37 @@ def examine(
         groups=_groups(pairs, training),
         rows=rows,
         leaves=leaves,
+        behind=None if training is None else _behind(rebuilt, training, pairs),
     )
+
+
+def _behind(rebuilt: Reconstruction, training: Training, pairs: Pairs | None) -> Behind:
+    """List who stands behind the figures, in the order of their tables."""
+    X, n = training.X, len(training.X)
+    attributes = list(labels_of(rebuilt.schema).values())
+    others = np.zeros((n, len(attributes)), dtype=bool)
+    for k, attribute in enumerate(attributes):
+        own = list(attribute.columns)
+        value = X.groupby(own, dropna=False, sort=False).ngroup().to_numpy()
+        others[:, k] = value != np.bincount(value).argmax()
+    if pairs is None:
+        none = np.zeros((n, 0), dtype=bool)
+        return Behind(none, np.ones(n, dtype=bool), others, np.full(len(attributes), n))
+    groups = [
+        (member == name).to_numpy(dtype=bool)
+        for member in training.groups.values()
+        for name in _names_of(member)
+    ]
+    free = right_values(pairs.given.astype(float), pairs.columns, attributes).sum(axis=0)
+    counted = ~np.isnan(pairs.errors)
+    return Behind(np.column_stack([np.zeros((n, 0), dtype=bool), *groups]), counted, others, free)
+
+
+def _names_of(member: pd.Series[Any]) -> list[Any]:
+    """Groups that have rows, in their order."""
+    there = set(member.unique())
+    order = list(member.cat.categories) if hasattr(member, "cat") else sorted(there)
+    return [name for name in order if name in there]
 
 
 def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | None) -> pd.DataFrame:
@@ -228,8 +284,7 @@ def _groups(pairs: Pairs | None, training: Training | None) -> pd.DataFrame:
     for name, member in training.groups.items():
         by = figures.groupby(member.to_numpy(), sort=False)
         table = by.mean().assign(rows=by.size(), column=name)
-        order = list(member.cat.categories) if hasattr(member, "cat") else sorted(table.index)
-        found.append(table.loc[[g for g in order if g in table.index]])
+        found.append(table.loc[_names_of(member)])
     if not found:
         return pd.DataFrame(columns=columns)
     return pd.concat(found).rename_axis("group").reset_index()[columns]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from treeleak._private import dataclass
 from treeleak.audit.releasable import Edition
 
 __all__ = ["LEAK", "NO_LEAK", "OPEN", "POSSIBLE", "Finding", "Part", "Verdict"]

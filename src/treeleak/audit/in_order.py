@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.likeness import usual_of_group
 from treeleak.metrics.margin import margin

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.audit.forms import SHORT, is_code, pieces, short
 from treeleak.audit.known_classes import is_name, known_class
 from treeleak.audit.rules import (
@@ -68,6 +69,8 @@ class Entry:
     unknown : bool
         Whether no rule knows what it is: a table could stand there.
     """
+
+    _said: ClassVar = ("mark", "what")
 
     where: str
     names: tuple[str, ...]

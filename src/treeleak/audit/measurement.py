@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.audit.in_order import InOrder, measure_in_order
 from treeleak.audit.shape import Shape, tried_shape
 from treeleak.audit.yardsticks import Tried, Yardstick, held_against, try_all
@@ -150,6 +151,8 @@ class Variant:
     reconstruction : Reconstruction
     measurement : Measurement or None
     """
+
+    _said: ClassVar = ("what",)
 
     what: str
     reconstruction: Reconstruction

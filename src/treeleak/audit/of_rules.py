@@ -81,4 +81,5 @@ def audit_rules(
         uncertainty=left,
         of="rules",
         truth=truth,
+        foreign=rules.foreign,
     )

@@ -10,11 +10,12 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from treeleak._private import dataclass
 from treeleak.audit.counts import THRESHOLD
 from treeleak.audit.finding import LEAK, OPEN, POSSIBLE
 from treeleak.audit.measurement import Measurement, singled_out
@@ -133,6 +134,8 @@ class Check:
     state : {"met", "violated", "not assessed"}
     """
 
+    _said: ClassVar = ("key", "state")
+
     key: str
     what: str
     bound: str
@@ -149,6 +152,8 @@ class Ruling:
     policy : Policy
     checks : tuple of Check
     """
+
+    _said: ClassVar = ("passed", "checks")
 
     policy: Policy
     checks: tuple[Check, ...] = field(default=())

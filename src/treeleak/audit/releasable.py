@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
 from pathlib import PurePath
 from typing import Any, Literal
 
-__all__ = ["ELSEWHERE", "Edition", "hidden_groups", "releasable", "speaks_of_none"]
+from treeleak._private import dataclass
+from treeleak.audit.vocabulary import known_names, known_origin, known_place
+
+__all__ = ["ELSEWHERE", "Edition", "Kept", "releasable", "speaks_of_none"]
 
 Edition = Literal["releasable", "internal"]
 
@@ -31,30 +35,27 @@ def speaks_of_none(text: str, names: Collection[str]) -> bool:
     return not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in names)
 
 
-def hidden_groups(rows: Sequence[int], threshold: int) -> list[bool]:
-    """Say which groups of rows must be hidden, together.
+@dataclass(frozen=True)
+class Kept:
+    """What of columns and groups may be told, see :mod:`treeleak.audit.disclosure`.
 
-    Those under the threshold; and if their sum stays under it, or one stands alone, the next
-    smallest, too: the rest of the table and its total would tell it.
-
-    Parameters
+    Attributes
     ----------
-    rows : sequence of int
-        Rows of each group; a group without any says nothing of anybody.
-    threshold : int
+    groups : tuple of bool
+        Whether each group of the exposure may be told.
+    individual : bool
+        Whether rows that resemble others, and those that stand apart, may be.
+    hidden : frozenset of str
+        Columns that may not be named, or of which nothing may be said.
     """
-    hidden = [0 < n < threshold for n in rows]
-    others = sorted((n, k) for k, n in enumerate(rows) if n >= threshold)
-    for n, k in others:
-        together = [m for m, h in zip(rows, hidden, strict=True) if h]
-        if not together or (len(together) > 1 and sum(together) >= threshold):
-            break
-        hidden[k] = n > 0
-    return hidden
+
+    groups: tuple[bool, ...] = ()
+    individual: bool = False
+    hidden: frozenset[str] = field(default_factory=frozenset)
 
 
 def releasable(
-    document: Mapping[str, Any], names: Collection[str], few: Collection[str], threshold: int
+    document: Mapping[str, Any], names: Collection[str], kept: Kept, threshold: int
 ) -> dict[str, Any]:
     """Take out of an audit's document what may tell of single people.
 
@@ -64,8 +65,8 @@ def releasable(
         As the internal edition has it, without rows.
     names : collection of str
         Columns, labels and texts of the data, that no free text may hold.
-    few : collection of str
-        Columns whose very name speaks of few rows: 0 and 1 by category.
+    kept : Kept
+        What of columns and groups may be told.
     threshold : int
         Rows that a group must have to be told.
     """
@@ -88,7 +89,9 @@ def releasable(
         }
 
     def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
-        return None if told is None else told | {"individual": _rows(told["individual"], threshold)}
+        if told is None:
+            return None
+        return told | {"individual": _rows(told["individual"], kept.individual)}
 
     def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
@@ -96,19 +99,16 @@ def releasable(
         spread = _quantiles(told["quantiles"], told["n_rows"], threshold)
         return {**told, **_OF_SINGLE_LEAVES, "quantiles": spread, "notes": sentences(told["notes"])}
 
-    hidden = set(few)
-    if document["exposure"] is not None:
-        # A share of nearly all rows tells how many the others are.
-        columns = document["exposure"]["columns"]
-        hidden |= {c["column"] for c in columns if 0 < (c["others"] or 0) < threshold}
+    hidden = kept.hidden
     rules: Mapping[str, Callable[[Any], Any]] = {
+        "inventory": _inventory,
         "counts": lambda told: _counts(told, threshold),
         "reconstruction": reconstruction,
         "uncertainty": uncertainty,
         "measurement": measurement,
         "variants": lambda told: [v | {"measurement": measurement(v["measurement"])} for v in told],
-        "exposure": lambda told: _exposure(told, hidden, threshold),
-        "article29": lambda told: _article29(told, hidden),
+        "exposure": lambda told: _exposure(told, kept, threshold),
+        "article29": lambda told: _article29(told, hidden, threshold),
         "ruling": lambda told: _ruling(told, names, threshold),
         "mismatch": lambda told: None if told is None else f"{_MISMATCH}; {ELSEWHERE}",
         "not_assessed": lambda told: [
@@ -117,13 +117,12 @@ def releasable(
         "notes": sentences,
         "provenance": _provenance,
     }
-    kept = {key: document[key] for key in _AS_IT_IS if key in document}
-    return kept | {key: rule(document[key]) for key, rule in rules.items()}
+    as_it_is = {key: document[key] for key in _AS_IT_IS if key in document}
+    return as_it_is | {key: rule(document[key]) for key, rule in rules.items()}
 
 
 _AS_IT_IS = (
-    "format", "version", "edition", "verdict", "headline", "findings", "inventory", "budget",
-    "advice",
+    "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
 )  # fmt: skip
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "exposed": [],
@@ -135,9 +134,17 @@ _OF_SINGLE_LEAVES: Mapping[str, Any] = {
 
 
 def _provenance(told: dict[str, Any]) -> dict[str, Any]:
-    """Leave the name of the model's file: folders may name people."""
-    file = told["file"]
-    return told | {"file": None if file is None else PurePath(file).name}
+    """Leave the name of the model's file, for folders may name people; and a known origin."""
+    file = None if told["file"] is None else PurePath(told["file"]).name
+    return told | {"file": file, "origin": known_origin(told["origin"])}
+
+
+def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave the names that libraries use: a file may call its parts anything."""
+    return [
+        entry | {"names": known_names(entry["names"]), "where": known_place(entry["where"])}
+        for entry in told
+    ]
 
 
 def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
@@ -159,11 +166,14 @@ def _quantiles(told: Mapping[str, float], n_rows: int, threshold: int) -> dict[s
     return {q: told[q] for q, k in places.items() if threshold <= min(k + 1, n_rows - k)}
 
 
-def _article29(told: dict[str, Any] | None, few: Collection[str]) -> dict[str, Any] | None:
+def _article29(
+    told: dict[str, Any] | None, hidden: Collection[str], threshold: int
+) -> dict[str, Any] | None:
     """Leave columns that tell of enough rows."""
     if told is None:
         return None
-    return told | {"inference": [i for i in told["inference"] if i["column"] not in few]}
+    kept = [i for i in told["inference"] if i["column"] not in hidden and i["n_rows"] >= threshold]
+    return told | {"inference": kept}
 
 
 def _ruling(
@@ -183,30 +193,28 @@ def _ruling(
     return told | {"checks": checks}
 
 
-def _rows(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
+def _rows(told: dict[str, Any] | None, sides: bool) -> dict[str, Any] | None:
     """Leave groups that are large enough, without the worst of their rows."""
     if told is None:
         return None
-    sides = ("inliers", "outliers")
-    small = any(hidden_groups([told[side]["n_rows"] for side in sides], threshold))
     said = {name: group | {"worst": None} for name, group in told.items()}
     none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
-    return said | (dict.fromkeys(sides, none) if small else {})
+    return said if sides else said | dict.fromkeys(("inliers", "outliers"), none)
 
 
-def _exposure(
-    told: dict[str, Any] | None, few: Collection[str], threshold: int
-) -> dict[str, Any] | None:
+def _exposure(told: dict[str, Any] | None, kept: Kept, threshold: int) -> dict[str, Any] | None:
     """Leave columns and groups that tell of enough rows."""
     if told is None:
         return None
-    columns = [c for c in told["columns"] if c["column"] not in few]
+    columns = [c for c in told["columns"] if c["column"] not in kept.hidden]
     groups: list[dict[str, Any]] = []
-    for column in dict.fromkeys(g["column"] for g in told["groups"] if g["column"] not in few):
-        own = [g for g in told["groups"] if g["column"] == column]
-        hidden = hidden_groups([g["rows"] for g in own], threshold)
-        groups += [g for g, small in zip(own, hidden, strict=True) if not small and g["rows"]]
-        if any(hidden):
+    pairs = list(zip(told["groups"], kept.groups, strict=True))
+    for column in dict.fromkeys(g["column"] for g in told["groups"]):
+        if column in kept.hidden:
+            continue
+        own = [(g, may) for g, may in pairs if g["column"] == column]
+        groups += [g for g, may in own if may]
+        if not all(may for _, may in own):
             blank = dict.fromkeys(("rows", "error", "exact", "guess"))
             rest = f"groups under {threshold} rows, and what would tell them"
             groups.append({"column": column, "group": rest, **blank})

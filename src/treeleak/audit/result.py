@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from treeleak._plain import plain
+from treeleak._private import dataclass
 from treeleak.audit.article29 import Article29
 from treeleak.audit.budget import Budget
 from treeleak.audit.counts import THRESHOLD, Counts
 from treeleak.audit.exposure import Exposure
 from treeleak.audit.finding import Finding, Verdict
 from treeleak.audit.inventory import Entry
+from treeleak.audit.kept import keep
 from treeleak.audit.measurement import Measurement, Variant
-from treeleak.audit.releasable import ELSEWHERE, Edition, releasable, speaks_of_none
+from treeleak.audit.releasable import ELSEWHERE, Edition, Kept, releasable, speaks_of_none
 from treeleak.audit.uncertainty import Uncertainty
 from treeleak.reconstruction import Reconstruction, as_json, versions
 from treeleak.release import Release
@@ -114,7 +117,12 @@ class Audit:
         a document.
     release : Release or None
         What was audited; None for rules and for models that are not covered. Never in a document.
+    foreign : tuple of str
+        Texts of a release file or rule file: what somebody wrote into it. Not in the releasable
+        edition.
     """
+
+    _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
 
     verdict: Verdict
     inventory: tuple[Entry, ...]
@@ -136,6 +144,7 @@ class Audit:
     article29: Article29 | None = None
     truth: TrainingRows | None = None
     release: Release | None = None
+    foreign: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -155,14 +164,15 @@ class Audit:
 
     @property
     def names(self) -> frozenset[str]:
-        """Columns, labels and texts of the data: no free text of a releasable edition has them."""
-        found: set[str] = set()
+        """Columns, labels, texts of data and file: no sentence of a releasable edition has them."""
+        found: set[str] = set(self.foreign)
         if self.release is not None:
             found |= {*self.release.feature_names, *map(str, self.release.classes)}
             found |= {text for texts in self.release.levels.values() for text in texts}
         if self.reconstruction is not None:
             found |= {a.name for a in self.reconstruction.schema.attributes}
-        return frozenset(name for name in found if name)
+        # In errors, and so in reasons, they are plain.
+        return frozenset(name for name in (*found, *map(plain, found)) if name)
 
     def to_dict(
         self, edition: Edition = "releasable", threshold: int | None = None
@@ -185,7 +195,7 @@ class Audit:
             threshold = self.ruling.policy.threshold
         elif threshold is None:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
-        return releasable(self._document(edition), self.names, self._few(threshold), threshold)
+        return releasable(self._document(edition), self.names, self._kept(threshold), threshold)
 
     def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
         """List the figures of the audit, one per line.
@@ -210,6 +220,18 @@ class Audit:
             )
             lines += [(part, name, value) for name, value in _figures(kept)]
         return pd.DataFrame(lines, columns=["part", "figure", "value"])
+
+    def _kept(self, threshold: int) -> Kept:
+        """Choose what of columns and groups may be told."""
+        few = self._few(threshold)
+        if self.exposure is None or self.exposure.behind is None:
+            return Kept(hidden=few)
+        apart = None
+        if self.measurement is not None and self.measurement.individual is not None:
+            apart = self.measurement.individual.outlier
+        columns = list(self.exposure.columns.index)
+        groups = list(self.exposure.groups["column"])
+        return keep(self.exposure.behind, columns, groups, apart, few, threshold)
 
     def _few(self, threshold: int) -> frozenset[str]:
         """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""

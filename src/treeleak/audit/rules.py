@@ -7,13 +7,14 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.audit.forms import (
     Form,
     anything,

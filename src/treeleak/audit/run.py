@@ -301,6 +301,7 @@ def audit(
         article29=risks,
         truth=truth,
         release=release,
+        foreign=() if release is None else release.foreign,
     )
 
 

@@ -7,12 +7,13 @@ beats a uniform guess even where the counts say nothing. That much the model did
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.attacks.without_counts import SILENT
 from treeleak.audit.yardsticks import Tried
 from treeleak.clock import Progress

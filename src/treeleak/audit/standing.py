@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from treeleak._private import dataclass
 from treeleak.audit.measurement import Measurement
 from treeleak.audit.yardsticks import Yardstick
 from treeleak.metrics import Significance

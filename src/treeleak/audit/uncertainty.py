@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.audit.counts import THRESHOLD
 from treeleak.audit.percent import percent
 from treeleak.errors import NotCovered
@@ -140,6 +141,11 @@ class Uncertainty:
         )
 
     def __str__(self) -> str:
+        return self.average
+
+    @property
+    def in_full(self) -> str:
+        """The same, and the leaf or rule that leaves least: for the owner only."""
         if self.dist_g is None:
             return self.average
         least = self.exposed[0]

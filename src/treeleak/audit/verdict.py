@@ -108,28 +108,28 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
     if left.of == "leaves":
-        return Finding("uncertainty", None, str(left), left.average)
+        return Finding("uncertainty", None, left.in_full, left.average)
     if not left.exact:
-        return Finding("uncertainty", OPEN, f"{FILLED} {left}", f"{FILLED} {left.average}")
+        return Finding("uncertainty", OPEN, f"{FILLED} {left.in_full}", f"{FILLED} {left.average}")
     if not proofs_hold:
         text = "Training rows are not possible under the schema: nothing is told for sure."
         return Finding("uncertainty", OPEN, text)
     if left.n_rows and left.told == left.n_rows:
         text = f"All {left.n_rows:,} training rows are told in every value. "
         rule = "Nothing is left to know of any row."
-        return Finding("uncertainty", LEAK, f"{text}{left}", f"{text}{left.average}", rule)
+        return Finding("uncertainty", LEAK, f"{text}{left.in_full}", f"{text}{left.average}", rule)
     if left.told_in_small:
         how = (
             "rows are told in every value, and share their rule with fewer "
             f"than {THRESHOLD} in all."
         )
-        text, unnamed = f"{left.told_in_small:,} {how} {left}", f"Some {how} {left.average}"
+        text, unnamed = f"{left.told_in_small:,} {how} {left.in_full}", f"Some {how} {left.average}"
         rule = (
             f"Nothing is left to know of some rows that share a rule with fewer than {THRESHOLD}."
         )
         return Finding("uncertainty", LEAK, text, unnamed, rule)
     rule = "Something is left to know of every row that shares its rule with few others."
-    return Finding("uncertainty", NO_LEAK, str(left), left.average, rule)
+    return Finding("uncertainty", NO_LEAK, left.in_full, left.average, rule)
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:

@@ -8,13 +8,13 @@ single people.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from treeleak._ending import Terminated, terminable
+from treeleak._plain import plain
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
 from treeleak.errors import TreeleakError
@@ -17,18 +21,34 @@ from treeleak.errors import TreeleakError
 __all__ = ["app", "main"]
 
 
+# Click comes with Typer, in some versions under a name of its own.
+_CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+@contextmanager
+def _plain_usage() -> Iterator[None]:
+    """Quote what was typed wrongly as plain text."""
+    try:
+        yield
+    except _CLICKS as error:
+        error.message = plain(error.message, keep="\n")
+        raise
+
+
 class _Group(TyperGroup):
     """Turns errors into one line and an exit status, and remembers what was typed."""
 
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
         typed = tuple(args)
-        ctx = super().make_context(info_name, args, *more, **extra)
+        with _plain_usage():
+            ctx = super().make_context(info_name, args, *more, **extra)
         ctx.obj = typed
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _plain_usage():
+                return super().invoke(ctx)
         except TreeleakError as error:
             say(f"treeleak: {error}")
             raise typer.Exit(error.exit_code) from None
@@ -43,19 +63,28 @@ app = typer.Typer(
     # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
     rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
     help="How much of its training data does a tree model give away? Rebuild it and see.",
     epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
-    "130 interrupted.",
+    "130 interrupted, 143 ended by SIGTERM.",
 )
 
 
 def main() -> None:
     """Run the command line; what nobody foresaw is shown in full."""
     try:
-        app()
+        with terminable():
+            app()
+    except Terminated as told:
+        say(f"treeleak: ended by {told}")
+        sys.exit(told.exit_code)
     except Exception:
-        traceback.print_exc()
-        say("treeleak: this is a bug; please report it with the lines above.")
+        for line in traceback.format_exc().splitlines():
+            say(line)
+        say(
+            "treeleak: this is a bug; please report it with the lines above, without what in them "
+            "may be a value of your data."
+        )
         sys.exit(1)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import (
     AUDITED,
@@ -21,7 +22,6 @@ from treeleak.cli.files import (
     progress_shown,
     say,
     status_of,
-    write,
 )
 from treeleak.cli.options import (
     Audited,
@@ -151,10 +151,10 @@ def audit(
         result = replace(result, ruling=treeleak.judge(result, rule))
     edition: Edition = "internal" if internal else "releasable"
     if json is not None:
-        write(json, result.to_json(edition) + "\n", private=internal, force=True)
+        write_file(json, result.to_json(edition) + "\n", private=internal)
     if report is not None:
         page = render_html(result, edition, _typed(ctx, None if internal else _named(result)))
-        write(report, page, private=internal, force=True)
+        write_file(report, page, private=internal)
     render(result, console(), internal)
     if report is not None:
         say(f"treeleak: the report, {edition} edition, is in {report}")

@@ -10,7 +10,6 @@ import typer
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free
 from treeleak.cli.options import Force, Model, TrustPickle
-from treeleak.errors import BadInput, cause
 
 __all__ = ["export"]
 
@@ -28,7 +27,4 @@ def export(
 
     check_free(out, force, model)
     release = to_release(model, trust_pickle)
-    try:
-        write_release(release, out)
-    except OSError as error:
-        raise BadInput(f"{out}: {cause(error)}") from error
+    write_release(release, out, overwrite=force)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from treeleak.errors import BadInput, cause
+from treeleak._plain import plain
+from treeleak.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +33,6 @@ __all__ = [
     "progress_shown",
     "say",
     "status_of",
-    "write",
 ]
 
 AUDITED, NO_ANSWER, VIOLATED, INTERRUPTED = 0, 3, 4, 130
@@ -67,31 +67,21 @@ def check_free(path: Path, force: bool, *inputs: Path | None) -> None:
         raise BadInput(f"{path}: exists already; --force overwrites it")
 
 
-def write(path: Path, text: str, private: bool, force: bool) -> None:
-    """Write a file; a private one is never, not for a moment, open to others."""
-    try:
-        if force:
-            # What is there may have wider permissions, or be a link to somewhere else.
-            path.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        descriptor = os.open(path, flags, 0o600 if private else 0o666)
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        raise BadInput(f"{path}: {cause(error)}") from error
-
-
 def say(text: str) -> None:
-    """Print to the error stream."""
-    typer.echo(text, err=True)
+    """Print a line to the error stream."""
+    typer.echo(plain(text), err=True)
 
 
 def console(stderr: bool = False) -> Console:
     """Where reports and progress go: plain text with NO_COLOR, and where nobody watches."""
     from rich.console import Console
 
-    plain = bool(os.environ.get("NO_COLOR"))
-    return Console(stderr=stderr, highlight=False, color_system=None if plain else "auto")
+    from treeleak.report.plainly import guard
+
+    plain_only = bool(os.environ.get("NO_COLOR"))
+    return guard(
+        Console(stderr=stderr, highlight=False, color_system=None if plain_only else "auto")
+    )
 
 
 def open_page(path: Path) -> None:

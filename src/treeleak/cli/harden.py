@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import (
     check_free,
@@ -16,7 +17,6 @@ from treeleak.cli.files import (
     progress_shown,
     say,
     status_of,
-    write,
 )
 from treeleak.cli.options import (
     Force,
@@ -115,6 +115,6 @@ def harden(
             else:
                 result = replace(result, retraining=tried)
     if json is not None:
-        write(json, result.to_json() + "\n", private=False, force=True)
+        write_file(json, result.to_json() + "\n")
     render_hardened(result, console())
     raise typer.Exit(status_of(result.audit.reconstruction))

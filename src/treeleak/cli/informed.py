@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from treeleak._output import write_file
 from treeleak.cli.app import app
-from treeleak.cli.files import check_place, console, progress_shown, write
+from treeleak.cli.files import check_place, console, progress_shown
 from treeleak.cli.options import Model, Quiet, SchemaFile, Seed, TrustPickle, read_schema
 from treeleak.cli.tables import Tables, named, training_rows
 
@@ -44,5 +45,5 @@ def informed(
             model, rows, labels, known, targets, seed, trust_pickle=trust_pickle, progress=progress
         )
     if json is not None:
-        write(json, result.to_json() + "\n", private=False, force=True)
+        write_file(json, result.to_json() + "\n")
     render_informed(result, console())

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from treeleak._output import write_file
 from treeleak.cli.app import app
-from treeleak.cli.files import check_free, progress_shown, say, status_of, write
+from treeleak.cli.files import check_free, progress_shown, say, status_of
 from treeleak.cli.options import (
     Bootstrap,
     DrawnCountsOnly,
@@ -126,7 +127,7 @@ def reconstruct(
     if label in result.X:
         raise BadInput(f"the model has a column {label!r}: give the labels another name (--label)")
     table = result.X.assign(**{label: result.y.to_numpy()})
-    write(out, table.to_csv(index=False), private=True, force=force)
+    write_file(out, table.to_csv(index=False), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
         _say_order(result)
@@ -136,7 +137,7 @@ def reconstruct(
         with named({"the records": members}):
             chance = result.membership(records)
         table = records.assign(membership=chance)
-        write(members_out, table.to_csv(index=False), private=True, force=force)
+        write_file(members_out, table.to_csv(index=False), private=True, overwrite=force)
         say(
             f"{members_out}: {len(table)} records, of which {chance.sum():.1f} are expected to be "
             "in the training set."

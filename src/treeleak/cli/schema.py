@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from treeleak._output import write_file
+from treeleak._plain import plain
 from treeleak.cli.app import app
-from treeleak.cli.files import check_free, say, write
+from treeleak.cli.files import check_free, say
 from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.errors import BadInput
@@ -45,10 +47,10 @@ def schema(
         raise (error if train is None else BadInput(f"{train}: {error}")) from error
     basis = "the model" if rows is None else "the model and training rows"
     comments = [f"Inferred from {basis}. Check it: what it says is taken as true.", *remarks]
-    text = "".join(f"# {' '.join(c.splitlines())}\n" for c in comments) + suggested.to_toml()
+    text = "".join(f"# {plain(' '.join(c.splitlines()))}\n" for c in comments) + suggested.to_toml()
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write(out, text, private=False, force=force)
+        write_file(out, text, overwrite=force)
         for remark in () if quiet else remarks:
             say(remark)

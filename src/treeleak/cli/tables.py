@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, NotCovered, TreeleakError, cause
 
 if TYPE_CHECKING:

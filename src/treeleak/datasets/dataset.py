@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.schema import Schema
 
 __all__ = ["Dataset"]

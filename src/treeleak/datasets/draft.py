@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.datasets.dataset import Dataset
 from treeleak.datasets.recipes import ADULT, COMPAS
 from treeleak.errors import BadInput

@@ -8,10 +8,10 @@ high), so that what becomes of a row does not depend on the rows beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.schema import Binary, OneHot, Schema
 
 __all__ = [

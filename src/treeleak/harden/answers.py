@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel, NotCovered
 from treeleak.release.registry import to_release
 from treeleak.release.sklearn import fitted, main_model, tree_and_values

@@ -7,12 +7,13 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import NotCovered
 from treeleak.release.npy import parse_npy, write_npy
 from treeleak.release.skops_archive import read_members

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from treeleak._ending import private_folder
+from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.audit import Audit, Entry, audit
 from treeleak.audit.finding import OPEN
 from treeleak.clock import Progress
@@ -63,6 +65,8 @@ class Leak:
         Why it was not assessed.
     """
 
+    _said: ClassVar = ("verdict", "status", "measured")
+
     verdict: str
     status: str | None
     wrong: float | None
@@ -111,6 +115,8 @@ class State:
         Whether this state was attacked; if not, an attack meets what it met before the step.
     leak : Leak
     """
+
+    _said: ClassVar = ("step", "changed", "attacked")
 
     step: str
     takes: str
@@ -266,9 +272,9 @@ def harden(
     archives = [archive]
     for own in chosen:
         archives.append(own.apply(archives[-1]))
-    with tempfile.TemporaryDirectory(prefix="treeleak-") as folder:
+    with private_folder() as folder:
         # What is attacked must be what is written, and not what is in memory.
-        written = Path(folder) / "hardened.skops"
+        written = folder / "hardened.skops"
         written.write_bytes(archives[-1].to_bytes())
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
@@ -284,7 +290,7 @@ def harden(
         seen: Any = None
         for k, (state, step) in enumerate(zip(archives, (None, *chosen), strict=True)):
             last = k == len(chosen)
-            place = Path(folder) / f"{k}.skops"
+            place = folder / f"{k}.skops"
             place.write_bytes(state.to_bytes())
             try:
                 now = _release(place)
@@ -313,7 +319,7 @@ def harden(
     if any(step.name == "unknown" for step in chosen):
         _check_known(source, found)
     content = archives[-1].to_bytes()
-    _write(target, content, force)
+    write_file(target, content, overwrite=force)
     source_of = replace(found.provenance, file=os.fspath(target))
     return Hardened(
         file=os.fspath(source),
@@ -378,23 +384,6 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
             raise BadInput(f"{target}: is the model itself; give another name")
         if not force:
             raise BadInput(f"{target}: exists already; --force overwrites it")
-
-
-def _write(target: Path, content: bytes, force: bool) -> None:
-    """Write all or nothing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        try:
-            with open(os.open(part, flags, 0o666), "wb") as file:
-                file.write(content)
-            if target.exists() and not force:
-                raise BadInput(f"{target}: exists already; --force overwrites it")
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(f"{target}: {error.strerror or error}") from error
 
 
 def _stored(path: Path) -> StoredObject:

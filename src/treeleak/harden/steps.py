@@ -7,12 +7,13 @@ tests and the values of its leaves; all else in it can go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.audit.rules import SEED_NAMES, fits
 from treeleak.errors import BadInput
 from treeleak.harden.archive import Archive, Place, TreeArrays

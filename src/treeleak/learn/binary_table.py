@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass, shows_no_value
 from treeleak.errors import BadInput
 
 __all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
@@ -18,6 +18,7 @@ __all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
 WORD = 64
 
 
+@shows_no_value
 class PackedTable(NamedTuple):
     """A table as bits, its rows sorted by class: each word holds rows of one class only.
 

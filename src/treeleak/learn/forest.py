@@ -265,7 +265,7 @@ def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> NDArray[np.int64]:
     found = np.array([number.get(v, -1) for v in labels], dtype=np.int64)
     if (found < 0).any():
         row = int(found.argmin())
-        raise BadInput(f"row {row} has label {labels[row]!r}, none of the classes {list(number)}")
+        raise BadInput(f"row {row} has a label that is none of the classes {list(number)}")
     return found
 
 
@@ -284,7 +284,7 @@ def _rows(schema: Schema, X: Any) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"the table holds something other than numbers: {error}") from error
+        raise BadInput("the table holds something other than numbers") from error
     if values.ndim != 2 or values.shape[1] != len(names):
         raise BadInput(f"a table of shape {values.shape} for a schema of {len(names)} columns")
     at = {c: i for i, c in enumerate(names)}

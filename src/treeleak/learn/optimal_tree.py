@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.learn._subcube_kernels import Search
 from treeleak.learn.binary_table import BinaryTable, read_columns

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.errors import BadSchema
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema

@@ -10,12 +10,12 @@ them gives the least error with every number of steps at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.clock import Clock
 from treeleak.learn._subcube_kernels import (
     LITERALS_PER_WORD,

@@ -16,12 +16,12 @@ several times. The published figures for COMPAS and trees of unlimited depth com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, Mismatch, NotCovered
 from treeleak.metrics.matching import reconstruction_error
 from treeleak.release import to_release

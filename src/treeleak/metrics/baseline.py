@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass, shows_no_value
 from treeleak.errors import BadInput, BadSchema
 from treeleak.metrics.matching import (
     MATCH_LIMIT,
@@ -45,6 +45,7 @@ MOST_PAIRS = 10**8
 MOST_TRIES = 1_000
 
 
+@shows_no_value
 class Baseline(NamedTuple):
     """Error of a random guess: mean and standard deviation over the guesses."""
 

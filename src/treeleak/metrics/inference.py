@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 
 __all__ = [

@@ -22,6 +22,7 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from treeleak._private import shows_no_value
 from treeleak.errors import BadInput
 from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
 
@@ -91,6 +92,7 @@ def reconstruction_error(X_rec: Table, X_true: Table, schema: Schema | None = No
     return float(row_distances(X_rec, X_true, schema).mean())
 
 
+@shows_no_value
 class Matching(NamedTuple):
     """A best matching: for each reconstructed row, its true row, and how far each value is off."""
 

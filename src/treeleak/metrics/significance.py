@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
 from treeleak.metrics.matching import MATCH_LIMIT, part_errors

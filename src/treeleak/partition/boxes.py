@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass, shows_no_value
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
 from treeleak.schema import Rule
@@ -29,6 +29,7 @@ _MAX_RULE = 2**20
 IntArray = NDArray[np.int64]
 
 
+@shows_no_value
 class Layout(NamedTuple):
     """All boxes in flat arrays, for kernels.
 

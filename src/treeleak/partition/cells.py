@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadSchema, NotCovered
 from treeleak.partition._kernels import mark_drawable, mark_open, signatures
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.clock import Clock
 from treeleak.partition._live_kernels import Walk, list_live
 from treeleak.partition.boxes import Boxes

@@ -7,13 +7,13 @@ Lucchese et al. 2015). With another atom, the new leaf costs one bitwise and.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treeleak._private import dataclass
 from treeleak.errors import NotCovered
 from treeleak.partition._mask_kernels import close_leaves, leaves_of, number_leaves
 from treeleak.partition.cells import Geometry

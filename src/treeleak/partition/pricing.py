@@ -7,11 +7,11 @@ with a proof, comes from :func:`best_point`, by branch and bound over boxes of a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.clock import Clock
 from treeleak.partition._pricing_kernels import Node, Search, climb_all, explore
 from treeleak.partition.boxes import Boxes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadSchema
 from treeleak.partition.atoms import listable, listed_values
 from treeleak.release.rule_list import Condition
@@ -248,9 +248,9 @@ class Axis:
                 [math.nan if pd.isna(v) else float(known.get(v, v)) for v in values], dtype=float
             )
         except (TypeError, ValueError):
-            odd = next(v for v in values if not _is_readable(v, known))
+            row = next(k for k, v in enumerate(values) if not _is_readable(v, known))
             raise BadInput(
-                f"column {values.name!r} of the {what} holds {odd!r:.60}, which it cannot hold"
+                f"row {row} of the {what}: column {values.name!r} holds what it cannot hold"
             ) from None
 
     def _label_codes(self) -> dict[Any, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.probabilistic import distances, questions
 from treeleak.probabilistic.distances import Alignment

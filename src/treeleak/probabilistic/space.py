@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, NotCovered
 from treeleak.probabilistic.axes import Axis, axis_of
 from treeleak.probabilistic.regions import Region, Tests
@@ -119,8 +119,8 @@ class Space:
         for mine, theirs in zip(self.axes, other.axes, strict=False):
             if mine.attribute != theirs.attribute:
                 raise BadInput(
-                    f"the datasets do not have the same attributes: {mine.attribute!r} in one is "
-                    f"{theirs.attribute!r} in the other"
+                    f"the datasets do not have the same attributes: {mine.attribute.to_dict()} in "
+                    f"one is {theirs.attribute.to_dict()} in the other"
                 )
         if len(self.axes) != len(other.axes):
             raise BadInput(

@@ -16,6 +16,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._output import write_file
 from treeleak.errors import BadInput, BadModel
 from treeleak.noise import (
     ROUNDINGS,
@@ -69,10 +70,10 @@ NOISE_BETWEEN = (1e-9, 1e9)
 MAX_SIGMA = 1e5
 
 
-def write_release(release: Release, path: str | Path) -> None:
+def write_release(release: Release, path: str | Path, *, overwrite: bool = True) -> None:
     """Write a release as a JSON file, see :func:`release_to_dict`."""
     text = json.dumps(release_to_dict(release), allow_nan=False, separators=(",", ":"))
-    Path(path).write_text(text + "\n", encoding="ascii")
+    write_file(path, text + "\n", overwrite=overwrite)
 
 
 def read_release(source: str | Path) -> Release:
@@ -177,6 +178,7 @@ def release_from_dict(data: Any) -> Release:
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
+        of_file=True,
     )
 
 

@@ -16,11 +16,12 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.release.registry import reader
 from treeleak.release.stored import Leftover

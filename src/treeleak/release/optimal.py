@@ -14,11 +14,11 @@ checked by training (a test):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter

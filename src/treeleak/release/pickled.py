@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from treeleak._ending import private_folder
 from treeleak.errors import BadModel
 from treeleak.release.registry import reader
 from treeleak.release.skops_archive import read_archive
@@ -57,8 +57,8 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
             "If you know who made it, allow it with --trust-pickle (trust_pickle=True), "
             "or save the model with skops instead"
         )
-    with tempfile.TemporaryDirectory(prefix="treeleak-") as folder:
-        out = Path(folder) / "model.zip"
+    with private_folder() as folder:
+        out = folder / "model.zip"
         try:
             done = subprocess.run(  # noqa: S603
                 [sys.executable, "-I", str(WORKER), str(path.resolve()), str(out)],

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.release.live import snapshot
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Release
 
-__all__ = ["adapter", "read_model", "reader", "to_release"]
+__all__ = ["adapter", "known_classes", "read_model", "reader", "to_release"]
 
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
@@ -38,6 +38,11 @@ class _Format:
 
 _ADAPTERS: dict[tuple[str, str], Adapter] = {}
 _FORMATS: list[_Format] = []
+
+
+def known_classes() -> frozenset[str]:
+    """Names of the classes that some adapter knows."""
+    return frozenset(name for _, name in _ADAPTERS)
 
 
 def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from treeleak._output import write_file
 from treeleak.errors import BadInput, BadModel
 from treeleak.release.checked_json import (
     EXACT_WHOLE,
@@ -43,7 +44,7 @@ FORMAT_VERSION = 1
 def write_rules(rules: RuleList, path: str | Path) -> None:
     """Write rules as a JSON file, see :func:`rules_to_dict`."""
     text = json.dumps(rules_to_dict(rules), allow_nan=False, indent=1)
-    Path(path).write_text(text + "\n", encoding="ascii")
+    write_file(path, text + "\n")
 
 
 def read_rules(source: str | Path) -> RuleList:
@@ -119,6 +120,7 @@ def rules_from_dict(data: Any) -> RuleList:
         n_rows=n_rows,
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
+        of_file=True,
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel
 from treeleak.release.tree import MAX_ROWS, class_numbers
 
@@ -127,6 +128,8 @@ class RuleList:
     origin : str
         The library, its version and the class that made the model.
     notes : tuple of str
+    of_file : bool
+        Whether ``origin`` and ``notes`` are what a rule file says, whoever wrote it.
 
     Raises
     ------
@@ -145,6 +148,13 @@ class RuleList:
     n_rows: int | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
+    of_file: bool = False
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Texts that are a file's own words, for which nobody answers."""
+        told = (self.origin, *self.notes)
+        return tuple(text for text in told if text) if self.of_file else ()
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...] | None:

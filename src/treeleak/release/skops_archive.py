@@ -9,12 +9,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.npy import odd_header, parse_npy

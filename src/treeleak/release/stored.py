@@ -7,8 +7,10 @@ Every reader (skops archive, pickle, live estimator) hands back the same thing, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from treeleak._private import dataclass
 
 __all__ = ["Leftover", "Opaque", "StoredObject"]
 

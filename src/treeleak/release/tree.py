@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak._private import dataclass
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
 from treeleak.release.inputs import Inputs
@@ -274,6 +275,8 @@ class Release:
         What the reader of an audit should know of how the release was read.
     leftovers : tuple of Leftover
         What its file holds beside it.
+    of_file : bool
+        Whether ``origin``, ``notes`` and reasons are what a release file says, whoever wrote it.
 
     Raises
     ------
@@ -282,6 +285,8 @@ class Release:
         does not fit the columns or the classes, what should count rows or draws is no whole number
         of them, or a leaf that should name a class names none or several.
     """
+
+    _said: ClassVar = ("counts_are", "n_rows", "trees", "feature_names", "classes")
 
     trees: tuple[Tree, ...]
     feature_names: tuple[str, ...]
@@ -300,6 +305,7 @@ class Release:
     origin: str = ""
     notes: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    of_file: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.feature_names)) != len(self.feature_names):
@@ -334,6 +340,13 @@ class Release:
             if self.counts_are == "labels":
                 several = isinstance(self.noise, LabelNoise) and self.noise.rule == "present"
                 _check_labels(tree, f"tree {t}", several)
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Texts that are a file's own words, for which nobody answers."""
+        sampling = (getattr(self.sampling, name, "") for name in ("why", "hidden", "rule"))
+        told = (self.origin, self.not_covered or "", *sampling, *self.notes)
+        return tuple(text for text in told if text) if self.of_file else ()
 
     @property
     def n_features(self) -> int:

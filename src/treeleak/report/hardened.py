@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from treeleak.audit.percent import percent
 from treeleak.harden import Hardened, Leak, State
+from treeleak.report.plainly import Text, plainly
 from treeleak.report.retrain import retraining_told
 
 __all__ = ["render_hardened"]
@@ -30,6 +30,11 @@ def render_hardened(result: Hardened, console: Console) -> None:
     result : Hardened
     console : rich.console.Console
     """
+    with plainly(console):
+        _print(result, console)
+
+
+def _print(result: Hardened, console: Console) -> None:
     console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
     _part(console, "What an attack finds after each step", _leaks(result))
     _part(console, "What the steps take away", _steps(result))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from treeleak.audit.percent import percent
 from treeleak.informed import InformedAudit
+from treeleak.report.plainly import Text, plainly
 
 __all__ = ["render_informed"]
 
@@ -40,6 +40,11 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     ):
         out.add_row(what, *(percent(float(g[column].mean())) for g in groups.values()))
     out.add_row("Bits that the model adds", *(f"{g['bits'].mean():.1f}" for g in groups.values()))
+    with plainly(console):
+        _print(audit, console, out)
+
+
+def _print(audit: InformedAudit, console: Console, figures: Table) -> None:
     console.print(
         Text(
             f"Somebody knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. How well "
@@ -47,6 +52,6 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
         )
     )
     console.print()
-    console.print(out)
+    console.print(figures)
     for note in audit.notes:
         console.print(Text(f"- {note}"))

@@ -6,19 +6,20 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from treeleak._plain import plain
 from treeleak._version import __version__
 from treeleak.audit import Audit
 from treeleak.audit.releasable import Edition
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack
 from treeleak.report.sheet import sheet_of
-from treeleak.report.text import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -67,7 +68,8 @@ def render_piece(audit: Audit) -> str:
     sheet = sheet_of(audit)
     charts = list(_charts(sheet))[:CHARTS]
     # Two audits in one notebook must not share ids.
-    key = "treeleak-" + hashlib.sha256(repr(sheet).encode("utf-8", "replace")).hexdigest()[:12]
+    told = json.dumps(asdict(sheet), default=sorted).encode()
+    key = f"treeleak-{hashlib.sha256(told).hexdigest()[:12]}"
     style = _own(_file("piece.css"))
     return _drawn("piece.html", sheet=sheet, style=style, charts=charts, key=key)
 

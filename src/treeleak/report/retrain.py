@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from treeleak.audit.percent import percent
 from treeleak.harden.retrain import Alternative, Retraining
+from treeleak.report.plainly import Text
 
 __all__ = ["retraining_told"]
 

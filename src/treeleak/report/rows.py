@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treeleak._plain import plain, shortened
 from treeleak.audit import Audit, Exposure, NearLeaf
 from treeleak.audit.percent import percent
 from treeleak.reconstruction import Reconstruction
 from treeleak.report.blocks import Pages, Prose, Section
-from treeleak.report.text import plain, shortened
 
 __all__ = ["most_exposed"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from treeleak._plain import plain, shortened
 from treeleak.audit.percent import percent
 from treeleak.report.blocks import Bar, Bars, Chart, Grid, Stack
-from treeleak.report.text import plain, shortened
 
 __all__ = ["draw", "figures"]
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
 
 from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling
 from treeleak.audit.percent import percent
@@ -21,6 +19,7 @@ from treeleak.audit.yardsticks import WORDS
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
+from treeleak.report.plainly import Text, escape, plainly
 
 __all__ = ["render"]
 
@@ -51,6 +50,11 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
         Show what the internal edition has: the first rebuilt rows, single leaves, small groups.
         Without it only messages on input that does not fit speak of single leaves and columns.
     """
+    with plainly(console):
+        _print(audit, console, include_rows)
+
+
+def _print(audit: Audit, console: Console, include_rows: bool) -> None:
     edition: Edition = "internal" if include_rows else "releasable"
     told = audit.to_dict(edition)
     style = STYLE.get(audit.verdict, "bold")
@@ -99,12 +103,12 @@ def _bullets(texts: Iterable[str]) -> Iterator[RenderableType]:
     yield grid
 
 
-def _source(audit: Audit) -> Text:
+def _source(audit: Audit) -> Group:
     source = audit.provenance
     lines = [source.origin or "model of unknown origin"]
     if source.file is not None:
         lines.insert(0, f"{source.file} (sha256 {(source.sha256 or '')[:16]})")
-    return Text("\n".join(lines), overflow="fold")
+    return Group(*(Text(line, overflow="fold") for line in lines))
 
 
 # ----------------------------------------------------------------------------------- inventory
@@ -115,7 +119,8 @@ def _inventory(entries: Sequence[Entry]) -> Iterator[RenderableType]:
     if leaks:
         yield Text("Leaks: stems from single rows, or says how they were drawn", style="red")
         for what, same in _grouped(leaks).items():
-            yield Text.assemble("\n", (what, "bold"), f" ({_names(same)})")
+            yield Text()
+            yield Text.assemble((what, "bold"), f" ({_names(same)})")
             why = dict.fromkeys(e.why for e in same)
             yield Padding(Text(" ".join(why)), (0, 0, 0, 2), expand=False)
         yield Text()
@@ -440,7 +445,7 @@ def _uncertainty(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableTy
     if left is None or left.dist_g is None:
         yield from _reasons(audit, "uncertainty")
         return
-    yield Text(str(left) if shown["exposed"] else left.average)
+    yield Text(left.in_full if shown["exposed"] else left.average)
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import treeleak
+from treeleak._private import dataclass
 from treeleak.datasets import Dataset, draft_sample, load_dp_forest, load_draft
 from treeleak.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier

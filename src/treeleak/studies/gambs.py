@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import pandas as pd
 
+from treeleak._ending import private_folder
 from treeleak.errors import BadInput
 from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from treeleak.studies.published import read_published
@@ -117,8 +117,8 @@ def _c45(X: pd.DataFrame, y: pd.Series[Any], schema: Schema) -> Release:
     """Train C4.5, with WEKA's defaults, and read what it prints."""
     from treeleak.release import read_j48
 
-    with tempfile.TemporaryDirectory() as folder:
-        records = Path(folder) / "records.arff"
+    with private_folder() as folder:
+        records = folder / "records.arff"
         records.write_text(arff(X, y, schema))
         command = ["java", "-cp", os.environ[WEKA], "weka.classifiers.trees.J48"]
         command += ["-t", str(records), "-no-cv"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures
@@ -104,7 +105,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
     if not parts:
         raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
     text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
-    page.write_text(text, encoding="utf-8")
+    write_file(page, text)
     return [page, *written]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import joblib
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.reconstruction import versions
 from treeleak.studies.store import Run, Store, code_version, key_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from treeleak._output import write_file
 from treeleak.studies.drawing import styled
 from treeleak.studies.study import Table
 
@@ -56,8 +58,8 @@ def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
     written = []
     for table in tables:
         csv, text = (folder / f"{table.name}.{ending}" for ending in ("csv", "md"))
-        table.frame.to_csv(csv, index=False)
-        text.write_text(f"# {table.title}\n\n{as_markdown(table)}", encoding="utf-8")
+        write_file(csv, table.frame.to_csv(index=False))
+        write_file(text, f"# {table.title}\n\n{as_markdown(table)}")
         written += [csv, text]
     return written
 
@@ -73,7 +75,9 @@ def write_figures(
             # Without a date, and with the style's seed for names, equal runs give equal files.
             dated: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
             with styled():
-                figure.savefig(path, dpi=200, bbox_inches="tight", **dated)
+                drawn = io.BytesIO()
+                figure.savefig(drawn, format=ending, dpi=200, bbox_inches="tight", **dated)
+            write_file(path, drawn.getvalue())
             written.append(path)
     return written
 

@@ -16,13 +16,14 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from treeleak._output import write_file
+from treeleak._private import dataclass
 from treeleak._version import __version__
 from treeleak.errors import BadInput
 
@@ -157,10 +158,7 @@ class Store:
         runs = [dated for study in sorted(set(studies)) for dated in self._dated(study, None)]
         lines = sorted(_text([r.study, r.parameters, r.code, r.record, at]) for r, at in runs)
         text = "".join(f"{line}\n" for line in lines)
-        try:
-            Path(path).write_bytes(lzma.compress(text.encode()))
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror or error}") from error
+        write_file(path, lzma.compress(text.encode()))
         return len(lines)
 
     def read(self, path: str | os.PathLike[str]) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from treeleak._private import dataclass
 from treeleak.errors import BadInput
 
 if TYPE_CHECKING:

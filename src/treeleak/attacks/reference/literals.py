@@ -9,7 +9,6 @@ path demands two at most.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak._private import dataclass
 from treeleak.attacks.space import Values
 from treeleak.partition import AttributeAtoms
 

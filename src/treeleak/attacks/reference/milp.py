@@ -16,13 +16,13 @@ depend on, is fixed, so equal counts give equal rows.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
+from treeleak._private import dataclass
 from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.program import (
     check_size,

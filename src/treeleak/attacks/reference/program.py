@@ -7,7 +7,7 @@ other kinds are written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak._private import dataclass
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.integer import interruptible
 from treeleak.attacks.reference.literals import Encoding, one_of

@@ -1,0 +1,70 @@
+"""Texts for a terminal: whatever a file says, it moves no cursor and fakes no line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import rich.markup
+import rich.text
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
+from rich.measure import Measurement
+from rich.segment import Segment
+
+from treeleak._plain import plain
+
+__all__ = ["Text", "escape", "guard", "plainly"]
+
+
+class Text(rich.text.Text):
+    """Text of one line, or of as many as it takes: line ends in it are shown, not obeyed."""
+
+    def __init__(self, text: str = "", *args: Any, **options: Any) -> None:
+        super().__init__(plain(text), *args, **options)
+
+    def append(self, text: rich.text.Text | str, style: Any = None) -> rich.text.Text:
+        """Add a text; what is no text of Rich is made plain."""
+        return super().append(plain(text) if isinstance(text, str) else text, style)
+
+
+def escape(text: str) -> str:
+    """Make a text plain, and let nothing in it count as markup."""
+    return rich.markup.escape(plain(text))
+
+
+class _Plain:
+    """Whatever is printed, without a character that acts."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self.inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.inner, options):
+            text = segment.text
+            # Control segments are Rich's own.
+            yield segment if segment.control else Segment(plain(text, None, "\n"), segment.style)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self.inner)
+
+
+class _Guard(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Plain(r) for r in renderables]
+
+
+def guard(console: Console) -> Console:
+    """Make all plain that a console prints from now on."""
+    console.push_render_hook(_Guard())
+    return console
+
+
+@contextmanager
+def plainly(console: Console) -> Iterator[None]:
+    """Make all plain that a console prints in this block."""
+    guard(console)
+    try:
+        yield
+    finally:
+        console.pop_render_hook()

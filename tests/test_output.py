@@ -1,0 +1,354 @@
+"""Files are written whole or not at all, and a process that is told to end leaves nothing."""
+
+import ast
+import errno
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from test_cli import run
+from treeleak._ending import private_folder
+from treeleak._output import write_file
+from treeleak.errors import BadInput
+from treeleak.release import DecisionRule, RuleList, to_release, write_rules
+from treeleak.release.exchange import write_release
+
+PACKAGE = Path(treeleak.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(rng.integers(0, 2, (40, 6)), columns=list("abcdef"))
+    label = (rows["a"] + rows["b"] * rows["c"] > 1).astype(int)
+    place = tmp_path_factory.mktemp("model")
+    model = RandomForestClassifier(6, bootstrap=False, random_state=42).fit(rows, label)
+    skops.io.dump(model, place / "model.skops")
+    rows.assign(y=label).to_csv(place / "train.csv", index=False)
+    return place
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """A disk that is full by the time that a file should be on it."""
+
+    def sync(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", sync)
+
+
+# ------------------------------------------------------------------------------- whole or nothing
+
+
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize("content", ["räume\r\n", b"\x00\xff"])
+def test_a_file_is_written_and_replaced(tmp_path, content, private):
+    path = tmp_path / ("n" * 250)
+    for _ in range(2):
+        write_file(path, content, private=private)
+        wanted = content.encode() if isinstance(content, str) else content
+        assert path.read_bytes() == wanted
+        assert os.listdir(tmp_path) == [path.name]
+    with pytest.raises(BadInput, match="File exists"):
+        write_file(path, b"other", private=private, overwrite=False)
+    assert path.read_bytes() == wanted
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@given(st.integers(0, 64), st.binary(min_size=65, max_size=200))
+def test_what_does_not_fit_leaves_the_old_file_alone(tmp_path_factory, room, content):
+    place = tmp_path_factory.mktemp("full")
+    path = place / "rows.json"
+    path.write_bytes(b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(BadInput, match=r"rows\.json: File too large"):
+            write_file(path, content)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == b"old"
+    assert os.listdir(place) == ["rows.json"]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError, SystemExit])
+def test_whatever_stops_it_leaves_no_part(tmp_path, monkeypatch, stop):
+    def stopped(*_):
+        raise stop
+
+    monkeypatch.setattr(os, "fsync", stopped)
+    with pytest.raises(stop):
+        write_file(tmp_path / "rows.json", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_nobody_may_read_more_than_before(tmp_path):
+    before = os.umask(0)
+    try:
+        write_file(tmp_path / "open", "x")
+        write_file(tmp_path / "mine", "x", private=True)
+        (tmp_path / "team").write_text("x")
+        (tmp_path / "team").chmod(0o640)
+        write_file(tmp_path / "team", "y")
+    finally:
+        os.umask(before)
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    assert modes == {"open": 0o666, "mine": 0o600, "team": 0o640}
+
+
+def test_a_link_is_replaced_and_a_device_is_not(tmp_path):
+    (tmp_path / "far").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "far")
+    write_file(tmp_path / "link", "new", private=True)
+    assert (tmp_path / "far").read_text() == "old"
+    assert not (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "away").symlink_to(os.devnull)
+    for name in ("pipe", "away"):
+        with pytest.raises(BadInput, match="no ordinary file"):
+            write_file(tmp_path / name, "new")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+COMMANDS = [
+    ("audit", "model.skops", "--json", "OUT"),
+    ("audit", "model.skops", "--internal", "--json", "OUT"),
+    ("audit", "model.skops", "--report", "OUT"),
+    ("reconstruct", "model.skops", "--force", "--out", "OUT"),
+    ("schema", "model.skops", "--force", "--out", "OUT"),
+    ("export", "model.skops", "--force", "OUT"),
+    ("harden", "model.skops", "--steps", "sizes", "--time-limit", "1", "--force", "--out", "OUT"),
+    ("informed", "model.skops", "--train", "train.csv", "--label", "y", "--targets", "1",
+     "--json", "OUT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c[:1] + c[2:3]))
+def test_a_full_disk_leaves_the_old_file_whatever_the_command(folder, tmp_path, full, command):
+    out = tmp_path / "out"
+    out.write_text("old")
+    names = {"OUT": out, **{name: folder / name for name in ("model.skops", "train.csv")}}
+    result = run(*(names.get(word, word) for word in command))
+    assert result.exit_code == 2, result.output
+    assert "No space left on device: make room" in result.output
+    assert out.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path, full):
+    from treeleak.datasets import load_compas
+    from treeleak.demo import make
+    from treeleak.studies import Store
+
+    release = to_release(folder / "model.skops")
+    rules = RuleList(("a",), (0, 1), (), DecisionRule((), 0, (3, 1)))
+    out = tmp_path / "out"
+    out.write_text("old")
+    for write in (
+        lambda: write_release(release, out),
+        lambda: write_rules(rules, out),
+        lambda: Store(tmp_path / "runs.sqlite").write(out, ()),
+    ):
+        with pytest.raises(BadInput, match="make room"):
+            write()
+        assert out.read_text() == "old"
+    assert load_compas() is not None
+    with pytest.raises(BadInput, match="make room"):
+        make(tmp_path / "demo")
+    assert os.listdir(tmp_path / "demo") == []
+
+
+ALLOWED = {
+    # Into a folder that is removed, or into memory.
+    ("harden/run.py", "write_bytes"): 2,
+    ("studies/gambs.py", "write_text"): 1,
+    ("studies/shown.py", "savefig"): 1,
+    ("studies/shown.py", "to_csv"): 1,
+    ("demo.py", "to_csv"): 1,
+    ("cli/reconstruct.py", "to_csv"): 2,
+}
+WRITES = {
+    "write_text", "write_bytes", "to_csv", "savefig", "TemporaryDirectory", "NamedTemporaryFile",
+    "mkstemp", "mkdtemp",
+}  # fmt: skip
+
+
+def test_nothing_else_writes_files():
+    found: dict[tuple[str, str], int] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        # The process of its own in which pickles are read writes where it is told to.
+        if name == "release/_unpickle_worker.py" or name == "_output.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            modes = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            opens = called == "open" and any(str(m) in {"w", "wb", "a", "x", "xb"} for m in modes)
+            if called in WRITES or opens:
+                found[name, called] = found.get((name, called), 0) + 1
+    assert found == ALLOWED, "write files by treeleak._output.write_file"
+
+
+# --------------------------------------------------------------------------------- told to end
+
+
+def test_a_private_folder_is_gone_whatever_happens(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def use():
+        with private_folder() as own:
+            assert stat.S_IMODE(own.stat().st_mode) == 0o700
+            (own / "deep").mkdir()
+            (own / "deep" / "model.skops").write_text("secret")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        use()
+    assert os.listdir(tmp_path) == []
+
+
+# Loads the package once, then runs commands in copies of itself and sends each a signal.
+SERVER = """
+import json, os, signal, sys, time
+from pathlib import Path
+
+import treeleak, treeleak.report
+from treeleak import _ending, cli
+from treeleak.release import pickled
+
+harden = sys.modules['treeleak.harden.run']
+job = json.loads(sys.argv[1])
+home = Path(job["home"])
+told = []
+for k, delay in enumerate(job["delays"]):
+    temp = home / str(k)
+    temp.mkdir()
+    pid = os.fork()
+    if pid == 0:
+        os.environ["TMPDIR"] = str(temp)
+        exec(job["before"])
+        sys.argv = ["treeleak", *(w.replace("TEMP", str(temp)) for w in job["command"])]
+        cli.main()
+        os._exit(99)
+    while not any(temp.glob(job["appears"])):
+        time.sleep(0.002)
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0), "ended before it began"
+    there = sorted(p.name for p in temp.rglob("*"))
+    time.sleep(delay)
+    os.kill(pid, getattr(signal, job["signal"]))
+    _, status = os.waitpid(pid, 0)
+    left = sorted(str(p.relative_to(temp)) for p in temp.rglob("*") if p.name != "child")
+    child = temp / "child"
+    alive = child.exists() and Path(f"/proc/{child.read_text()}").exists()
+    told.append([os.waitstatus_to_exitcode(status), len(there), left, alive])
+print("told", json.dumps(told))
+"""
+
+
+def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*", number="SIGTERM"):
+    """Exit status, files before, files left, and whether the child lives: for each delay."""
+    job = {
+        "home": str(home), "command": [str(w) for w in command], "delays": delays,
+        "before": before, "appears": appears, "signal": number,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", SERVER, json.dumps(job)],
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout.rpartition("told ")[2])
+
+
+def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path):
+    command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
+    command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]
+    delays = [0.0, 0.01, 0.03, 0.07, 0.15, 0.25, 0.4]
+    for code, there, left, _ in ended(tmp_path, command, delays=delays):
+        assert there > 0
+        # Who is done before the signal comes has written the file.
+        assert (code, left) in ((143, []), (0, ["out.skops"]))
+
+
+def test_sighup_ends_it_as_tidily(folder, tmp_path):
+    command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
+    before = "harden.audit = lambda *_, **__: time.sleep(60)"
+    assert ended(tmp_path, command, before=before, number="SIGHUP")[0][0::2] == [129, []]
+
+
+# Python cannot raise in the main thread while that waits for threads.
+BUSY = """
+from concurrent.futures import ThreadPoolExecutor
+_ending.GRACE = 0.1
+
+def audit(*_, **__):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.sleep, 60)
+
+harden.audit = audit
+"""
+
+
+def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
+    command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
+    found = ended(tmp_path, command, before=BUSY, delays=[0.2])
+    assert found[0][0] == 143
+    assert found[0][2] == []
+
+
+SLOW = """
+worker = home / "worker.py"
+worker.write_text(
+    "import os, sys, time\\n"
+    f"open({str(temp / 'child')!r}, 'w').write(str(os.getpid()))\\n"
+    "open(sys.argv[2], 'w').write('rows')\\n"
+    "time.sleep(60)\\n"
+)
+pickled.WORKER = worker
+"""
+
+
+def test_the_process_that_reads_a_pickle_ends_with_it(folder, tmp_path):
+    (tmp_path / "model.pkl").write_bytes(b"\x80\x04N.")
+    command = ["audit", tmp_path / "model.pkl", "--trust-pickle"]
+    home = tmp_path / "home"
+    home.mkdir()
+    appears = "treeleak-*/model.zip"
+    assert ended(home, command, before=SLOW, appears=appears)[0] == [143, 3, [], False]
+
+
+WORKERS = """
+import multiprocessing
+_ending.GRACE = 0.1
+
+def audit(*_, **__):
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    worker.start()
+    (temp / "child").write_text(str(worker.pid))
+    (temp / "treeleak-x").mkdir()
+    worker.join()
+
+treeleak.audit = audit
+"""
+
+
+def test_workers_end_with_it(folder, tmp_path):
+    found = ended(tmp_path, ["audit", folder / "model.skops"], before=WORKERS)
+    assert found[0][0] == 143
+    assert found[0][3] is False
