@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from treeleak._private import dataclass
 from treeleak.audit.known_classes import is_name
 from treeleak.release.stored import Opaque, StoredObject
 

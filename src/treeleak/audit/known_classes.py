@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+
+from treeleak._private import dataclass
 
 __all__ = ["KnownClass", "is_name", "known_class"]
 
