@@ -233,6 +233,8 @@ def _ended(audit: Audit) -> Check:
     rebuilt = audit.reconstruction
     if audit.mismatch is not None:
         found = NOT_THESE
+    elif audit.budget is not None and audit.budget.refuted is not None:
+        found = audit.budget.refuted
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "what is left to know was counted", "met")
     elif rebuilt is None:

@@ -24,6 +24,7 @@ from treeleak.audit.measurement import (
     singled_out,
     variants_of,
 )
+from treeleak.audit.noise_found import NoiseFound, find_noise
 from treeleak.audit.of_rules import audit_rules
 from treeleak.audit.people import Training, check_names, groups_of, labels_of
 from treeleak.audit.result import Audit, Provenance
@@ -154,6 +155,12 @@ def audit(
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
     release = _release(content, file, open_parts)
+    noise: NoiseFound | None = None
+    budget: Budget | None = None
+    if release is not None:
+        noise = find_noise(release, X, y)
+        budget = budget_of(release, noise.refuted, noise.scale)
+        release = noise.release
     inventory = take_inventory(content, _context(content, release))
     counts: Counts | None = None
     rebuilt: Reconstruction | None = None
@@ -161,7 +168,6 @@ def audit(
     measured: Measurement | None = None
     variants: tuple[Variant, ...] = ()
     mismatch: str | None = None
-    budget: Budget | None = None
     others: pd.DataFrame | None = None
     guesses: tuple[Reconstruction, ...] = ()
     left: Uncertainty | None = None
@@ -178,7 +184,6 @@ def audit(
         check_names(sensitive, columns, "sensitive")
         check_names(groups, columns | set(getattr(X, "columns", ())), "groups")
         notes += release.notes
-        budget = budget_of(release)
         if control is not None:
             others, _, said = in_model_columns(release, control, what="control rows")
             if others.empty:

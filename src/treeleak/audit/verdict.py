@@ -84,6 +84,7 @@ def find(
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
+      Where the counts do not carry the noise that is stated, no leak shown is not assessed.
     - *Reconstruction*: leak shown if, measured against the training rows, its error is more than
       three standard deviations below that of a random guess, and, where counts carry noise, as far
       below what the attack guesses from the shape of the trees alone; where other rows of the
@@ -104,9 +105,9 @@ def find(
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if budget is not None:
-        found.append(Finding("noise", None, str(budget)))
+        found.append(Finding("noise", OPEN if budget.refuted else None, str(budget)))
     if reconstruction is not None:
-        noisy = budget is not None
+        noisy = reconstruction.behind_noise
         found += _of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy)
         found += _of_draws(reconstruction)
         found += [_of_variant(v.what, v.measurement, noisy) for v in variants if v.measurement]
@@ -116,9 +117,16 @@ def find(
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:
-    """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended."""
-    verdicts = {f.verdict for f in findings}
-    return LEAK if LEAK in verdicts else NO_LEAK if NO_LEAK in verdicts else OPEN
+    """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
+
+    Nor does no leak follow from counts that do not carry the noise that is stated for them.
+    """
+    found = list(findings)
+    verdicts = {f.verdict for f in found}
+    if LEAK in verdicts:
+        return LEAK
+    refuted = any(f.part == "noise" and f.verdict == OPEN for f in found)
+    return NO_LEAK if NO_LEAK in verdicts and not refuted else OPEN
 
 
 def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
