@@ -91,14 +91,14 @@ def doubt_noise(
         groups += [(own, LEVEL / 2 / len(trees)) for own in trees]
     else:
         groups = [(trees[0], LEVEL)]
-    size = _Size(table)
     for own, level in groups:
         least = math.log(level)
         if centred and excess_bound(table, float(own.sum()), [(1.0, len(own))]) < least:
             return Doubt("larger", "their sum is too far from 0")
-        if centred and size.larger(own) < least - math.log(2):
+        larger, smaller = _size_bounds(table, own)
+        if centred and larger < least:
             return Doubt("larger", "they are too large")
-        if size.smaller(own) < least - math.log(2):
+        if smaller < least:
             return Doubt("smaller", "they are too small")
         if _too_many_zeros(table, own, level):
             return Doubt("smaller", "too many of them are 0")
@@ -139,25 +139,12 @@ def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -
     return None
 
 
-class _Size:
-    """Chernoff's bounds on the sum of -log p."""
-
-    def __init__(self, table: NoiseTable) -> None:
-        self.table = table
-        self.up = np.linspace(0.02, 0.9, 45)
-        self.down = np.geomspace(0.01, 50.0, 45)
-        self.log_up = table.log_moments(1 - self.up)
-        self.log_down = table.log_moments(1 + self.down)
-
-    def larger(self, y: FloatArray) -> float:
-        """Bound the log probability of values at least as improbable."""
-        surprise = float(self.table.surprise(y).sum())
-        return float((-self.up * surprise + y.size * self.log_up).min())
-
-    def smaller(self, y: FloatArray) -> float:
-        """Bound the log probability of values at most as improbable."""
-        surprise = float(self.table.surprise(y).sum())
-        return float((self.down * surprise + y.size * self.log_down).min())
+def _size_bounds(table: NoiseTable, y: FloatArray) -> tuple[float, float]:
+    """Bound the log probability of values at least, and at most, as improbable: Chernoff."""
+    power, log_moment = table.log_moments
+    surprise = float(table.surprise(y).sum())
+    bounds = (power - 1) * surprise + y.size * log_moment
+    return float(bounds[power < 1].min()), float(bounds[power > 1].min())
 
 
 def _too_many_zeros(table: NoiseTable, y: FloatArray, level: float) -> bool:
@@ -382,7 +369,11 @@ def _posterior(
         found -= found.max()
         likely = np.flatnonzero(found > -25)
         if not turn:
-            ends = [likely[0] == 0, likely[-1] == len(at) - 1]
+            ends = [bool(likely[0] == 0), bool(likely[-1] == len(at) - 1)]
+            # Where all sizes beyond are as good, only the near end is looked at.
+            good = np.flatnonzero(found > -0.01)
+            begin, end = good[-1] if ends[0] else 0, good[0] if ends[1] else len(at)
+            likely = likely[(likely >= begin) & (likely <= end)]
         low, high = at[max(likely[0] - 1, 0)], at[min(likely[-1] + 1, len(at) - 1)]
     if any(ends):
         near = np.exp(at[found > math.log(1 - _CREDIBLE)])

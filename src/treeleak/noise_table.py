@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,7 @@ FLOOR = 1e-13
 _HALF_GRID, _COARSE = 2**19, 2**14
 _FINENESS = 100
 # Of the law of one noise: how far it goes, in standard deviations, and points in each.
-_REACH, _POINTS = 120, 200
+_REACH, _POINTS = 120, 100
 _NOTHING = -30.0
 """Log share of a moment that may lie beyond the table."""
 
@@ -53,10 +53,7 @@ class NoiseTable:
     @classmethod
     def of(cls, noise: CountNoise) -> NoiseTable:
         """The law of one noise."""
-        sd = _sd(noise)
-        step = max(float(math.ceil(sd / _POINTS)), 1.0) if noise.whole else sd / _POINTS
-        at = np.arange(math.ceil(_REACH * sd / step) + 40) * step
-        return cls(step, noise.log_prob(at), noise.whole, sd)
+        return _table(noise)
 
     @classmethod
     def of_sum(cls, noise: CountNoise, number: int) -> NoiseTable:
@@ -80,10 +77,12 @@ class NoiseTable:
         at = np.abs(np.asarray(y, dtype=float)) / self.step
         return np.asarray(-np.interp(at, np.arange(len(self.log_density)), self.log_density))
 
-    def log_moments(self, power: FloatArray) -> FloatArray:
-        """Log of the sum of density^power over all values."""
+    @cached_property
+    def log_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Some powers from 0 to 51, and log of the sum of density^power over all values."""
+        power = np.concatenate([np.linspace(0.1, 0.98, 30), 1 + np.geomspace(0.01, 50.0, 30)])
         one = np.multiply.outer(power, self.log_density)
-        return np.asarray(_both_sides(one) + math.log(self.step))
+        return power, _both_sides(one) + math.log(self.step)
 
     @cached_property
     def log_mgf(self) -> tuple[FloatArray, FloatArray]:
@@ -105,6 +104,14 @@ class NoiseTable:
         y = np.asarray(y, dtype=float)
         inside = 0.5 if self.whole else 0.0
         return np.interp(y - inside, edges, total), np.interp(y + inside, edges, total)
+
+
+@lru_cache(maxsize=8)
+def _table(noise: CountNoise) -> NoiseTable:
+    sd = _sd(noise)
+    step = max(float(math.ceil(sd / _POINTS)), 1.0) if noise.whole else sd / _POINTS
+    at = np.arange(math.ceil(_REACH * sd / step) + 40) * step
+    return NoiseTable(step, noise.log_prob(at), noise.whole, sd)
 
 
 def _sd(noise: CountNoise, number: int = 1) -> float:

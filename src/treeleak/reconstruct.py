@@ -38,6 +38,7 @@ from treeleak.release.inputs import Inputs
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.tree import NO_COLUMNS, Bootstrap
 from treeleak.schema import Numeric, Ordinal, Schema
+from treeleak.stated_noise import check_counts_agree
 
 __all__ = ["reconstruct"]
 
@@ -152,6 +153,7 @@ def reconstruct(
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
+    check_counts_agree(release)
     if not release.n_features:
         raise NotCovered(NO_COLUMNS)
     inputs = None

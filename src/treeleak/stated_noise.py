@@ -29,7 +29,7 @@ from treeleak.release.tree import Bootstrap, Release, Tree
 __all__ = [
     "NoiseLeft",
     "as_counted",
-    "check_leaves_only",
+    "check_counts_agree",
     "doubt_file",
     "equal_trees",
     "noise_left",
@@ -60,36 +60,52 @@ class NoiseLeft:
     exact: tuple[int, ...] = ()
 
 
-def check_leaves_only(release: Release) -> None:
-    """Refuse numbers beside noisy leaves: the law does not say that they carry noise.
+def check_counts_agree(release: Release) -> None:
+    """Refuse counts that contradict each other, and numbers beside noisy leaves.
+
+    The law of the noise does not say that these carry noise.
 
     Raises
     ------
     BadModel
         Naming the tree, and the node where there is one.
     """
-    if not isinstance(release.noise, CountNoise):
-        return
+    noisy = isinstance(release.noise, CountNoise)
     for t, tree in enumerate(release.trees):
-        for name in ("totals", "distinct"):
-            if getattr(tree, name) is not None:
-                raise BadModel(
-                    f"tree {t}: {name} beside counts with noise. The noise is on the counts only: "
-                    f"who has the {name} needs no noisy counts. Leave them out, and out of what is "
-                    "released; or state no noise"
-                )
-        if tree.counts is None:
+        if noisy:
+            _check_leaves_only(tree, f"tree {t}")
+        elif release.counts_are not in ("rows", "draws"):
             continue
-        below = tree.counts.copy()
-        for node in np.flatnonzero(~tree.is_leaf)[::-1]:
-            below[node] = below[tree.left[node]] + below[tree.right[node]]
-        own = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
-        other = own & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
-        if other.any():
+        elif tree.counts is not None and tree.totals is not None:
+            other = tree.is_leaf & (tree.counts.sum(axis=1) != tree.totals)
+            if other.any():
+                v = int(other.argmax())
+                raise BadModel(
+                    f"tree {t}, leaf {v}: counts add up to {tree.counts[v].sum():g}, totals say "
+                    f"{tree.totals[v]:g}"
+                )
+
+
+def _check_leaves_only(tree: Tree, where: str) -> None:
+    for name in ("totals", "distinct"):
+        if getattr(tree, name) is not None:
             raise BadModel(
-                f"tree {t}, node {other.argmax()}: it is no leaf, and its counts are not the sum "
-                "of those below. The noise is on the leaves only: write zeros for other nodes"
+                f"{where}: {name} beside counts with noise. The noise is on the counts only: who "
+                f"has the {name} needs no noisy counts. Leave them out, and out of what is "
+                "released; or state no noise"
             )
+    if tree.counts is None:
+        return
+    below = tree.counts.copy()
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        below[node] = below[tree.left[node]] + below[tree.right[node]]
+    own = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
+    other = own & ~np.isclose(tree.counts, below, rtol=1e-9, atol=1e-6).all(axis=1)
+    if other.any():
+        raise BadModel(
+            f"{where}, node {other.argmax()}: it is no leaf, and its counts are not the sum of "
+            "those below. The noise is on the leaves only: write zeros for other nodes"
+        )
 
 
 def doubt_file(release: Release) -> Doubt | None:

@@ -12,7 +12,7 @@ from treeleak.release.tree import Release
 from treeleak.stated_noise import (
     NoiseLeft,
     as_counted,
-    check_leaves_only,
+    check_counts_agree,
     doubt_file,
     equal_trees,
     noise_left,
@@ -53,9 +53,9 @@ def find_noise(release: Release, X: Any = None, y: Any = None) -> NoiseFound:
     Raises
     ------
     BadModel
-        If numbers stand beside the noisy counts that carry no noise.
+        If counts contradict each other, or numbers stand beside noisy ones that carry no noise.
     """
-    check_leaves_only(release)
+    check_counts_agree(release)
     by_file, left = doubt_file(release), _left(release, X, y)
     if by_file is not None:
         trees = left.exact or equal_trees(release)

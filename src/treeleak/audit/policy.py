@@ -30,6 +30,10 @@ UNDECIDED = f"the verdict of the audit is: {OPEN}"
 ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
 DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
 NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
+ONLY_THE_REST = (
+    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
+    "rest only. Audit without them"
+)
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
 NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
@@ -204,7 +208,8 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     """Hold an audit against a policy.
 
     Every policy asks that an attack ended with an answer. Then each limit that the policy names is
-    checked, and no other.
+    checked, and no other; but if none of them bounds what attacks find, the verdict must not be
+    "leak shown".
 
     Parameters
     ----------
@@ -223,8 +228,18 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
             f"asks for {policy.threshold}: audit with threshold={policy.threshold}"
         )
     checks = [_ended(audit)]
+    if not any(_bounds_leaks(key, bound) for key, bound in policy.limits.items()):
+        checks.append(_checked("leak_shown", LIMITS["leak_shown"], False, audit))
     checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in policy.limits.items()]
     return Ruling(policy, tuple(checks))
+
+
+def _bounds_leaks(key: str, bound: float) -> bool:
+    """Say whether a limit bounds what attacks find, and some audit could exceed it."""
+    if key not in _OF_ATTACKS:
+        return False
+    limit = LIMITS[key]
+    return limit.kind == "flag" or (bound > 0 if limit.least else bound < 1)
 
 
 def _ended(audit: Audit) -> Check:
@@ -244,6 +259,8 @@ def _ended(audit: Audit) -> Check:
         found = "interrupted"
     elif rebuilt.status in ("unknown", "infeasible"):
         found = rebuilt.meaning
+    elif audit.verdict != LEAK and rebuilt.given.any():
+        found = ONLY_THE_REST
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and audit.measurement is None
         found = ONLY_LIKELY if likely else UNDECIDED
@@ -441,3 +458,10 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
     }
 )
 """What a policy may bound."""
+
+_OF_ATTACKS = frozenset({
+    "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
+    "advantage_over_guess", "advantage_over_population", "singling_out", "inference",
+    "left_to_know",
+})  # fmt: skip
+"""Limits on what attacks find."""

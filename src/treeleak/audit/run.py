@@ -14,8 +14,10 @@ import pandas as pd
 
 from treeleak.audit.article29 import Article29, assess
 from treeleak.audit.budget import Budget, budget_of
+from treeleak.audit.control import THE_SAME, too_like
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
 from treeleak.audit.exposure import Exposure, examine
+from treeleak.audit.given_parts import check_given
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
     Measurement,
@@ -177,6 +179,7 @@ def audit(
         "population": population,
     }
     alone = impossible = 0
+    alike = False
     if release is not None:
         columns = {*release.feature_names, *release.one_hot}
         if schema is not None:
@@ -206,13 +209,17 @@ def audit(
         if X is not None:
             try:
                 truth = _matched(release, X, y, rebuilt, bootstrap)
+                if rebuilt is not None:
+                    check_given(rebuilt, truth.X)
             except NotCovered:
                 pass  # Said of the reconstruction already.
             except Mismatch as error:
-                mismatch = str(error)
+                mismatch, truth = str(error), None
                 open_parts.append(("measurement", mismatch))
             else:
                 notes += truth.notes
+    if others is not None and truth is not None and too_like(truth.X, others, seed):
+        alike, others = True, None
     if release is not None and rebuilt is not None and truth is not None:
         if release.noise is not None and rebuilt.X is not None:
             guesses = guesses_from_shape(
@@ -242,7 +249,9 @@ def audit(
                     mismatch = str(error)
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
-        if others is not None:
+        if alike:
+            why = THE_SAME
+        elif others is not None:
             why = "some values were given, and are nearer to the training rows than to any others"
         open_parts.append(("population", why))
     if X is not None and measured is None and "measurement" not in dict(open_parts):
