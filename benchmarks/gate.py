@@ -41,8 +41,8 @@ USUAL = """name = "usual"
 leak_shown = false
 stored_rows = 0
 proved_alone = 0.0
-recovered_rows = 0.2
-exact_rows = 0.2
+advantage_over_guess = 0.25
+advantage_over_population = 0.10
 """
 
 Doc = dict[str, Any]
@@ -221,7 +221,7 @@ def way(name: str, ways: dict[str, Way] = WAYS) -> Callable[[Way], Way]:
     return registered
 
 
-def tried(name: str, make: Way, lab: Lab, time_limit: float = 10.0) -> Outcome:
+def tried(name: str, make: Way, lab: Lab, time_limit: float = 4.0) -> Outcome:
     """Run one attempt, in this process."""
     began = time.perf_counter()
     attempt = make(lab)
@@ -722,13 +722,14 @@ def _private(lab: Lab, epsilon: float) -> Attempt:
 
 
 def run(ways: Mapping[str, Way], lab: Lab, asked: str = "") -> list[Outcome]:
-    """Try every way whose name holds a text."""
-    found = []
+    """Try every way whose name holds a text, and say what came of each."""
+    found: list[Outcome] = []
     for k, (name, make) in enumerate(ways.items()):
         if asked in name:
             own = lab.folder / f"{k}"
             own.mkdir(parents=True, exist_ok=True)
             found.append(tried(name, make, replace(lab, folder=own)))
+            CONSOLE.print(f"{len(found):4d} {found[-1].status} {found[-1].verdict:13.13} {name}")
     return found
 
 

@@ -79,8 +79,8 @@ class NoiseTable:
 
     @cached_property
     def log_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Some powers from 0 to 51, and log of the sum of density^power over all values."""
-        power = np.concatenate([np.linspace(0.1, 0.98, 30), 1 + np.geomspace(0.01, 50.0, 30)])
+        """Some powers from 0 to 501, and log of the sum of density^power over all values."""
+        power = np.concatenate([np.linspace(0.1, 0.98, 30), 1 + np.geomspace(0.01, 500.0, 36)])
         one = np.multiply.outer(power, self.log_density)
         return power, _both_sides(one) + math.log(self.step)
 
