@@ -86,7 +86,10 @@ def noisy_case(schema, n_rows, seed, noise, n_trees=3, depth=3, n_classes=2, sam
         release = replace(release, trees=tuple(own), sampling=sampling)
     sd = np.sqrt(noise.variance)
     counts = [t.counts + np.round(sd * rng.normal(size=t.counts.shape)) for t in release.trees]
-    with_noise = [replace(t, counts=c) for t, c in zip(release.trees, counts, strict=True)]
+    with_noise = [
+        replace(t, counts=np.where(t.is_leaf[:, None], c, 0), totals=None)
+        for t, c in zip(release.trees, counts, strict=True)
+    ]
     return X, y, replace(release, trees=tuple(with_noise), noise=noise)
 
 
@@ -687,7 +690,9 @@ def test_numbers_behind_noise_lie_between_their_bounds(quick, apart):
     rng = np.random.default_rng(0)
     X = np.column_stack([10 * rng.random(8), rng.integers(2, size=8)])
     trees = [random_tree(rng, [[1.5, 4.0, 7.2], [0.5]], 3) for _ in range(3)]
-    release = replace(counted(trees, schema.columns, X, np.zeros(8, dtype=int), 2), noise=NOISE)
+    release = counted(trees, schema.columns, X, np.zeros(8, dtype=int), 2)
+    bare = tuple(replace(tree, totals=None) for tree in release.trees)
+    release = replace(release, trees=bare, noise=NOISE)
     release = replace(release, **({"sampling": Disjoint()} if apart else {}))
     found = reconstruct(release, schema)
     check_answer(found, schema, 8)

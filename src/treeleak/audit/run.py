@@ -160,7 +160,10 @@ def audit(
     noise: NoiseFound | None = None
     budget: Budget | None = None
     if release is not None:
-        noise = find_noise(release, X, y)
+        try:
+            noise = find_noise(release, X, y)
+        except BadModel as error:
+            raise (BadModel(f"{file}: {error}") if file else error) from error
         budget = budget_of(release, noise.refuted, noise.scale)
         release = noise.release
     inventory = take_inventory(content, _context(content, release))
