@@ -728,14 +728,16 @@ def _private(lab: Lab, epsilon: float) -> Attempt:
 # ------------------------------------------------------------------------------------ the run
 
 
-def run(ways: Mapping[str, Way], lab: Lab, asked: str = "") -> list[Outcome]:
+def run(
+    ways: Mapping[str, Way], lab: Lab, asked: str = "", time_limit: float = 20.0
+) -> list[Outcome]:
     """Try every way whose name holds a text, and say what came of each."""
     found: list[Outcome] = []
     for k, (name, make) in enumerate(ways.items()):
         if asked in name:
             own = lab.folder / f"{k}"
             own.mkdir(parents=True, exist_ok=True)
-            found.append(tried(name, make, replace(lab, folder=own)))
+            found.append(tried(name, make, replace(lab, folder=own), time_limit))
             CONSOLE.print(f"{len(found):4d} {found[-1].status} {found[-1].verdict:13.13} {name}")
     return found
 
@@ -756,11 +758,14 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="ways whose names hold this text")
     parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--time-limit", type=float, default=20.0, help="of each attack")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
-        lies = run(WAYS, replace(lab, folder=Path(folder) / "ways"), given.only)
-        clean = run(CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only)
+        lies = run(WAYS, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
+        clean = run(
+            CLEAN, replace(lab, folder=Path(folder) / "clean"), given.only, given.time_limit
+        )
     report("Ways to open the gate", lies, clean=False)
     report("Clean models", clean, clean=True)
     n_open, crashed = sum(o.open for o in lies), sum(o.crashed for o in lies)

@@ -20,7 +20,7 @@ from helpers import valid
 from treeleak.audit import Policy, judge, read_policy
 from treeleak.audit.measurement import singled_out
 from treeleak.audit.policy import LIMITS
-from treeleak.audit.verdict import NO_LEAK, OPEN
+from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app
 from treeleak.errors import BadInput
 
@@ -174,6 +174,19 @@ def test_a_policy_that_bounds_no_leak_asks_that_none_is_shown(audited, limits):
     assert states(replace(audited, verdict=NO_LEAK), **limits)["leak_shown"] == "met"
     assert states(replace(audited, verdict=OPEN), **limits)["leak_shown"] == "not assessed"
     assert "leak_shown" not in states(audited, **(limits | {"exact_rows": 0.99}))
+
+
+def test_a_walk_that_time_cut_short_does_not_show_that_nothing_leaks(audited):
+    rebuilt = replace(
+        audited.reconstruction, status="likely", evidence="noisy counts",
+        numbers={"chains": 12, "sweeps": 9},
+    )  # fmt: skip
+    quiet = replace(audited, verdict=NO_LEAK, reconstruction=rebuilt)
+    assert states(quiet, leak_shown=False)["ended"] == "met"
+    short = replace(rebuilt, numbers={"chains": 12, "sweeps": 3})
+    cut = replace(quiet, reconstruction=short)
+    assert states(cut, leak_shown=False)["ended"] == "not assessed"
+    assert states(replace(cut, verdict=LEAK), leak_shown=False)["ended"] == "met"
 
 
 def test_where_parts_were_given_no_leak_is_none(audited):

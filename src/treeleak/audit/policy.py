@@ -34,6 +34,7 @@ ONLY_THE_REST = (
     "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
     "rest only. Audit without them"
 )
+CUT_SHORT = "the time was too short for the whole walk: give it more (--time-limit)"
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
 NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
@@ -234,6 +235,14 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     return Ruling(policy, tuple(checks))
 
 
+def _cut_short(rebuilt: Reconstruction) -> bool:
+    """Say whether the time was too short for the whole walk, as :func:`reconstruct` tells."""
+    if rebuilt.status != "likely" or "sweeps" not in rebuilt.numbers:
+        return False
+    chains, sweeps = (12, 9) if rebuilt.behind_noise else (8, 200)
+    return rebuilt.numbers.get("chains", 0) < chains or rebuilt.numbers["sweeps"] < sweeps
+
+
 def _bounds_leaks(key: str, bound: float) -> bool:
     """Say whether a limit bounds what attacks find, and some audit could exceed it."""
     if key not in _OF_ATTACKS:
@@ -261,6 +270,8 @@ def _ended(audit: Audit) -> Check:
         found = rebuilt.meaning
     elif audit.verdict != LEAK and rebuilt.given.any():
         found = ONLY_THE_REST
+    elif audit.verdict != LEAK and _cut_short(rebuilt):
+        found = CUT_SHORT
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and audit.measurement is None
         found = ONLY_LIKELY if likely else UNDECIDED
