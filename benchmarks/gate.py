@@ -707,11 +707,6 @@ def _(lab: Lab) -> Attempt:
     return _private(lab, 0.1)
 
 
-@way("a private forest, epsilon 1", CLEAN)
-def _(lab: Lab) -> Attempt:
-    return _private(lab, 1.0)
-
-
 def _private(lab: Lab, epsilon: float) -> Attempt:
     """Of rows by chance: the test against the population calls one in twenty such models a leak."""
     X = lab.data.X.sample(lab.n_rows, random_state=2)
