@@ -49,6 +49,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.n_rows
 	$(BIN)/python -m benchmarks.noisy
 	$(BIN)/python -m benchmarks.noisy --part scale --seeds 5-9
+	$(BIN)/python -m benchmarks.gate
 	$(BIN)/python -m benchmarks.informed
 	$(BIN)/python -m benchmarks.informed --seeds 10-19
 	$(BIN)/python -m benchmarks.worlds

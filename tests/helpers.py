@@ -28,6 +28,7 @@ from treeleak.attacks.statement import Statement
 from treeleak.datasets import Dataset
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.given import KnownParts
+from treeleak.noise import DiscreteLaplace, Laplace
 from treeleak.partition import Geometry
 from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 from treeleak.schema import (
@@ -692,3 +693,15 @@ def small_table() -> Dataset:
     X = pd.DataFrame(rows, columns=["a", "b", "c"])
     schema = Schema([Binary("a"), OneHot("g", ["b", "c"])])
     return Dataset("small", X, pd.Series([0, 0, 1, 1, 1, 1]), schema, "", "", "")
+
+
+def noise_drawn(noise, shape, rng):
+    """Noise of a law, from uniform numbers and the rounding's definition, not from ``log_prob``."""
+    if isinstance(noise, DiscreteLaplace):
+        p = -np.expm1(-noise.epsilon)
+        return (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
+    if isinstance(noise, Laplace):
+        y = rng.laplace(0, 1 / noise.epsilon, shape)
+    else:
+        y = rng.normal(0, noise.sigma, shape)
+    return {"none": y, "nearest": np.rint(y), "towards zero": np.trunc(y)}[noise.rounding]

@@ -26,7 +26,8 @@ from treeleak.audit.run import _context
 from treeleak.datasets import load_dp_forest, load_draft
 from treeleak.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace, noise_explains
+from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.noise_doubt import doubt_noise
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snapshot, to_release
 from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Disjoint, UnknownSampling
@@ -180,7 +181,7 @@ def test_what_is_rejected_is_rarer_than_once_in_a_million(noise):
     surprise = -noise.log_prob(y)
     sums = surprise[:, None] + surprise[None]
     weight = p[:, None] * p[None]
-    first = next(k for k in range(60) if not noise_explains(noise, np.array([k, 0.0])))
+    first = next(k for k in range(60) if doubt_noise(noise, [np.array([k, 0.0])]))
     seen = float(-noise.log_prob([first, 0]).sum())
     chance = weight[sums >= seen - 1e-9].sum()
     assert 1e-12 < chance < 1e-6
@@ -199,8 +200,8 @@ def test_what_is_rejected_is_rarer_than_once_in_a_million(noise):
 def test_noise_explains_itself_and_not_what_is_far_larger(noise, draw):
     rng = np.random.default_rng(0)
     for _ in range(20):
-        assert noise_explains(noise, draw(rng))
-        assert not noise_explains(noise, draw(rng) * 3 + 2)
+        assert doubt_noise(noise, [draw(rng)]) is None
+        assert doubt_noise(noise, [draw(rng) * 3 + 2]).how == "larger"
 
 
 def test_rows_are_held_against_noisy_counts(data, forest):
@@ -217,11 +218,20 @@ def test_rows_are_held_against_noisy_counts(data, forest):
     assert match_training(loud, wrong, y.to_numpy())
 
 
+def test_without_labels_the_sums_of_classes_are_compared(data, forest):
+    X, _, others, _ = data
+    assert "the noise explains" in match_training(forest, X).checked
+    with pytest.raises(Mismatch, match="more than its noise explains"):
+        match_training(forest, others[:60])
+
+
 def test_where_nothing_can_be_compared_that_is_said(data, forest):
     X, y, _, _ = data
-    assert match_training(forest, X).checked.startswith("not compared")
-    disjoint = replace(forest, sampling=Disjoint())
-    assert match_training(disjoint, X, y).checked.startswith("not compared")
+    first = replace(forest, trees=forest.trees[:1], sampling=Disjoint())
+    assert match_training(first, X, y).checked.startswith("not compared")
+    # Of trees that each saw their own rows, all counts together add up to the number of rows.
+    with pytest.raises(Mismatch, match="these are 60 rows, but the noisy counts add up to"):
+        match_training(replace(forest, sampling=Disjoint()), X, y)
 
 
 # -------------------------------------------------------------------------------- the audit

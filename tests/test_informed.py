@@ -21,6 +21,7 @@ from helpers import (
     counted,
     cuts_for,
     leaves_of,
+    noise_drawn,
     random_tree,
     schemas,
     some_rows,
@@ -81,7 +82,7 @@ def noisy(plain, law, rng):
             best = n == n.max(axis=1, keepdims=True)
             n = np.eye(n.shape[1])[np.where(best, rng.random(n.shape) + 1, 0).argmax(axis=1)]
         else:
-            n += rng.normal(0, law.variance**0.5, n.shape).round()
+            n += noise_drawn(law, n.shape, rng)
         trees.append(replace(tree, counts=n, totals=None))
     counts_are = "labels" if isinstance(law, LabelNoise) else "rows"
     return replace(plain, trees=tuple(trees), noise=law, n_rows=None, counts_are=counts_are)

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
+from helpers import noise_drawn
 from treeleak.errors import BadInput, NotCovered
 from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release import to_release
@@ -195,18 +196,6 @@ def stumps(sums, noise, sampling=None, n_leaves=2, **options):
     )
 
 
-def draw(noise, shape, rng):
-    """Noise of a law, from uniform numbers and the rounding's definition, not from ``log_prob``."""
-    if isinstance(noise, DiscreteLaplace):
-        p = -np.expm1(-noise.epsilon)
-        return (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
-    if isinstance(noise, Laplace):
-        y = rng.laplace(0, 1 / noise.epsilon, shape)
-    else:
-        y = rng.normal(0, noise.sigma, shape)
-    return {"none": y, "nearest": np.rint(y), "towards zero": np.trunc(y)}[noise.rounding]
-
-
 @pytest.mark.parametrize("noise", [law for law in LAWS if law.whole], ids=str)
 @pytest.mark.parametrize("n_leaves", [1, 3])
 def test_the_law_of_a_sum_is_the_convolution(noise, n_leaves):
@@ -258,7 +247,7 @@ def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
     runs, rng = 300, np.random.default_rng(7)
     held = 0
     for _ in range(runs):
-        sums = true + draw(noise, (n_trees, 2 * n_leaves), rng).sum(axis=1)
+        sums = true + noise_drawn(noise, (n_trees, 2 * n_leaves), rng).sum(axis=1)
         found = count_rows(stumps(sums, noise, n_leaves=n_leaves))
         low, high = found.between
         assert 1 <= low <= found.n <= high

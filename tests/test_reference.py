@@ -797,7 +797,8 @@ def noised(release, law, rng):
     p = np.exp(law.log_prob(y))
     trees = []
     for tree in release.trees:
-        counts = tree.counts.copy()
+        counts = np.zeros(tree.counts.shape)
+        counts[tree.leaves] = tree.counts[tree.leaves]
         size = (len(tree.leaves), counts.shape[1])
         counts[tree.leaves] += rng.choice(y, size=size, p=p / p.sum())
         trees.append(replace(tree, counts=counts, totals=None))

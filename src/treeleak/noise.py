@@ -7,14 +7,13 @@ how probable a count is under them, and the privacy that they buy follows from t
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, log_softmax, logsumexp
+from scipy.special import log_ndtr, log_softmax
 
 from treeleak.errors import BadInput
 
@@ -27,7 +26,6 @@ __all__ = [
     "LabelRule",
     "Laplace",
     "Rounding",
-    "noise_explains",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -267,25 +265,6 @@ class LabelNoise:
                 power[:, :1] *= 1.0 - p
             free[:, c] = power @ (1.0 / np.arange(1, a.shape[1] + 1))
         return np.asarray(self.scale * behind + np.log(free))
-
-
-def noise_explains(noise: CountNoise, off: FloatArray) -> bool:
-    """Say whether differences may be noise: if not, noise would be as improbable once in a million.
-
-    With p the law of the noise, the sum of -log p over all differences is far above its mean where
-    they are none. By Chernoff's bound, noise exceeds x with a probability of at most
-    exp(-s x) (sum of p^(1 - s))^n, for every s from 0 to 1.
-    """
-    spread = math.sqrt(noise.variance)
-    step = max(1.0, spread / 500) if noise.whole else spread / 500
-    y = np.arange(-math.ceil(40 * spread / step) - 40, math.ceil(40 * spread / step) + 41) * step
-    if noise.whole:
-        y = np.round(y)
-    log_p = noise.log_prob(y)
-    surprise = -float(noise.log_prob(off).sum())
-    s = np.linspace(0.02, 0.9, 45)[:, None]
-    bound = -s[:, 0] * surprise + len(off) * logsumexp((1 - s) * log_p + math.log(step), axis=1)
-    return bool(bound.min() > math.log(1e-6))
 
 
 def _floats(y: ArrayLike) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -36,9 +36,10 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.release import Release, to_release
 from treeleak.release.draws import Draws, known_draws
 from treeleak.release.inputs import Inputs
-from treeleak.release.n_rows import RowCount, count_rows
+from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.tree import NO_COLUMNS, Bootstrap
 from treeleak.schema import Numeric, Ordinal, Schema
+from treeleak.stated_noise import check_counts_agree
 
 __all__ = ["reconstruct"]
 
@@ -153,6 +154,7 @@ def reconstruct(
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     clock = Clock(float(time_limit), progress or (lambda _: None))
     release = to_release(model, trust_pickle)
+    check_counts_agree(release)
     if not release.n_features:
         raise NotCovered(NO_COLUMNS)
     inputs = None
@@ -302,6 +304,9 @@ class _Question:
                 reachable = reachable_leaves(Geometry.of(release, schema))
             counted = count_rows(release, n_rows, use_distinct, reachable)
             _check_told(counted)
+            self.check_row_count(counted, reachable)
+        else:
+            self.check_row_count(None, None)
         both = self._both(counted, use_distinct)
         notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
         if schema is None:
@@ -336,6 +341,26 @@ class _Question:
             both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
             (*notes, *self.notes),
         )  # fmt: skip
+
+    def check_row_count(
+        self, counted: RowCount | None, reachable: Sequence[NDArray[np.bool_]] | None
+    ) -> None:
+        """Hold every number of rows that was stated against what the trees count."""
+        release, draws, given = self.release, self.found.draws, self.n_rows
+        if self.method == "without-counts":
+            return
+        if release.n_rows is not None:
+            told = f"the model says that it was trained on {release.n_rows} rows"
+            check_row_count(release, release.n_rows, reachable, told)
+        if given is not None:
+            check_row_count(release, given, reachable)
+            if draws is not None and draws.counts.shape[1] != given:
+                raise BadInput(
+                    f"n_rows is {given}, but the draws are of {draws.counts.shape[1]} rows"
+                )
+        elif counted is not None and self.known_columns is not None:
+            told = f"the known columns have {len(self.known_columns)} rows"
+            check_row_count(release, counted.n, reachable, told)
 
     def _both(self, counted: RowCount | None, use_distinct: bool) -> Releases:
         """Put both releases together."""

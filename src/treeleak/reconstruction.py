@@ -179,6 +179,11 @@ class Reconstruction:
         return 0 if self.X is None else len(self.X)
 
     @property
+    def behind_noise(self) -> bool:
+        """Whether the counts were read as carrying noise, or leaves as naming a class by chance."""
+        return self.evidence.startswith(("noisy counts", "class of each leaf"))
+
+    @property
     def draws_hidden(self) -> bool:
         """Whether trees drew rows, and it is not known which."""
         return self.row_count is not None and self.evidence.startswith("hidden")

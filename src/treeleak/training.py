@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from treeleak._private import dataclass
 from treeleak.errors import BadInput, Mismatch
-from treeleak.noise import CountNoise, noise_explains
-from treeleak.release.n_rows import RowCount
+from treeleak.noise import LabelNoise
+from treeleak.noise_doubt import Doubt
+from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Categorical, Schema
+from treeleak.stated_noise import noise_left
 from treeleak.verify import check_drawable, check_rows
 
 __all__ = [
@@ -118,22 +120,35 @@ def _behind_noise(
     noise = release.noise
     if release.n_rows is not None and len(table) != release.n_rows:
         raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
-    told = release.sampling.kind == "all" and release.counts_are == "rows"
-    if label is None or not told or not isinstance(noise, CountNoise):
+    try:
+        check_row_count(release, len(table), said=f"these are {len(table)} rows")
+    except BadInput as error:
+        raise Mismatch(str(error)) from None
+    left = noise_left(release, table.to_numpy(), label)
+    if not left.compared:
         return TrainingRows(table, "not compared with the model, which tells too little", notes)
-    rows = np.ascontiguousarray(table.to_numpy(), dtype=release.float_type)
-    off = []
-    for tree in release.trees:
-        if tree.counts is not None:
-            found = np.zeros(tree.counts.shape)
-            np.add.at(found, (tree.apply(rows), label), 1)
-            off.append((tree.counts - found)[tree.leaves].ravel())
-    if not noise_explains(noise, np.concatenate(off)):
-        raise Mismatch(
-            "the model's counts differ from those of these rows by more than its noise explains. "
-            f"{_suspects(release, table.to_numpy())}"
-        )
-    return TrainingRows(table, "counts that differ by no more than the noise explains", notes)
+    if left.doubt is not None:
+        raise Mismatch(_other_noise(left.doubt, release, table))
+    named = isinstance(noise, LabelNoise)
+    checked = "names of leaves that" if named else "counts that differ by no more than"
+    return TrainingRows(table, f"{checked} the noise explains", notes)
+
+
+def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
+    """Say why what rows leave to the noise is none of the stated law."""
+    what = "counts differ from those of these rows"
+    if isinstance(release.noise, LabelNoise):
+        what = "leaves name other classes than these rows make likely"
+    if doubt.how == "larger":
+        suspects = _suspects(release, table.to_numpy())
+        return f"the model's {what} by more than its noise explains: {doubt.why}. {suspects}"
+    how = "by far less than" if doubt.how == "smaller" else "in another way than by"
+    if isinstance(release.noise, LabelNoise):
+        what, how = "leaves name their classes", "with far less noise than"
+    return (
+        f"the model's {what} {how} the noise that is stated: {doubt.why}. The noise is not "
+        "there, or these are not the training rows"
+    )
 
 
 def _drawable(

@@ -18,7 +18,8 @@ from scipy.special import logsumexp
 from treeleak._private import dataclass, shows_no_value
 from treeleak.attacks.space import Values, values_of
 from treeleak.errors import Mismatch, NotCovered
-from treeleak.noise import CountNoise, LabelNoise, noise_explains
+from treeleak.noise import CountNoise, LabelNoise
+from treeleak.noise_doubt import doubt_noise
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
 from treeleak.population import Density
@@ -133,12 +134,14 @@ class MissingRow:
         release = self.geometry.release
         if np.isneginf(self._says(held)).any():
             raise Mismatch("the leaves say what these rows cannot make them say")
-        if isinstance(release.noise, CountNoise) and not noise_explains(
-            release.noise, (_told(release) - held).ravel()
-        ):
+        if not isinstance(release.noise, CountNoise):
+            return
+        off = np.split(_told(release) - held, self.geometry.leaf_start[1:-1])
+        if doubt := doubt_noise(release.noise, off):
+            how = {"larger": "more than", "smaller": "far less than"}.get(doubt.how, "other than")
             raise Mismatch(
-                "counts differ from those of these rows by more than the noise explains: "
-                "they are not the training rows, or the noise is not what the release says"
+                f"counts differ from those of these rows by {how} the noise explains: {doubt.why}. "
+                "They are not the training rows, or the noise is not what the release says"
             )
 
     def log_prior(self, density: Density) -> FloatArray:

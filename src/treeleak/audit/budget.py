@@ -8,6 +8,7 @@ from typing import Any
 
 from treeleak.audit.percent import percent
 from treeleak.noise import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.noise_doubt import Scale
 from treeleak.release.tree import Release
 
 __all__ = ["Budget", "budget_of"]
@@ -46,12 +47,18 @@ class Budget:
         Epsilon that it really costs; None where nothing bounds it, or no bound is known.
     why : str
         How the cost comes about.
+    refuted : str or None
+        Why the counts do not carry the noise that is stated; nothing bounds what they cost then.
+    scale : Scale or None
+        How large the noise is, given the training rows.
     """
 
     noise: str
     stated: float | None
     cost: float | None
     why: str
+    refuted: str | None = None
+    scale: Scale | None = None
 
     @property
     def noisy(self) -> bool:
@@ -66,7 +73,13 @@ class Budget:
         return self.cost > self.stated * (1 + 1e-9)
 
     def __str__(self) -> str:
+        said = self._of_cost()
+        return said if self.scale is None else f"{said} {self.scale}."
+
+    def _of_cost(self) -> str:
         stated = "no epsilon" if self.stated is None else f"epsilon = {self.stated:.4g}"
+        if self.refuted is not None:
+            return f"Stated: {self.noise[:1].lower()}{self.noise[1:]}, {stated}. {self.refuted}."
         if self.cost is None:
             return (
                 f"{self.noise}. Stated: {stated}. No pure epsilon bounds what it costs: {self.why}."
@@ -82,8 +95,20 @@ class Budget:
         return asdict(self)
 
 
-def budget_of(release: Release) -> Budget | None:
-    """Work out the budget of a release; None if its counts carry no noise."""
+def budget_of(
+    release: Release, refuted: str | None = None, scale: Scale | None = None
+) -> Budget | None:
+    """Work out the budget of a release; None if its counts carry no noise.
+
+    Parameters
+    ----------
+    release : Release
+        As it states its noise.
+    refuted : str, optional
+        Why the counts do not carry that noise.
+    scale : Scale, optional
+        How large it is.
+    """
     noise, n_trees, kind = release.noise, len(release.trees), release.sampling.kind
     if noise is None:
         return None
@@ -94,11 +119,15 @@ def budget_of(release: Release) -> Budget | None:
         why = "; ".join(filter(None, (adds, why)))
     else:
         stated, loss, why = None, math.inf, _UNBOUNDED[kind]
+    if refuted is not None:
+        loss, why = math.inf, refuted
     return Budget(
         noise=_in_words(noise),
         stated=None if stated is None else stated * times,
         cost=loss * times if math.isfinite(loss) else None,
         why=why,
+        refuted=refuted,
+        scale=scale,
     )
 
 

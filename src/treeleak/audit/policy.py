@@ -31,6 +31,11 @@ UNDECIDED = f"the verdict of the audit is: {OPEN}"
 ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
 DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
 NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
+ONLY_THE_REST = (
+    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
+    "rest only. Audit without them"
+)
+CUT_SHORT = "the time was too short for the whole walk: give it more (--time-limit)"
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
 NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
@@ -221,7 +226,8 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
 
     Every policy asks that an attack ended with an answer; that no possible leak is left, unless it
     allows that; and, unless it names a number of ``unknown_parts`` itself, that every part of the
-    file is known. Then each limit that the policy names is checked, and no other.
+    file is known. Then each limit that the policy names is checked, and no other; but if none of
+    them bounds what attacks find, the verdict must not be "leak shown".
 
     Parameters
     ----------
@@ -242,9 +248,27 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     checks = [_ended(audit)]
     if audit.verdict == POSSIBLE:
         checks.append(_possible(policy))
+    if not any(_bounds_leaks(key, bound) for key, bound in policy.limits.items()):
+        checks.append(_checked("leak_shown", LIMITS["leak_shown"], False, audit))
     limits = {"unknown_parts": 0, **policy.limits}
     checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in limits.items()]
     return Ruling(policy, tuple(checks))
+
+
+def _cut_short(rebuilt: Reconstruction) -> bool:
+    """Say whether the time was too short for the whole walk, as :func:`reconstruct` tells."""
+    if rebuilt.status != "likely" or "sweeps" not in rebuilt.numbers:
+        return False
+    chains, sweeps = (12, 9) if rebuilt.behind_noise else (8, 200)
+    return rebuilt.numbers.get("chains", 0) < chains or rebuilt.numbers["sweeps"] < sweeps
+
+
+def _bounds_leaks(key: str, bound: float) -> bool:
+    """Say whether a limit bounds what attacks find, and some audit could exceed it."""
+    if key not in _OF_ATTACKS:
+        return False
+    limit = LIMITS[key]
+    return limit.kind == "flag" or (bound > 0 if limit.least else bound < 1)
 
 
 def _ended(audit: Audit) -> Check:
@@ -253,6 +277,8 @@ def _ended(audit: Audit) -> Check:
     rebuilt = audit.reconstruction
     if audit.mismatch is not None:
         found = NOT_THESE
+    elif audit.budget is not None and audit.budget.refuted is not None:
+        found = audit.budget.refuted
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "what is left to know was counted", "met")
     elif rebuilt is None:
@@ -262,6 +288,10 @@ def _ended(audit: Audit) -> Check:
         found = "interrupted"
     elif rebuilt.status in ("unknown", "infeasible"):
         found = rebuilt.meaning
+    elif audit.verdict != LEAK and rebuilt.given.any():
+        found = ONLY_THE_REST
+    elif audit.verdict != LEAK and _cut_short(rebuilt):
+        found = CUT_SHORT
     elif audit.verdict == OPEN:
         likely = rebuilt.status == "likely" and audit.measurement is None
         found = ONLY_LIKELY if likely else UNDECIDED
@@ -467,3 +497,10 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
     }
 )
 """What a policy may bound."""
+
+_OF_ATTACKS = frozenset({
+    "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
+    "advantage_over_guess", "advantage_over_population", "singling_out", "inference",
+    "left_to_know",
+})  # fmt: skip
+"""Limits on what attacks find."""

@@ -15,8 +15,10 @@ import pandas as pd
 from treeleak.audit.advice import advise
 from treeleak.audit.article29 import Article29, assess
 from treeleak.audit.budget import Budget, budget_of
+from treeleak.audit.control import THE_SAME, too_like
 from treeleak.audit.counts import THRESHOLD, Counts, count_leaves
 from treeleak.audit.exposure import Exposure, examine
+from treeleak.audit.given_parts import check_given
 from treeleak.audit.inventory import take_inventory
 from treeleak.audit.measurement import (
     Measurement,
@@ -26,6 +28,7 @@ from treeleak.audit.measurement import (
     variants_of,
     with_shape,
 )
+from treeleak.audit.noise_found import NoiseFound, find_noise
 from treeleak.audit.of_rules import audit_rules
 from treeleak.audit.people import Training, check_names, groups_of, labels_of
 from treeleak.audit.result import Audit, Provenance
@@ -157,6 +160,15 @@ def audit(
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
     release = _release(content, file, open_parts)
+    noise: NoiseFound | None = None
+    budget: Budget | None = None
+    if release is not None:
+        try:
+            noise = find_noise(release, X, y)
+        except BadModel as error:
+            raise (BadModel(f"{file}: {error}") if file else error) from error
+        budget = budget_of(release, noise.refuted, noise.scale)
+        release = noise.release
     inventory = take_inventory(content, _context(content, release), X)
     counts: Counts | None = None
     rebuilt: Reconstruction | None = None
@@ -164,7 +176,6 @@ def audit(
     measured: Measurement | None = None
     variants: tuple[Variant, ...] = ()
     mismatch: str | None = None
-    budget: Budget | None = None
     others: pd.DataFrame | None = None
     guesses: tuple[Reconstruction, ...] = ()
     uncertain: Uncertainty | None = None
@@ -174,6 +185,7 @@ def audit(
         "population": population,
     }
     alone = impossible = 0
+    alike = False
     if release is not None:
         columns = {*release.feature_names, *release.one_hot}
         if schema is not None:
@@ -181,7 +193,6 @@ def audit(
         check_names(sensitive, columns, "sensitive")
         check_names(groups, columns | set(getattr(X, "columns", ())), "groups")
         notes += release.notes
-        budget = budget_of(release)
         if control is not None:
             others, _, said = in_model_columns(release, control, what="control rows")
             if others.empty:
@@ -204,13 +215,17 @@ def audit(
         if X is not None:
             try:
                 truth = _matched(release, X, y, rebuilt, bootstrap)
+                if rebuilt is not None:
+                    check_given(rebuilt, truth.X)
             except NotCovered:
                 pass  # Said of the reconstruction already.
             except Mismatch as error:
-                mismatch = str(error)
+                mismatch, truth = str(error), None
                 open_parts.append(("measurement", mismatch))
             else:
                 notes += truth.notes
+    if others is not None and truth is not None and too_like(truth.X, others, seed):
+        alike, others = True, None
     if release is not None and rebuilt is not None and truth is not None:
         if progress is not None:
             progress(Progress("comparing with the training rows and with yardsticks", 0.0))
@@ -246,7 +261,9 @@ def audit(
                     mismatch = str(error)
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
-        if others is not None:
+        if alike:
+            why = THE_SAME
+        elif others is not None:
             why = "some values were given, and are nearer to the training rows than to any others"
         open_parts.append(("population", why))
     if X is not None and measured is None and "measurement" not in dict(open_parts):

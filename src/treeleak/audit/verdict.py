@@ -35,6 +35,7 @@ def find(
     - *Counts*: remarks only. A small leaf breaks the rules of output checking; whether rows
       follow from it is what the reconstruction finds out.
     - *Noise*: a remark on the privacy budget. A bound on what can leak is neither a leak nor none.
+      Where the counts do not carry the noise that is stated, no leak shown is not assessed.
     - *Reconstruction*: by :func:`~treeleak.audit.rows_finding.of_rows`.
     - *Variants*, made with less to go by: leak shown if measured so, else a remark.
     - *Uncertainty*: of a tree, a remark, for the reconstruction says whether rows follow. Of rules:
@@ -44,9 +45,9 @@ def find(
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if budget is not None:
-        found.append(Finding("noise", None, str(budget)))
+        found.append(Finding("noise", OPEN if budget.refuted else None, str(budget)))
     if reconstruction is not None:
-        noisy = budget is not None
+        noisy = reconstruction.behind_noise
         found += of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy)
         found += _of_draws(reconstruction)
         found += [of_variant(v.what, v.measurement) for v in variants if v.measurement]
@@ -58,12 +59,13 @@ def find(
 def overall(findings: Iterable[Finding]) -> Verdict:
     """Take the worst: a leak shown anywhere is one; no leak needs an attack that ended.
 
-    Nor can there be said to be none while rows may stand in a part that no rule knows.
+    Nor can there be said to be none while rows may stand in a part that no rule knows, or while
+    the counts do not carry the noise that is stated for them.
     """
     found = tuple(findings)
     verdicts = {f.verdict for f in found}
-    unknown = any(f.part == "inventory" and f.verdict == OPEN for f in found)
-    shown = (LEAK, POSSIBLE) if unknown else (LEAK, POSSIBLE, NO_LEAK)
+    doubt = any(f.part in ("inventory", "noise") and f.verdict == OPEN for f in found)
+    shown = (LEAK, POSSIBLE) if doubt else (LEAK, POSSIBLE, NO_LEAK)
     return next((v for v in shown if v in verdicts), OPEN)
 
 

@@ -161,7 +161,10 @@ def audit(
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
     status = status_of(result.reconstruction)
-    if status == AUDITED and result.mismatch is not None:
+    refuted = None if result.budget is None else result.budget.refuted
+    if refuted is not None:
+        say(f"treeleak: {model}: {refuted}.")
+    if status == AUDITED and (result.mismatch is not None or refuted is not None):
         status = BAD_INPUT
     if result.ruling is not None and not result.ruling.passed and status in (AUDITED, NO_ANSWER):
         status = VIOLATED

@@ -9,14 +9,20 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import gammaln
+from scipy.special import gammaln, rel_entr
 
 from treeleak.errors import BadInput, NotCovered
 from treeleak.noise import CountNoise, LabelNoise
+from treeleak.noise_table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.tree import Bootstrap, Disjoint, Release
 
-__all__ = ["MAX_ROWS_BEHIND_NOISE", "RowCount", "count_rows", "rows_behind_noise"]
+__all__ = [
+    "MAX_ROWS_BEHIND_NOISE",
+    "RowCount",
+    "check_row_count",
+    "count_rows",
+    "rows_behind_noise",
+]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -27,11 +33,7 @@ MAX_ROWS_BEHIND_NOISE = 2_000_000
 _MOST = 10_000_000
 _LOOKED_AT = 20_000
 _LEVEL = 0.95
-# Of a law on a grid: points on either side of 0, points per standard deviation of one noise that is
-# not whole, and the share of its peak under which a Fourier transform says nothing.
-_HALF_GRID = 2**19
-_FINENESS = 100
-_FLOOR = 1e-13
+_ONCE_IN_A_MILLION = math.log(1e-6)
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ def rows_behind_noise(
     if not isinstance(noise, CountNoise):
         raise NotCovered("the release says nothing of noise on its counts")
     sums, numbers = _noisy_sums(release, reachable)
-    reach, step, laws = _sum_laws(noise, set(numbers))
+    reach, step, laws = sum_laws(noise, set(numbers))
     low, high = between
     if max(sums) + reach < low:
         raise BadInput(
@@ -205,7 +207,7 @@ def rows_behind_noise(
         for total, number in zip(sums, numbers, strict=True):
             law = laws[number]
             off = np.abs(total - rows) / step
-            out += np.interp(off, np.arange(len(law)), law, right=math.log(_FLOOR))
+            out += np.interp(off, np.arange(len(law)), law, right=math.log(FLOOR))
         return np.asarray(out - out.max())
 
     return _posterior(
@@ -213,6 +215,112 @@ def rows_behind_noise(
         max(low, math.floor(min(sums) - reach)),
         min(high, math.ceil(max(sums) + reach)),
     )
+
+
+def check_row_count(
+    release: Release,
+    n_rows: int,
+    reachable: Sequence[NDArray[np.bool_]] | None = None,
+    said: str | None = None,
+) -> None:
+    """Hold a number of training rows against what the trees count.
+
+    Exact counts add up to it. Noisy ones add up to it but for the sum of their noises, and draws
+    hit as many distinct rows as that many rows make likely: what chance makes less than once in a
+    million times is refused.
+
+    Parameters
+    ----------
+    release : Release
+    n_rows : int
+    reachable : sequence of bool array, optional
+        As for :func:`count_rows`.
+    said : str, optional
+        Where the number comes from, in words.
+
+    Raises
+    ------
+    BadInput
+        Saying what the trees count instead.
+    """
+    told = said or f"n_rows is {n_rows}"
+    sampling, noise = release.sampling, release.noise
+    drawn = isinstance(sampling, Bootstrap)
+    if isinstance(sampling, Bootstrap) and (ends := sampling.rows_between) is not None:
+        low, high = ends
+        if not low <= n_rows <= high:
+            raise BadInput(f"{told}, but the model says that there were {low} to {high} rows")
+    if isinstance(noise, CountNoise):
+        number = sampling.n_draws or n_rows if isinstance(sampling, Bootstrap) else n_rows
+        _check_noisy_sums(release, noise, number, reachable, told)
+    elif noise is None and release.counts_are in ("rows", "none") and sampling.kind == "all":
+        _check_exact_sums(release, n_rows, told)
+    elif noise is None and release.counts_are == "draws" and drawn:
+        _check_distinct(release, n_rows, told)
+
+
+def _check_exact_sums(release: Release, n_rows: int, told: str) -> None:
+    for t, tree in enumerate(release.trees):
+        held = tree.counts if release.counts_are == "rows" else tree.totals
+        if held is not None and (total := round(float(held[tree.leaves].sum()))) != n_rows:
+            raise BadInput(f"{told}, but the leaves of tree {t} count {total} rows")
+
+
+def _check_noisy_sums(
+    release: Release,
+    noise: CountNoise,
+    number: int,
+    reachable: Sequence[NDArray[np.bool_]] | None,
+    told: str,
+) -> None:
+    """Hold a number against the best estimate of it: the mean of all sums, by how sure each is."""
+    sums, numbers = (np.array(x, dtype=float) for x in _noisy_sums(release, reachable))
+    if not numbers.all():
+        return
+    weight = 1 / numbers / (1 / numbers).sum()
+    off = float(weight @ (sums - number))
+    groups = zip(weight.tolist(), numbers.astype(int).tolist(), strict=True)
+    if excess_bound(NoiseTable.of(noise), off, groups) < _ONCE_IN_A_MILLION:
+        sd = math.sqrt(noise.variance * float(weight**2 @ numbers))
+        raise BadInput(
+            f"{told}, but the noisy counts add up to {number + off:,.0f} ± {sd:,.2g}: noise of the "
+            f"stated law is out by so much less than once in a million times. Either "
+            f"{number:,} is not the number, or the noise is not of that law"
+        )
+
+
+def _check_distinct(release: Release, n_rows: int, told: str) -> None:
+    """Hold a number against the distinct rows that draws hit.
+
+    Whether one row was hit and whether another was are negatively associated, so that Chernoff's
+    bound for independent hits holds. Of rows that are not drawn alike, fewer are hit.
+    """
+    sampling = release.sampling
+    assert isinstance(sampling, Bootstrap)  # noqa: S101
+    alike = sampling.row_weights is None and not sampling.hidden
+    hits, expected, trials = 0, 0.0, 0
+    for t, tree in enumerate(release.trees):
+        if tree.distinct is None or tree.counts is None:
+            return
+        draws = float(tree.counts[tree.leaves].sum())
+        hit = int(tree.distinct[tree.leaves].sum())
+        if hit > n_rows:
+            raise BadInput(f"{told}, but tree {t} drew {hit} distinct rows")
+        hits += hit
+        expected -= n_rows * math.expm1(draws * math.log1p(-1 / n_rows)) if n_rows > 1 else -1
+        trials += n_rows
+    if not trials or (hits < expected and not alike):
+        return
+    found, usual = hits / trials, min(expected / trials, 1.0)
+    # By Hoeffding's inequality trials of different chances bound no worse than their mean.
+    apart = float(rel_entr(found, usual) + rel_entr(1 - found, 1 - usual))
+    if -trials * apart + math.log(2) < _ONCE_IN_A_MILLION:
+        n_trees = len(release.trees)
+        raise BadInput(
+            f"{told}, but each tree drew {hits / n_trees:,.0f} distinct rows on average; of so "
+            f"many rows it would have drawn {expected / n_trees:,.0f}, and be out by so much less "
+            "than once in a million times"
+        )
 
 
 def _noisy_sums(
@@ -229,38 +337,6 @@ def _noisy_sums(
     if isinstance(release.sampling, Disjoint):
         return [sum(sums)], [sum(numbers)]
     return sums, numbers
-
-
-def _sum_laws(noise: CountNoise, numbers: set[int]) -> tuple[float, float, dict[int, FloatArray]]:
-    """Laws of sums of noises, by Fourier transform: exact for whole noise that is not huge.
-
-    Returns
-    -------
-    reach : float
-        Beyond, no such sum is.
-    step : float
-        Between two points of the grid: 1 for whole noise, more only if it is huge.
-    laws : dict of int to float array
-        For each number of noises the log probability, less its maximum, at 0, step, 2 step, ...
-        It ends at a floor: a tree that is out by more tells nothing instead of all.
-    """
-    sd = math.sqrt(noise.variance)
-    fine = 1.0 if noise.whole else sd / _FINENESS
-    # The tails of one noise are exponential, those of a sum of many are normal.
-    reach = (9 * math.sqrt(max(numbers)) + 40) * sd + 8 * fine
-    step = max(fine, reach / _HALF_GRID)
-    if noise.whole:
-        step = math.ceil(step)
-    size = next_fast_len(2 * math.ceil(reach / step) + 1, real=True)
-    around = np.arange(size)
-    # Every law is symmetric, and so is real after the transform.
-    mass = np.exp(noise.log_prob(step * np.minimum(around, size - around)))
-    wave = rfft(mass / mass.sum()).real
-    laws = {}
-    for number in numbers:
-        law = irfft(wave**number, size)[: size // 2 + 1]
-        laws[number] = np.log(np.maximum(law, 0) / law.max() + _FLOOR)
-    return reach, step, laws
 
 
 def _posterior(

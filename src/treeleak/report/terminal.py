@@ -159,6 +159,9 @@ def _counts(audit: Audit, told: Mapping[str, Any]) -> Iterator[RenderableType]:
         if audit.budget is not None:
             yield Text(str(audit.budget))
         return
+    if audit.budget is not None:
+        yield Text(str(audit.budget))
+        yield Text()
     counts, total = audit.counts, audit.counts.total
     unit = "rows" if counts.unit == "rows" else "draws (a row may count twice)"
     table = Table.grid(padding=(0, 2))
@@ -213,11 +216,11 @@ def _reconstruction(audit: Audit, told: Mapping[str, Any]) -> Iterator[Renderabl
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
-        yield _numbers(rebuilt, noisy=audit.budget is not None)
+        yield _numbers(rebuilt, noisy=rebuilt.behind_noise)
     if audit.measurement is not None:
         yield Text()
         individual = told["measurement"]["individual"] or {}
-        yield _measurement(audit.measurement, individual, rebuilt, noisy=audit.budget is not None)
+        yield _measurement(audit.measurement, individual, rebuilt, noisy=rebuilt.behind_noise)
         yield from _reasons(audit, "population")
     else:
         yield from _reasons(audit, "measurement")
