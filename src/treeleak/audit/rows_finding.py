@@ -268,7 +268,7 @@ def _alone(rebuilt: Reconstruction, proofs_hold: bool) -> Finding:
 
 def _expects(rebuilt: Reconstruction) -> str:
     wrong = rebuilt.expected_error
-    return f" It expects {percent(wrong, 1)} of their values to be wrong." if wrong else ""
+    return f" The attack expects {percent(wrong, 1)} of their values to be wrong." if wrong else ""
 
 
 def _out_of_time(rebuilt: Reconstruction) -> list[str]:

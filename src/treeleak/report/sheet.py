@@ -383,7 +383,7 @@ def _of_size(counts: Doc) -> Stack:
     parts: list[tuple[str, int, Tone]] = [
         (f"a single {unit[:-1]}", single, "leak"),
         (f"2 to {threshold - 1} {unit}", small - single, "open"),
-        (f"{threshold} {unit} or more", leaves - small, "calm"),
+        (f"{threshold} {unit} or more", leaves - small, "grey"),
     ]
     return Stack(
         f"{_capital(_of(counts))} by the number of their {unit}",
@@ -407,13 +407,15 @@ def _by_tree(counts: Doc) -> Bars | Prose | None:
     if min(shares) > _SHARES[-2][0]:
         said = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
         return Prose(said)
+    if not any(shares):
+        return Prose(f"In none of the {len(shares):,} trees is a leaf that small.")
     steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
     return Bars(
         f"Trees by the share of their leaves with fewer than {counts['threshold']} "
         f"{counts['unit']}",
         f"of {len(shares):,} trees",
         (("Trees", "plain"),),
-        tuple(Bar(name, (steps.count(name) / len(shares),)) for _, name in _SHARES),
+        tuple(Bar(name, (steps.count(name) / len(shares),)) for _, name in _SHARES[1:]),
     )
 
 
