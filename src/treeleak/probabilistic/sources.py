@@ -19,7 +19,8 @@ from treeleak.probabilistic.dataset import ProbabilisticDataset
 from treeleak.probabilistic.regions import Tests, lies_in
 from treeleak.probabilistic.space import Space, space_of
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
-from treeleak.release.tree import MAX_ROWS, REGRESSION
+from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.tree import REGRESSION
 from treeleak.schema import Schema
 from treeleak.training import columns_by_name, counted
 
@@ -252,7 +253,7 @@ def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
         table = np.asarray(tree.totals, dtype=float)[:, None]
         known = np.column_stack([np.zeros((len(table), n_classes)), table])
     if release.noise is not None:
-        leaves = np.clip(np.rint(known[tree.leaves]), 0, MAX_ROWS).astype(np.int64)
+        leaves = np.clip(np.rint(known[tree.leaves]), 0, MOST_ROWS).astype(np.int64)
         return leaves, [
             "The counts carry noise: each was rounded to a whole number of 0 or more, and the true "
             "rows may be none of these worlds."

@@ -12,7 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.errors import BadInput, BadModel
-from treeleak.release.tree import MAX_ROWS, class_numbers
+from treeleak.release.bounds import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_CONDITIONS,
+    MOST_ROWS,
+    MOST_RULES,
+    at_most,
+)
+from treeleak.release.tree import class_numbers
 
 __all__ = ["Condition", "DecisionRule", "RuleList"]
 
@@ -192,6 +200,10 @@ class RuleList:
         return replace(self, rules=tuple(rules), default=default, covered=None, n_rows=len(X))
 
     def __post_init__(self) -> None:
+        at_most(MOST_COLUMNS, len(self.columns), "columns")
+        at_most(MOST_CLASSES, len(self.classes), "classes")
+        at_most(MOST_RULES, len(self.rules), "rules")
+        at_most(MOST_CONDITIONS, sum(len(r.conditions) for r in self.rules), "conditions")
         if len(set(self.columns)) != len(self.columns):
             raise BadModel("two columns of the rules have one name")
         if len(set(self.classes)) != len(self.classes):
@@ -219,9 +231,9 @@ class RuleList:
         if len(counts) != len(self.classes):
             raise BadModel(f"{where} counts {len(counts)} classes, there are {len(self.classes)}")
         for count in counts:
-            if int(count) != count or not 0 <= count <= MAX_ROWS:
+            if int(count) != count or not 0 <= count <= MOST_ROWS:
                 raise BadModel(
-                    f"{where} counts {count!r:.40}, no whole number of up to {MAX_ROWS:g} rows"
+                    f"{where} counts {count!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
                 )
 
     def _check_sums(self) -> None:
