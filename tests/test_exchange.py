@@ -581,7 +581,7 @@ def chain(depth: int) -> dict:
     [
         ("columns", [f"c{i}" for i in range(bounds.MOST_COLUMNS + 1)], "100,001 columns, more"),
         ("classes", list(range(bounds.MOST_CLASSES + 1)), "10,001 classes, more than 10,000"),
-        ("trees", [None] * (bounds.MOST_TREES + 1), "100,001 trees, more than 100,000: not read"),
+        ("trees", [None] * (bounds.MOST_TREES + 1), "50,001 trees, more than 50,000: not read"),
         ("trees", [chain(bounds.MOST_LEVELS + 1)], "10,001 levels or more below the root"),
     ],
 )

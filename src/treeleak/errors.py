@@ -12,6 +12,7 @@ __all__ = [
     "NotCovered",
     "NotProvedWarning",
     "PrivacyWarning",
+    "TimeUp",
     "TreeleakError",
     "cause",
 ]
@@ -41,6 +42,12 @@ class Mismatch(BadInput):
 
 class NotCovered(TreeleakError):
     """A model, or a part of the audit, that treeleak does not assess; the message says why."""
+
+
+class TimeUp(NotCovered):
+    """The time limit was reached before there was anything to say."""
+
+    exit_code = 3
 
 
 class PrivacyWarning(UserWarning):

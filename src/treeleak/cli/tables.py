@@ -58,10 +58,10 @@ class Tables:
     @cached_property
     def content(self) -> Release | RuleList:
         """The model."""
-        from treeleak.release import RuleList, read_model, to_release
+        from treeleak.release import Release, RuleList, read_model, to_release
 
         content = read_model(self.model, self.trust_pickle)
-        if isinstance(content, RuleList):
+        if isinstance(content, (Release, RuleList)):
             return content
         return to_release(self.model, self.trust_pickle)
 

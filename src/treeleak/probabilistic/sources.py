@@ -28,6 +28,9 @@ __all__ = ["from_rows", "from_rule_list", "from_tree"]
 
 # What a rule leaves depends on all before it.
 MOST_RULES = 2000
+MOST_ENTRIES = 2**26
+"""Of a table that says of each node which set of values it leaves of each attribute, or of each set
+which values are in it; 0.5 GB."""
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -284,6 +287,13 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
     """Sets of atoms of each attribute, and which of them each leaf leaves."""
     numbers: list[dict[bytes, int]] = []
     sets: list[list[Mask]] = []
+    entries = 0
+    too_many = NotCovered(
+        f"what this tree leaves to know takes tables of more than {MOST_ENTRIES:,} entries: it has "
+        f"{len(tree.leaves):,} leaves, of {len(space.axes):,} attributes"
+    )
+    if tree.n_nodes * len(space.axes) > MOST_ENTRIES:
+        raise too_many
     for axis in space.axes:
         full = np.ones(len(axis), dtype=bool)
         numbers.append({full.tobytes(): 0})
@@ -301,6 +311,8 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
             number = numbers[k].setdefault(mask.tobytes(), len(sets[k]))
             if number == len(sets[k]):
                 sets[k].append(mask)
+                if (entries := entries + len(mask)) > MOST_ENTRIES:
+                    raise too_many
             at[child] = at[node]
             at[child, k] = number
     return tuple(np.array(s) for s in sets), at[tree.leaves]

@@ -41,7 +41,7 @@ MOST_TEXT_BYTES = 2**26
 MOST_SETTINGS_BYTES = 2**22
 """Of a schema or a policy: 4 MiB name 50,000 columns, and TOML is read at 1 MB in a second."""
 
-MOST_TREES = 100_000
+MOST_TREES = 50_000
 """Each tree costs a step in Python, in every part of an audit."""
 
 MOST_NODES = 2**27
