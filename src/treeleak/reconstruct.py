@@ -255,8 +255,10 @@ def _unequal(release: Release) -> tuple[str, ...]:
 
 
 def _check_told(counted: RowCount) -> None:
-    """Raise NotCovered if many rows would be rebuilt, of which there may be but a few."""
+    """Raise NotCovered without rows, or if many would be rebuilt, of which there may be but few."""
     low, high = counted.between
+    if not counted.n:
+        raise NotCovered("the release says that there were no training rows: nothing to rebuild")
     if counted.n > _MANY and high > _VAGUE * low:
         raise NotCovered(
             f"the release does not tell how many training rows there were ({counted}); give their "

@@ -332,8 +332,8 @@ def _stage(clock: Clock, part: str, open_parts: list[tuple[str, str]]) -> Iterat
 
 
 def _left_of(clock: Clock, share: float = 1.0) -> float:
-    """Seconds that a part may take; a few of them where none are left, to end in good order."""
-    return max(share * clock.left, 0.1)
+    """Seconds that a part may take: next to none where none are left, which it then says itself."""
+    return max(share * clock.left, 1e-9)
 
 
 def _is_said(part: str, open_parts: list[tuple[str, str]]) -> bool:

@@ -20,7 +20,6 @@ __all__ = [
     "MOST_NODES",
     "MOST_ROWS",
     "MOST_RULES",
-    "MOST_SETTINGS_BYTES",
     "MOST_TEXT_BYTES",
     "MOST_TREES",
     "at_most",
@@ -37,9 +36,6 @@ MOST_JSON_LISTS = 2**24
 
 MOST_TEXT_BYTES = 2**26
 """Of a J48 tree, or of an ARFF file: read line by line, at some 10 MB in a second."""
-
-MOST_SETTINGS_BYTES = 2**22
-"""Of a schema or a policy: 4 MiB name 50,000 columns, and TOML is read at 1 MB in a second."""
 
 MOST_TREES = 50_000
 """Each tree costs a step in Python, in every part of an audit."""

@@ -21,7 +21,7 @@ from treeleak.release.bounds import (
     MOST_JSON_VALUES,
     at_most,
 )
-from treeleak.release.text_files import read_text
+from treeleak.text_files import read_text
 
 __all__ = [
     "EXACT_WHOLE",

@@ -31,8 +31,8 @@ from treeleak.release.bounds import (
     at_most,
 )
 from treeleak.release.registry import reader
-from treeleak.release.text_files import read_text
 from treeleak.release.tree import LEAF, AllRows, Release, Tree, UnknownSampling
+from treeleak.text_files import read_text
 
 __all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
 
