@@ -7,6 +7,7 @@ the table. How far the rows are believed is decided by leaving each of them out 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -377,14 +378,16 @@ def _as_mapping(entry: Any, zero_one: bool, column: str, what: str) -> Mapping[A
 
 
 def _as_value(value: Any, column: str, what: str) -> float:
-    if not isinstance(value, Real):
-        raise BadInput(f"{what}: column {column!r} holds numbers, not {value!r}")
+    if not isinstance(value, Real) or abs(value) > sys.float_info.max:
+        raise BadInput(f"{what}: column {column!r} holds numbers, not {value!r:.40}")
     return float(value)
 
 
 def _as_share(share: Any, column: str, what: str) -> float:
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) <= 1:
-        raise BadInput(f"{what}: column {column!r} has the share {share!r}, not one from 0 to 1")
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
+        raise BadInput(
+            f"{what}: column {column!r} has the share {share!r:.40}, not one from 0 to 1"
+        )
     return float(share)
 
 

@@ -215,9 +215,13 @@ def _marginals(path: Path) -> Any:
     """Read column -> {value: share}; JSON writes values that are numbers as texts."""
     import json
 
+    from treeleak.schema import MOST_BYTES
+    from treeleak.text_files import read_text
+
+    text = read_text(path, MOST_BYTES, BadInput)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {cause(error)}") from error
     if not isinstance(found, dict):
         raise BadInput(f"{path}: holds no mapping of columns to shares")

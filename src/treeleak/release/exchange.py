@@ -248,8 +248,11 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         for key in ("n_draws", "forest_seed", "columns_drawn")
     )
     ends = take(data, "rows_between", list, None, "sampling: ")
-    if ends is not None and not (len(ends) == 2 and all(is_whole(e, 0, EXACT_WHOLE) for e in ends)):
-        raise BadModel(f"sampling: rows_between is {ends!r:.40}, must be two whole numbers")
+    whole = ends is None or (len(ends) == 2 and all(is_whole(e, 0, EXACT_WHOLE) for e in ends))
+    if not whole or (ends is not None and ends[0] > ends[1]):
+        raise BadModel(
+            f"sampling: rows_between is {ends!r:.40}, must be two whole numbers, the least first"
+        )
     if len(seeds) not in (0, n_trees):
         raise BadModel(f"sampling: {len(seeds)} tree_seeds for {n_trees} trees")
     for number in (n_draws, forest_seed, columns_drawn, *seeds):

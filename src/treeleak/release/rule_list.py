@@ -74,7 +74,7 @@ class Condition:
         else:
             try:
                 numbers = values.to_numpy(dtype=float, na_value=np.nan)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise BadInput(
                     f"column {self.column!r} holds something else than numbers"
                 ) from error
