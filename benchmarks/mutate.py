@@ -1,4 +1,4 @@
-"""Mutations of files: of bytes, of words and lines, of JSON by its structure, of archives inside."""
+"""Mutations of files: of bytes, words and lines, of JSON by its structure, inside archives."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 def _json_or_bytes(rng: random.Random, data: bytes) -> bytes:
     try:
         return of_json(rng, data, [data])
-    except ValueError:
+    except (ValueError, RecursionError):
         return of_bytes(rng, data, [data])
 
 

@@ -1,4 +1,4 @@
-"""Every format that treeleak reads: valid files, how they are changed, and what is done with them."""
+"""Every format that treeleak reads: valid files, how they change, and what is done with them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import random
+import tomllib
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,7 +39,7 @@ from treeleak.release import _unpickle_worker as worker
 from treeleak.release.exchange import release_from_dict, release_to_dict
 from treeleak.release.j48 import read_arff_header
 from treeleak.report import render_html
-from treeleak.schema import Schema
+from treeleak.schema import Ordinal, Schema
 
 __all__ = ["FORMATS", "Format", "Use"]
 
@@ -270,7 +271,11 @@ def of_release(rng: random.Random, data: bytes, others: Sequence[bytes]) -> byte
         for key in {"counts", "totals", "distinct"} & set(tree):
             for i in reversed(inner):
                 one, two = tree[key][tree["left"][i]], tree[key][tree["right"][i]]
-                both = [a + b for a, b in zip(one, two)] if isinstance(one, list) else one + two
+                both = (
+                    [a + b for a, b in zip(one, two, strict=True)]
+                    if isinstance(one, list)
+                    else one + two
+                )
                 tree[key][i] = both
     if rng.random() < 0.5:
         release["n_rows"] = None
@@ -282,6 +287,11 @@ def of_release(rng: random.Random, data: bytes, others: Sequence[bytes]) -> byte
 
 def _texts(suffix: str) -> tuple[bytes, ...]:
     return tuple(p.read_bytes() for p in sorted(J48.glob(f"*{suffix}")))
+
+
+@cache
+def _plain_schema() -> Schema:
+    return Schema(Schema.from_dict(tomllib.loads(SCHEMAS[0])).attributes)
 
 
 @cache
@@ -324,7 +334,12 @@ def _checked(content: Any, path: Path, rng: random.Random) -> Callable[[], None]
                 count_leaves(release)
     X, y = table() if rng.random() < 0.4 else (None, None)
     model = content if isinstance(content, StoredObject) else path
-    return lambda: _shown(treeleak.audit(model, X, y, time_limit=TIME_LIMIT))
+    given = None
+    if rng.random() < 0.3:
+        given = _plain_schema()
+        if isinstance(content, RuleList):
+            given = Schema([Ordinal(c, 0, 100) for c in content.columns])
+    return lambda: _shown(treeleak.audit(model, X, y, schema=given, time_limit=TIME_LIMIT))
 
 
 def _pickle(path: Path, rng: random.Random) -> Callable[[], None]:
@@ -377,7 +392,7 @@ def _csv(path: Path, rng: random.Random) -> Callable[[], None]:
         model.write_bytes(releases()[1])
     roles = ("train", "train", "control", "known_rows", "known_columns", "population")
     role = "population" if path.suffix == ".json" else rng.choice(roles)
-    schema = Schema(Schema.from_dict(_toml(SCHEMAS[0])).attributes)
+    schema = _plain_schema()
     tables = Tables(model, schema, "label", trust_pickle=False)
     audit = partial(treeleak.audit, schema=schema, time_limit=TIME_LIMIT)
     X, y = table()
@@ -408,7 +423,7 @@ FORMATS: dict[str, Format] = {
     "schema": Format(".toml", lambda: [s.encode() for s in SCHEMAS], of_text, _schema),
     "schema as JSON": Format(
         ".json",
-        lambda: [json.dumps(_toml(s)).encode() for s in SCHEMAS],
+        lambda: [json.dumps(tomllib.loads(s)).encode() for s in SCHEMAS],
         of_json,
         _schema,
     ),
@@ -416,9 +431,3 @@ FORMATS: dict[str, Format] = {
     "csv": Format(".csv", csvs, of_text, _csv),
     "marginals": Format(".json", marginals, of_json, _csv),
 }
-
-
-def _toml(text: str) -> Any:
-    import tomllib
-
-    return tomllib.loads(text)

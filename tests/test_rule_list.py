@@ -29,8 +29,8 @@ from treeleak.release import (
     to_release,
     write_rules,
 )
-from treeleak.release.rule_file import rules_from_dict, rules_to_dict
 from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.rule_file import rules_from_dict, rules_to_dict
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(

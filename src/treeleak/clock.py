@@ -185,6 +185,8 @@ class Clock:
             yield
             return
 
+        rest = grace
+
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             nonlocal rest
             if _compiling(frame):
@@ -194,7 +196,6 @@ class Clock:
             if within and self.seconds > self.limit + rest:
                 raise TimeUp(self.said)
 
-        rest = grace
         before, begun = signal.signal(signal.SIGALRM, ring), time.perf_counter()
         first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
         outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)

@@ -7,7 +7,6 @@ the table. How far the rows are believed is decided by leaving each of them out 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +34,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _MOST_TYPES = 64
+_LEAST = float(np.finfo(float).min)
 _ROUNDS = 60
 """Steps of EM."""
 _DOUBT, _LIKENESS = 1.0, 2.0
@@ -378,13 +378,14 @@ def _as_mapping(entry: Any, zero_one: bool, column: str, what: str) -> Mapping[A
 
 
 def _as_value(value: Any, column: str, what: str) -> float:
-    if not isinstance(value, Real) or abs(value) > sys.float_info.max:
+    if not isinstance(value, Real) or not _LEAST <= value <= -_LEAST:
         raise BadInput(f"{what}: column {column!r} holds numbers, not {value!r:.40}")
     return float(value)
 
 
 def _as_share(share: Any, column: str, what: str) -> float:
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share <= 1:
+    # Compared as it is: a whole number may be beyond any float.
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 <= share <= 1.0:
         raise BadInput(
             f"{what}: column {column!r} has the share {share!r:.40}, not one from 0 to 1"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from treeleak.errors import BadInput, BadModel, cause
@@ -9,7 +10,9 @@ from treeleak.errors import BadInput, BadModel, cause
 __all__ = ["read_text"]
 
 
-def read_text(path: str | Path, most_bytes: int, error_type: type[BadInput] = BadModel) -> str:
+def read_text(
+    path: str | os.PathLike[str], most_bytes: int, error_type: type[BadInput] = BadModel
+) -> str:
     """Read a file of text, if it is not too large.
 
     Raises

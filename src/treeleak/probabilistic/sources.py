@@ -341,7 +341,8 @@ def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
             # A whole number by itself lies above the one before it.
             numbers = [v for v in condition.values or () if not isinstance(v, str)]
             own += [end for v in numbers for end in (v - 1, v)]
-    return {c: np.unique(np.array(e)[np.isfinite(e)]) for c, e in ends.items()}
+    known = {c: np.array(e, dtype=float) for c, e in ends.items()}
+    return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
 
 
 def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask]:

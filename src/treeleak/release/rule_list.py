@@ -20,6 +20,7 @@ from treeleak.release.bounds import (
     MOST_RULES,
     at_most,
 )
+from treeleak.release.checked_json import EXACT_WHOLE
 from treeleak.release.tree import class_numbers
 
 __all__ = ["Condition", "DecisionRule", "RuleList"]
@@ -62,9 +63,15 @@ class Condition:
             if not self.values:
                 raise BadModel(f"{what} lists no values")
             for value in self.values:
-                if not isinstance(value, str) and not math.isfinite(value):
+                if isinstance(value, str):
+                    continue
+                _check_held(value, what)
+                if not math.isfinite(value):
                     raise BadModel(f"{what} names {value!r}, no finite number")
-        elif not self.above < self.upto:
+            return
+        for end in (self.above, self.upto):
+            _check_held(end, what)
+        if not self.above < self.upto:
             raise BadModel(f"{what}: no number lies above {self.above:g} and up to {self.upto:g}")
 
     def holds(self, values: pd.Series[Any]) -> NDArray[np.bool_]:
@@ -258,6 +265,12 @@ class RuleList:
                 f"supports that do not add up: the rules capture {total} rows, "
                 f"n_rows is {self.n_rows}"
             )
+
+
+def _check_held(number: float, what: str) -> None:
+    """Refuse a whole number that no value of a column, which is a float, can be held against."""
+    if isinstance(number, int) and abs(number) > EXACT_WHOLE:
+        raise BadModel(f"{what} names {number!r:.40}, and floats skip whole numbers from 2^53 on")
 
 
 def _contradicted(conditions: Iterable[Condition]) -> str | None:
