@@ -11,7 +11,9 @@ from benchmarks.mutation_formats import FORMATS, SCHEMAS, csvs, releases, rules
 from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
+import treeleak
 from treeleak.cli.app import app
+from treeleak.release.exchange import release_from_dict
 
 MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}
 """Of formats of which each takes longer; of the others, 120."""
@@ -139,3 +141,12 @@ def test_marginals_that_no_reader_could_nest_or_hold(tmp_path: Path, release: di
         status, said = audited(path, "--population", shares)
         assert status == 2
         assert str(shares) in said
+
+
+def test_a_table_too_large_to_be_rebuilt(release: dict):
+    wide = {"columns": [f"c{i}" for i in range(1_000)], "counts_are": "rows", "n_rows": None}
+    tree = {"feature": [-1], "threshold": [None], "left": [-1], "right": [-1]}
+    made = release_from_dict(release | wide | {"trees": [tree | {"counts": [[200_000, 0]]}]})
+    found = treeleak.audit(made)
+    assert found.reconstruction is None
+    assert "at most 100,000,000 values are rebuilt" in dict(found.not_assessed)["reconstruction"]
