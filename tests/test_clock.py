@@ -45,6 +45,23 @@ def test_what_catches_the_alarm_is_told_again():
         deaf()
 
 
+@pytest.mark.parametrize("module", ["numba.core.compiler", "importlib._bootstrap"])
+def test_what_is_done_once_for_all_is_not_broken_off(module: str):
+    # As a function of that module would be found on the stack.
+    made: dict[str, object] = {"__name__": module}
+    exec("def make(work):\n    return work()\n", made)  # noqa: S102
+
+    def work() -> bool:
+        end = time.perf_counter() + 0.6
+        while time.perf_counter() < end:
+            pass
+        return True
+
+    with pytest.raises(TimeUp), Clock(0.01).enforced(0.3):
+        assert made["make"](work)
+        busy()
+
+
 def test_an_inner_limit_leaves_the_outer_one_as_it_was():
     def inner() -> None:
         with pytest.raises(TimeUp, match=r"of 0\.01 s"), Clock(0.01).enforced(0):

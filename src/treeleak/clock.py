@@ -23,12 +23,13 @@ _LONGEST = 1e8
 """Seconds that an alarm can be set to."""
 
 _OWN_FILES = (__file__, contextlib.__file__)
+_ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
 
 
-def _compiling(frame: FrameType | None) -> bool:
-    """Whether a loop is being compiled: once for all, and no answer can be had before."""
+def _once_for_all(frame: FrameType | None) -> bool:
+    """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "numba.core.compiler":
+        if str(frame.f_globals.get("__name__")).startswith(_ONCE):
             return True
         frame = frame.f_back
     return False
@@ -172,7 +173,8 @@ class Clock:
         """Break off what runs within once the time has been up for some seconds.
 
         For steps that do not look at the clock, or not often enough. Python is told wherever it is;
-        a loop in compiled code ends first. Only the main thread can be told, and only where the
+        a loop in compiled code ends first, and so do imports and compiling, which get their time
+        back. Only the main thread can be told, and only where the
         system has alarms (not on Windows): elsewhere nothing is broken off.
 
         Raises
@@ -189,8 +191,9 @@ class Clock:
 
         def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             nonlocal rest
-            if _compiling(frame):
+            if _once_for_all(frame):
                 rest = max(rest, self.seconds + grace - self.limit)
+                return
             # Not in the midst of being set up or taken down: it rings again.
             within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
             if within and self.seconds > self.limit + rest:
