@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from benchmarks.mutation_formats import FORMATS, SCHEMAS, csvs, releases, rules
+from benchmarks.mutation_formats import FORMATS
+from benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
 from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
