@@ -17,7 +17,8 @@ import time
 import traceback
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -154,6 +155,13 @@ def run_all(cases: Iterable[Case], jobs: int, show: Any = print) -> dict[str, Ta
             show("\n".join(outcome.said.strip().splitlines()[-7:]))
 
     busy = [w for w in workers if _next(w, left)]
+    with suppress(KeyboardInterrupt):
+        _watch(busy, left, note)
+    return tallies
+
+
+def _watch(busy: list[_Worker], left: Iterator[Case], note: Callable[[Outcome], None]) -> None:
+    """Keep processes at work until no case is left."""
     while busy:
         ready = wait([w.pipe for w in busy], timeout=1.0)
         for i, worker in enumerate(busy):
@@ -173,10 +181,9 @@ def run_all(cases: Iterable[Case], jobs: int, show: Any = print) -> dict[str, Ta
             busy[i] = _Worker()
             ready = [*ready, busy[i].pipe]
         busy = [w for w in busy if w.pipe not in ready or _next(w, left)]
-    return tallies
 
 
-def _next(worker: _Worker, left: Any) -> bool:
+def _next(worker: _Worker, left: Iterator[Case]) -> bool:
     """Give the next case; end the process where there is none."""
     case = next(left, None)
     if case is None:
