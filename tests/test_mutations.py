@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.mutation_formats import FORMATS
 from benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
@@ -13,9 +17,18 @@ from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
 import treeleak
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.rules import Context
 from treeleak.cli.app import app
+from treeleak.release import StoredObject
 from treeleak.release.exchange import release_from_dict
 
+ROOT = Path(__file__).parents[1]
+SAME = """import zlib
+from benchmarks.mutation_formats import FORMATS
+from benchmarks.mutations import Case
+print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
+"""
 MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}
 """Of formats of which each takes longer; of the others, 120."""
 
@@ -151,3 +164,18 @@ def test_a_table_too_large_to_be_rebuilt(release: dict):
     found = treeleak.audit(made)
     assert found.reconstruction is None
     assert "at most 100,000,000 values are rebuilt" in dict(found.not_assessed)["reconstruction"]
+
+
+def test_an_array_of_no_dimension_where_a_list_should_be():
+    stored = StoredObject(
+        "sklearn.tree._classes.DecisionTreeClassifier", {"sample_weight": np.array(3)}
+    )
+    assert take_inventory(stored, Context(None, None, None))
+
+
+def test_a_case_is_the_same_in_every_process():
+    made = subprocess.run(
+        [sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    sums = {name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS}
+    assert made.stdout.strip() == str(sums)
