@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
-import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -44,7 +41,8 @@ def table() -> tuple[pd.DataFrame, pd.Series]:
 def models() -> tuple[Any, ...]:
     """Small models of each kind."""
     X, y = table()
-    text = X.assign(dose=X["dose"].map({0: "a", 1: "b", 2: "c", 3: "d"}))
+    text = X[["dose"]].map(lambda dose: "abcd"[int(dose)])
+    short = DecisionTreeClassifier(max_depth=2)
     return (
         DecisionTreeClassifier(random_state=0).fit(X, y),
         RandomForestClassifier(3, bootstrap=False, max_depth=3, random_state=0).fit(X, y),
@@ -54,9 +52,7 @@ def models() -> tuple[Any, ...]:
             X, y
         ),
         DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y),
-        make_pipeline(
-            OneHotEncoder(handle_unknown="ignore"), DecisionTreeClassifier(random_state=0)
-        ).fit(text[["dose"]], y),
+        make_pipeline(OneHotEncoder(), DecisionTreeClassifier(random_state=0)).fit(text, y),
     )
 
 
@@ -99,13 +95,12 @@ def archives() -> tuple[bytes, ...]:
 
 @cache
 def pickles() -> tuple[bytes, ...]:
-    """The models as pickles of several protocols, and by joblib."""
-    out = [pickle.dumps(m, protocol) for m in models() for protocol in (2, 4, 5)]
-    for compressed in (0, 3):
-        file = io.BytesIO()
-        joblib.dump(models()[1], file, compress=compressed)
-        out.append(file.getvalue())
-    return tuple(out)
+    """Models as pickles, and by joblib: files, too, as memo entries differ between processes."""
+    return tuple(
+        path.read_bytes()
+        for kind in ("pkl", "joblib")
+        for path in sorted(MODELS.glob(f"*/*.{kind}"))
+    )
 
 
 @cache
