@@ -190,12 +190,11 @@ def of_archive(rng: random.Random, data: bytes, others: Sequence[bytes]) -> byte
                 members[name] = _json_or_bytes(rng, members[name])
             case _:
                 members[name] = _array(rng, members[name])
-    out = io.BytesIO()
-    with zipfile.ZipFile(
-        out, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-    ) as packed:
+    out, how = io.BytesIO(), rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    with zipfile.ZipFile(out, "w") as packed:
         for name, content in members.items():
-            packed.writestr(name, content)
+            # Without the time of day, so that a case can be repeated.
+            packed.writestr(zipfile.ZipInfo(name), content, how)
     return out.getvalue()
 
 

@@ -42,7 +42,6 @@ def models() -> tuple[Any, ...]:
     """Small models of each kind."""
     X, y = table()
     text = X[["dose"]].map(lambda dose: "abcd"[int(dose)])
-    short = DecisionTreeClassifier(max_depth=2)
     return (
         DecisionTreeClassifier(random_state=0).fit(X, y),
         RandomForestClassifier(3, bootstrap=False, max_depth=3, random_state=0).fit(X, y),
