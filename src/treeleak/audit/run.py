@@ -50,6 +50,8 @@ FEW_TO_SINGLE_OUT = (
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
 guesses from the shape of the trees."""
+_GUESS = 0.25
+"""Share of the time left that guesses plan with: twelve with a quarter of it each take up to 3/4."""
 NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
 
 
@@ -228,7 +230,7 @@ def audit(
     if release is not None and rebuilt is not None and truth is not None:
         if release.noise is not None and rebuilt.X is not None:
             guesses = guesses_from_shape(
-                release, rebuilt, len(truth.X), _left_of(clock), seed, progress, beside
+                release, rebuilt, len(truth.X), _left_of(clock, _GUESS), seed, progress, beside
             )
         if progress is not None:
             progress(Progress("comparing with the training rows and with random guesses", 0.0))
