@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 import shlex
@@ -21,7 +22,9 @@ import typer
 from typer.testing import CliRunner
 
 import treeleak
+from treeleak import schema
 from treeleak.cli import app
+from treeleak.release import bounds
 
 ROOT = Path(__file__).parents[1]
 PICTURES = sorted(p for p in ROOT.glob("docs/**/*.svg") if "_build" not in p.parts)
@@ -179,7 +182,20 @@ def test_named_modules_exist():
 def test_stated_bounds_are_the_code_s():
     text = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
     rows = re.findall(r"\| `(\w+)` \| 2\^(\d+) \|.*\| `([\w.]+)` \|", text)
-    assert len(rows) == 6
+    assert len(rows) == 7
+    sizes = text[text.index("## How large a model may be") : text.index("## Memory")]
+    stated = {
+        f"{bounds.MOST_JSON_BYTES >> 20} MiB", f"{bounds.MOST_TEXT_BYTES >> 20} MiB",
+        f"{schema.MOST_BYTES >> 20} MiB", f"| trees | {bounds.MOST_TREES:,} |",
+        f"| levels of a tree | {bounds.MOST_LEVELS:,} |", f"| columns | {bounds.MOST_COLUMNS:,} |",
+        f"| classes | {bounds.MOST_CLASSES:,} |", f"{bounds.MOST_CONDITIONS:,} conditions",
+        f"| rules | {bounds.MOST_RULES:,}", f"2^{bounds.MOST_NODES.bit_length() - 1},",
+        f"2^{bounds.MOST_COUNTS.bit_length() - 1} counts",
+        f"2^{bounds.MOST_JSON_VALUES.bit_length() - 1} values",
+        f"2^{bounds.MOST_JSON_LISTS.bit_length() - 1} lists",
+        f"10^{round(math.log10(bounds.MOST_ROWS))}",
+    }  # fmt: skip
+    assert {words for words in stated if words not in sizes} == set()
     for name, power, module in rows:
         assert getattr(importlib.import_module(module), name) == 2 ** int(power)
 

@@ -21,7 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.errors import BadInput, BadModel
 from treeleak.noise import ROUNDINGS, CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release import checked_json, to_release
+from treeleak.release import bounds, checked_json, to_release
 from treeleak.release.exchange import (
     read_release,
     release_from_dict,
@@ -60,7 +60,12 @@ SEEDS = st.none() | st.integers(0, 2**32 - 1)
 
 @st.composite
 def trees(
-    draw: st.DrawFn, n_columns: int, n_classes: int, numbers: st.SearchStrategy, labels: bool
+    draw: st.DrawFn,
+    n_columns: int,
+    n_classes: int,
+    numbers: st.SearchStrategy,
+    labels: bool,
+    added_up: tuple[str, ...] = (),
 ) -> Tree:
     # Nodes split one after the other, so children stand behind their parents.
     n_splits = draw(st.integers(0, 4 if n_columns else 0))
@@ -75,23 +80,24 @@ def trees(
         missing_left[node] = draw(st.booleans())
         left[node], right[node] = 2 * k + 1, 2 * k + 2
         leaves += [2 * k + 1, 2 * k + 2]
-    rows = st.integers(-5, 10**8)
+    rows = st.integers(0, 10**6)
     counts = draw(st.none() | st.lists(numbers, min_size=n * n_classes, max_size=n * n_classes))
     if labels:
         named = draw(st.none() | st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
         counts = None if named is None else np.eye(n_classes)[named].ravel().tolist()
     totals = draw(st.none() | st.lists(rows, min_size=n, max_size=n))
     distinct = draw(st.none() | st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
-    return Tree(
-        feature,
-        threshold,
-        left,
-        right,
-        missing_left,
-        None if counts is None else np.array(counts, dtype=float).reshape(n, n_classes),
-        None if totals is None else np.array(totals, dtype=float),
-        None if distinct is None else np.array(distinct, dtype=np.int64),
-    )
+    if {"counts", "totals"} <= set(added_up) and counts is not None:
+        totals = None
+    told = {
+        "counts": None if counts is None else np.array(counts, dtype=float).reshape(n, n_classes),
+        "totals": None if totals is None else np.array(totals, dtype=float),
+        "distinct": None if distinct is None else np.array(distinct, dtype=np.int64),
+    }
+    for name in added_up:
+        for node in np.flatnonzero(left >= 0)[::-1] if told[name] is not None else ():
+            told[name][node] = told[name][left[node]] + told[name][right[node]]
+    return Tree(feature, threshold, left, right, missing_left, **told)
 
 
 def levels_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
@@ -104,10 +110,14 @@ def releases(draw: st.DrawFn) -> Release:
     columns = draw(st.lists(st.text(max_size=5), max_size=4, unique=True))
     label = st.text(max_size=3) | st.integers() | FINITE | st.booleans()
     classes = draw(st.lists(label, max_size=3, unique=True))
-    n_trees = draw(st.integers(0, 3))
+    n_trees = draw(st.integers(1, 3))
     units = ["rows", "draws", "weights", "none", *(["labels"] if classes else [])]
     counts_are = draw(st.sampled_from(units))
-    noise, rows = draw(NOISES), st.integers(-5, 10**8)
+    noise = draw(NOISES)
+    rows = st.integers(0 if noise is None else -5, 10**6)
+    added_up: tuple[str, ...] = () if noise is not None else ("totals", "distinct")
+    if added_up and counts_are in ("rows", "draws"):
+        added_up = ("counts", *added_up)
     numbers = FINITE | rows if counts_are in ("weights", "none") else rows
     if isinstance(noise, CountNoise) and not noise.whole:
         numbers = st.floats(-1e8, 1e8)
@@ -131,7 +141,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
     return Release(
         trees=tuple(
-            draw(trees(len(columns), len(classes), numbers, counts_are == "labels"))
+            draw(trees(len(columns), len(classes), numbers, counts_are == "labels", added_up))
             for _ in range(n_trees)
         ),
         feature_names=tuple(columns),
@@ -214,7 +224,7 @@ def test_what_may_be_left_out_gets_its_default():
 
 
 def test_labels_from_numpy_are_written_as_plain_ones():
-    release = release_from_dict(stump() | {"trees": [], "classes": []})
+    release = release_from_dict(stump() | {"trees": stump()["trees"][:1], "classes": []})
     object.__setattr__(release, "classes", (np.int64(3), np.str_("x"), np.bool_(True)))
     assert json.loads(json.dumps(release_to_dict(release)["classes"])) == [3, "x", True]
     object.__setattr__(release, "classes", ((1, 2),))
@@ -238,6 +248,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("columns",), ["a", 1], "columns must be a list of texts"),
         (("columns",), {}, "columns must be a list"),
         (("trees",), None, "trees must be a list"),
+        (("trees",), [], "trees is empty"),
         (("surprise",), 1, "surprise"),
         (("classes",), [None, 1], "class label None"),
         (("classes",), [1, 1.0], "two classes"),
@@ -306,6 +317,11 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("trees", 1, "counts", 2), [1e300, 1], "tree 1, node 2: counts hold 1e+300"),
         (("trees", 1, "totals"), [10**9, 1, 1], "tree 1, node 0: totals hold 1e+09"),
         (("trees", 1, "totals"), [1, 2, None], "tree 1, node 2: totals is None"),
+        (("trees", 1, "counts", 0), [2, 4], "tree 1, node 0: counts hold [2. 4.]"),
+        (("trees", 1, "counts", 2), [-2, 1], "tree 1, node 2: counts are negative"),
+        (("trees", 1, "totals"), [6, 1, 2], "tree 1, node 0: totals hold 6.0"),
+        (("trees", 1, "totals"), [6, 1, 5], "the counts of all classes are 5"),
+        (("trees", 1, "distinct"), [6, 1, 2], "tree 1, node 0: distinct hold 6"),
         (("trees", 1, "distinct"), [1, 2, -1], "tree 1, node 2: distinct is -1"),
         (("trees", 1, "missing_left"), [0, 0, 0], "tree 1, node 0: missing_left is 0"),
     ],
@@ -386,7 +402,7 @@ def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypa
     for name in ("absent.json", "binary.json"):
         with pytest.raises(BadModel, match=name):
             read_release(str(tmp_path / name))
-    monkeypatch.setattr(checked_json, "MAX_BYTES", 1)
+    monkeypatch.setattr(checked_json, "MOST_JSON_BYTES", 1)
     with pytest.raises(BadModel, match=r"binary\.json: larger"):
         read_release(tmp_path / "binary.json")
 
@@ -550,3 +566,46 @@ def test_forests_from_r_that_hide_their_draws_are_not_exported(tmp_path: Path, p
     done = run_r(tmp_path, package, inbag="FALSE")
     assert done.returncode != 0
     assert "keep.inbag = TRUE" in done.stderr
+
+
+def chain(depth: int) -> dict:
+    """A tree in which every left child is a leaf."""
+    inner = [(0, k + 0.5, 2 * k + 1, 2 * k + 2) for k in range(depth)]
+    nodes = [n for test in inner for n in (test, (-1, None, -1, -1))] + [(-1, None, -1, -1)]
+    return dict(
+        zip(("feature", "threshold", "left", "right"), zip(*nodes, strict=True), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("columns", [f"c{i}" for i in range(bounds.MOST_COLUMNS + 1)], "100,001 columns, more"),
+        ("classes", list(range(bounds.MOST_CLASSES + 1)), "10,001 classes, more than 10,000"),
+        ("trees", [None] * (bounds.MOST_TREES + 1), "50,001 trees, more than 50,000: not read"),
+        ("trees", [chain(bounds.MOST_LEVELS + 1)], "10,001 levels or more below the root"),
+    ],
+)
+def test_what_is_larger_than_any_model_is_refused(key: str, value: list, says: str):
+    data = stump() | {key: value}
+    for tree in data["trees"] if key == "trees" and value[0] is not None else ():
+        tree.update({k: list(v) for k, v in tree.items()})
+    with pytest.raises(BadModel, match=re.escape(says)):
+        release_from_dict(data)
+
+
+def test_a_deep_chain_below_the_bound_is_read():
+    tree = {k: list(v) for k, v in chain(2_000).items()}
+    release = release_from_dict(stump() | {"trees": [tree]})
+    assert release.trees[0].depth.max() == 2_000
+    assert release.trees[0].depth.tolist()[:5] == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("bound", "says"), [("MOST_JSON_LISTS", "lists and objects"), ("MOST_JSON_VALUES", "values")]
+)
+def test_json_is_measured_before_it_is_parsed(bound: str, says: str, monkeypatch):
+    monkeypatch.setattr(checked_json, bound, 10)
+    monkeypatch.setattr(checked_json.json, "loads", None)
+    with pytest.raises(BadModel, match=f"{says}, more than 10: not read"):
+        read_release(json.dumps(stump()))

@@ -86,6 +86,9 @@ def test_a_policy_is_read(tmp_path):
         ("[limits]\nproved_rows = -1\n", "limits.proved_rows: must be a number from 0 on"),
         ("[limits]\nproved_rows = nan\n", "limits.proved_rows: must be a number"),
         ("[limits]\nproved_rows = inf\n", "limits.proved_rows: must be a number"),
+        (f"[limits]\nepsilon = 1{'0' * 400}\n", "limits.epsilon: must be a number from 0 on"),
+        (f"[limits]\nepsilon = 0x{'f' * 5000}\n", "no TOML: Exceeds the limit"),
+        (f"[limits]\nepsilon = {'[' * 5000}\n", "no TOML: maximum recursion"),
         ("[limits]\nproved_rows = 10\n", "a share is 1 at most"),
         ("[limits]\nleak_shown = true\n", "limits.leak_shown: must be false"),
         ("[limits]\nleak_shown = 0\n", "limits.leak_shown: must be false"),
@@ -95,7 +98,7 @@ def test_a_policy_is_read(tmp_path):
         ("name = 3\n[limits]\nproved_rows = 0\n", "name: the policy needs one"),
         ("limit = 3\n", "nothing is called 'limit'; known: name, threshold"),
         ("[limits\n", "no TOML"),
-        ("\udcff", "no TOML"),
+        ("\udcff", "not text in UTF-8"),
     ],
 )
 def test_a_policy_that_cannot_be_meant_is_refused(tmp_path, text, said):

@@ -29,8 +29,8 @@ from treeleak.release import (
     to_release,
     write_rules,
 )
+from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.rule_file import rules_from_dict, rules_to_dict
-from treeleak.release.tree import MAX_ROWS
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(
@@ -68,7 +68,7 @@ def rule_lists(draw: st.DrawFn, counts: bool = True) -> RuleList:
     ordered = draw(st.booleans())
     kinds = ["none", "each"] + ([] if ordered else ["covered"])
     kind = draw(st.sampled_from(kinds)) if counts else "none"
-    own = st.lists(st.integers(0, MAX_ROWS), min_size=len(classes), max_size=len(classes))
+    own = st.lists(st.integers(0, MOST_ROWS), min_size=len(classes), max_size=len(classes))
 
     def counted(*kinds: str) -> tuple[int, ...] | None:
         return tuple(draw(own)) if kind in kinds else None
@@ -413,7 +413,7 @@ def test_files_that_are_absent_binary_or_huge_are_named(tmp_path: Path, monkeypa
     for name in ("absent.json", "binary.json"):
         with pytest.raises(BadModel, match=name):
             read_rules(str(tmp_path / name))
-    monkeypatch.setattr(checked_json, "MAX_BYTES", 1)
+    monkeypatch.setattr(checked_json, "MOST_JSON_BYTES", 1)
     with pytest.raises(BadModel, match=r"binary\.json: larger"):
         read_rules(tmp_path / "binary.json")
 

@@ -58,7 +58,7 @@ def schemas(draw: st.DrawFn) -> Schema:
                 attributes.append(Binary(name, missing=missing))
                 zero_one.append(name)
             case 1:
-                low, high = sorted(draw(st.tuples(*[st.integers(-(2**60), 2**60)] * 2)))
+                low, high = sorted(draw(st.tuples(*[st.integers(-(2**53), 2**53)] * 2)))
                 attributes.append(Ordinal(name, low, high, missing=missing))
             case 2:
                 attributes.append(Numeric(name, *draw(intervals()), missing=missing))
@@ -122,6 +122,8 @@ def test_numpy_numbers_are_written_as_plain_ones():
         (lambda: Ordinal("a", 0, math.inf), "finite"),
         (lambda: Ordinal("a", math.nan, 2), "finite"),
         (lambda: Ordinal("a", "0", 2), "number"),
+        (lambda: Ordinal("a", 0, 2**53 + 1), "floats skip whole numbers"),
+        (lambda: Ordinal("a", -(10**300), 0), "floats skip whole numbers"),
         (lambda: Numeric("a", 3, 2), "no number"),
         (lambda: Numeric("a", math.inf, math.inf), "no number"),
         (lambda: Numeric("a", math.nan), "finite"),

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
-__all__ = ["Clock", "Incumbent", "OutOfTime", "Progress"]
+from treeleak.errors import BadInput, TimeUp
+
+__all__ = ["GRACE", "Clock", "Incumbent", "OutOfTime", "Progress"]
+
+GRACE = 2.0
+"""Seconds after the limit when a step is broken off; those that look at the clock end before."""
+_AGAIN = 0.25
+"""Seconds until a step that caught the alarm is told again."""
+_LONGEST = 1e8
+"""Seconds that an alarm can be set to."""
+
+_OWN_FILES = (__file__, contextlib.__file__)
+_ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
+
+
+def _once_for_all(frame: FrameType | None) -> bool:
+    """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_ONCE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class OutOfTime(Exception):
@@ -60,6 +82,8 @@ class Clock:
         A clock that stops this one when it stops.
     elsewhere : int
         Misfit of the parts of the answer that this clock's step does not work on.
+    asked : float
+        The limit that messages name: that of the whole.
     """
 
     limit: float
@@ -68,7 +92,26 @@ class Clock:
     trace: list[Incumbent] = field(default_factory=list)
     parent: Clock | None = None
     elsewhere: int = 0
+    asked: float = 0.0
     _stop: bool = False
+
+    def __post_init__(self) -> None:
+        self.asked = self.asked or self.limit
+
+    @classmethod
+    def of(cls, limit: float | Clock, report: Callable[[Progress], None] | None = None) -> Clock:
+        """Start a clock; one that runs already goes on.
+
+        Raises
+        ------
+        BadInput
+            If the limit is not positive.
+        """
+        if isinstance(limit, Clock):
+            return limit if report is None else replace(limit, report=report, parent=limit)
+        if not limit > 0:
+            raise BadInput(f"time_limit must be positive, not {limit}")
+        return cls(float(limit), report or (lambda _: None))
 
     @property
     def seconds(self) -> float:
@@ -118,7 +161,55 @@ class Clock:
     def part(self, limit: float, elsewhere: int = 0) -> Clock:
         """Make a clock for one step: at most ``limit`` more seconds, and stopped with this one."""
         end = min(self.limit, self.seconds + limit)
-        return Clock(end, self.report, self.started, self.trace, self, elsewhere)
+        return Clock(end, self.report, self.started, self.trace, self, elsewhere, self.asked)
+
+    @property
+    def said(self) -> str:
+        """That the time is up, in words."""
+        return f"the time limit of {self.asked:g} s was reached"
+
+    @contextmanager
+    def enforced(self, grace: float = GRACE) -> Iterator[None]:
+        """Break off what runs within once the time has been up for some seconds.
+
+        For steps that do not look at the clock, or not often enough. Python is told wherever it is;
+        a loop in compiled code ends first, and so do imports and compiling, which get their time
+        back. Only the main thread can be told, and only where the
+        system has alarms (not on Windows): elsewhere nothing is broken off.
+
+        Raises
+        ------
+        TimeUp
+            From within.
+        """
+        alarms = hasattr(signal, "setitimer")
+        if not alarms or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        rest = grace
+
+        def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            nonlocal rest
+            if _once_for_all(frame):
+                rest = max(rest, self.seconds + grace - self.limit)
+                return
+            # Not in the midst of being set up or taken down: it rings again.
+            within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
+            if within and self.seconds > self.limit + rest:
+                raise TimeUp(self.said)
+
+        before, begun = signal.signal(signal.SIGALRM, ring), time.perf_counter()
+        first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
+        outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            if outer:
+                left = max(outer - (time.perf_counter() - begun), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, left, interval)
 
     def forgive(self, seconds: float) -> None:
         """Give time back: what is done once for all, like compiling, is not held against a run."""

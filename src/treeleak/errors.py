@@ -14,6 +14,7 @@ __all__ = [
     "NotCovered",
     "NotProvedWarning",
     "PrivacyWarning",
+    "TimeUp",
     "TreeleakError",
     "cause",
 ]
@@ -46,6 +47,12 @@ class Mismatch(BadInput):
 
 class NotCovered(TreeleakError):
     """A model, or a part of the audit, that treeleak does not assess; the message says why."""
+
+
+class TimeUp(NotCovered):
+    """The time limit was reached before there was anything to say."""
+
+    exit_code = 3
 
 
 class PrivacyWarning(UserWarning):

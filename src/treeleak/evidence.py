@@ -44,6 +44,8 @@ IntArray = NDArray[np.int64]
 
 MAX_ROWS = 2_000_000
 """Most rows that are rebuilt: about 1 GB for twenty columns."""
+MAX_VALUES = 10**8
+"""Most values in them: about 2.5 GB."""
 
 
 @dataclass(frozen=True)
@@ -594,14 +596,12 @@ def evidence_for(
         )
     make = _TYPES.get((sampling, counts_are))
     if draws is not None and needed:
-        if draws.shape[1] > MAX_ROWS:
-            raise NotCovered(f"{draws.shape[1]:,} rows; at most {MAX_ROWS:,} are rebuilt")
+        _check_size(release, draws.shape[1])
         make = partial(KnownDraws, draws=draws, use_distinct=use_distinct)
     if hidden:
         if n_rows is None:
             raise NotCovered("hidden draws of an unknown number of rows")
-        if n_rows > MAX_ROWS:
-            raise NotCovered(f"{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+        _check_size(release, n_rows)
         make = partial(HiddenDraws, n_rows=n_rows, use_distinct=use_distinct)
     if make is None:
         raise NotCovered(f"counts given as {counts_are!r} with sampling {sampling!r}")
@@ -610,9 +610,19 @@ def evidence_for(
         given = getattr(tree, missing)
         if given is None:
             raise NotCovered(f"tree {t} gives no {missing}")
-        if (n_rows := int(given[tree.leaves].sum())) > MAX_ROWS:
-            raise NotCovered(f"tree {t} counts {n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+        _check_size(release, int(given[tree.leaves].sum()), f"tree {t} counts ")
     return make
+
+
+def _check_size(release: Release, n_rows: int, where: str = "") -> None:
+    """Raise NotCovered for more rows, or more values in them, than are rebuilt."""
+    if n_rows > MAX_ROWS:
+        raise NotCovered(f"{where}{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+    if n_rows * release.n_features > MAX_VALUES:
+        raise NotCovered(
+            f"{where}{n_rows:,} rows of {release.n_features:,} columns; at most {MAX_VALUES:,} "
+            "values are rebuilt"
+        )
 
 
 def _noisy(
@@ -624,8 +634,7 @@ def _noisy(
         raise NotCovered("noise, and how rows reached the trees is not known")
     if n_rows is None:
         raise NotCovered("noise on an unknown number of rows")
-    if n_rows > MAX_ROWS:
-        raise NotCovered(f"{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+    _check_size(release, n_rows)
     for t, tree in enumerate(release.trees):
         if tree.counts is None:
             raise NotCovered(f"tree {t} gives no counts")

@@ -382,15 +382,29 @@ def _as_mapping(entry: Any, zero_one: bool, column: str, what: str) -> Mapping[A
 
 
 def _as_value(value: Any, column: str, what: str) -> float:
-    if not isinstance(value, Real):
-        raise BadInput(f"{what}: column {column!r} holds numbers, not {value!r}")
-    return float(value)
+    number = _float(value)
+    if number is None:
+        raise BadInput(f"{what}: column {column!r} holds numbers, not {value!r:.40}")
+    return number
 
 
 def _as_share(share: Any, column: str, what: str) -> float:
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) <= 1:
-        raise BadInput(f"{what}: column {column!r} has the share {share!r}, not one from 0 to 1")
-    return float(share)
+    number = None if isinstance(share, bool) else _float(share)
+    if number is None or not 0 <= number <= 1:
+        raise BadInput(
+            f"{what}: column {column!r} has the share {share!r:.40}, not one from 0 to 1"
+        )
+    return number
+
+
+def _float(value: Any) -> float | None:
+    """The value as a float, if it is a number that one can hold."""
+    if not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _as_shares(entries: list[Any], column: str, what: str) -> FloatArray:

@@ -61,7 +61,7 @@ def reconstruct(
     model: Any,
     schema: Schema | None = None,
     bootstrap: str = "auto",
-    time_limit: float = 60,
+    time_limit: float | Clock = 60,
     seed: int = 0,
     *,
     method: str = "auto",
@@ -88,9 +88,9 @@ def reconstruct(
         What to assume of the draws. "auto" believes the release: where its trees drew rows, the
         draws are recomputed from the seeds in the file, or from a forest seed found by search;
         where neither works, they are taken as hidden, which a note says.
-    time_limit : float
-        Seconds. When they are over, the best rows so far are returned, with status "unknown" if
-        they miss a count. Ctrl-C does the same.
+    time_limit : float or Clock
+        Seconds, or a clock that runs already. When they are over, the best rows so far are
+        returned, with status "unknown" if they miss a count. Ctrl-C does the same.
     seed : int
         Same model, schema, limits and seed: same rows, unless time ran out. With hidden draws or
         noise: unless the time was too short for the whole walk, which ``numbers["chains"]`` and
@@ -143,35 +143,38 @@ def reconstruct(
     NotCovered
         If this kind of model cannot be reconstructed (yet), or a transformer not be undone; the
         message says why.
+    TimeUp
+        If the model is so large that there was no answer at all in time.
     """
-    if not time_limit > 0:
-        raise BadInput(f"time_limit must be positive, not {time_limit}")
+    clock = Clock.of(time_limit, progress)
     if seed < 0:
         raise BadInput(f"seed must be 0 or more, not {seed}")
     if use_distinct not in (True, False, "both"):
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     if space not in ("model", "input"):
         raise BadInput(f'space must be "model" or "input", not {space!r}')
-    clock = Clock(float(time_limit), progress or (lambda _: None))
-    release = to_release(model, trust_pickle)
-    check_counts_agree(release)
-    if not release.n_features:
-        raise NotCovered(NO_COLUMNS)
-    inputs = None
-    if space == "input":
-        if release.inputs is None:
-            raise NotCovered("the file holds no transformers: no columns are known but the model's")
-        release.inputs.check()
-        inputs = release.inputs
-    before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
-    with clock.until_interrupt():
-        found, notes = _found(release, before, bootstrap, seed_search, clock)
-        question = _Question(
-            release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-            int(seed), n_rows, known_rows, known_columns, population, notes,
-        )  # fmt: skip
-        answer = question.answer(use_distinct, clock)
-    return answer if inputs is None else _in_input(answer, inputs)
+    with clock.enforced():
+        release = to_release(model, trust_pickle)
+        check_counts_agree(release)
+        if not release.n_features:
+            raise NotCovered(NO_COLUMNS)
+        inputs = None
+        if space == "input":
+            if release.inputs is None:
+                raise NotCovered(
+                    "the file holds no transformers: no columns are known but the model's"
+                )
+            release.inputs.check()
+            inputs = release.inputs
+        before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
+        with clock.until_interrupt():
+            found, notes = _found(release, before, bootstrap, seed_search, clock)
+            question = _Question(
+                release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
+                int(seed), n_rows, known_rows, known_columns, population, notes,
+            )  # fmt: skip
+            answer = question.answer(use_distinct, clock)
+        return answer if inputs is None else _in_input(answer, inputs)
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:
@@ -255,8 +258,10 @@ def _unequal(release: Release) -> tuple[str, ...]:
 
 
 def _check_told(counted: RowCount) -> None:
-    """Raise NotCovered if many rows would be rebuilt, of which there may be but a few."""
+    """Raise NotCovered without rows, or if many would be rebuilt, of which there may be but few."""
     low, high = counted.between
+    if not counted.n:
+        raise NotCovered("the release says that there were no training rows: nothing to rebuild")
     if counted.n > _MANY and high > _VAGUE * low:
         raise NotCovered(
             f"the release does not tell how many training rows there were ({counted}); give their "

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from treeleak._plain import plain
 from treeleak._private import dataclass
 from treeleak.errors import BadSchema, cause
+from treeleak.text_files import read_text
 
 __all__ = [
     "AtMost",
@@ -43,6 +44,10 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+MOST_BYTES = 2**22
+"""Of a schema file: 4 MiB describe 50,000 columns, and TOML is read at 1 MB in a second."""
+MOST_WHOLE = 2**53
+"""From here on floats skip whole numbers."""
 _LARGEST = float(np.finfo(float).max)
 
 
@@ -55,7 +60,7 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise BadSchema(f"the name of an attribute must be text, not {self.name!r}")
+            raise BadSchema(f"the name of an attribute must be text, not {self.name!r:.80}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,6 +130,11 @@ class Ordinal(_Single):
             value = _number(getattr(self, side), f"ordinal column {self.name!r}: {side}")
             if value != math.floor(value):
                 raise BadSchema(f"ordinal column {self.name!r}: {side} must be a whole number")
+            if abs(value) > MOST_WHOLE:
+                raise BadSchema(
+                    f"ordinal column {self.name!r}: {side} is {value!r:.40}, and floats skip whole "
+                    "numbers from 2^53 on: call the column numeric"
+                )
             object.__setattr__(self, side, int(value))
         if self.low > self.high:
             raise BadSchema(f"ordinal column {self.name!r}: low {self.low} > high {self.high}")
@@ -353,7 +363,7 @@ class AtMost(Rule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", _names(self.members, "at-most rule"))
         if isinstance(self.k, bool) or not isinstance(self.k, Integral) or self.k < 0:
-            raise BadSchema(f"at-most rule: k must be a whole number of 0 or more, not {self.k!r}")
+            raise BadSchema(f"at-most rule: k must be a whole number from 0 on, not {self.k!r:.80}")
         object.__setattr__(self, "k", int(self.k))
 
     @property
@@ -525,12 +535,11 @@ class Schema:
         BadSchema
             Naming the file and what is wrong with it.
         """
-        path = Path(path)
+        text = read_text(path, MOST_BYTES, BadSchema)
         try:
-            text = path.read_text(encoding="utf-8")
-            is_json = path.suffix.lower() == ".json"
+            is_json = Path(path).suffix.lower() == ".json"
             return cls.from_dict(json.loads(text) if is_json else tomllib.loads(text))
-        except (OSError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise BadSchema(f"{path}: {cause(error)}") from error
 
     def to_toml(self) -> str:
@@ -583,7 +592,7 @@ def _build(makers: Mapping[str, Any], entry: Mapping[str, Any], table: str) -> A
 
 def _list(value: Any, what: str) -> tuple[Any, ...]:
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-        raise BadSchema(f"{what} must be a list, not {value!r}")
+        raise BadSchema(f"{what} must be a list, not {value!r:.80}")
     return tuple(value)
 
 
@@ -593,7 +602,7 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
         raise BadSchema(f"{what}: no columns")
     for name in names:
         if not isinstance(name, str):
-            raise BadSchema(f"{what}: the name of a column must be text, not {name!r}")
+            raise BadSchema(f"{what}: the name of a column must be text, not {name!r:.80}")
     if len(set(names)) != len(names):
         raise BadSchema(f"{what}: a column stands twice")
     return names
@@ -603,7 +612,7 @@ def _labels(value: Any, what: str) -> tuple[str, ...]:
     labels = _list(value, f"{what}: labels")
     for label in labels:
         if not isinstance(label, str):
-            raise BadSchema(f"{what}: a label must be text, not {label!r}")
+            raise BadSchema(f"{what}: a label must be text, not {label!r:.80}")
     if len(set(labels)) != len(labels):
         raise BadSchema(f"{what}: a label stands twice")
     return labels
@@ -612,7 +621,7 @@ def _labels(value: Any, what: str) -> tuple[str, ...]:
 def _number(value: Any, what: str, finite: bool = True) -> float:
     """Turn any real number, numpy's included, into a plain int or float."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise BadSchema(f"{what} must be a number, not {value!r}")
+        raise BadSchema(f"{what} must be a number, not {value!r:.80}")
     plain = int(value) if isinstance(value, Integral) else float(value)
     # An int beyond the floats' range would overflow in the first comparison with an array.
     if (abs(plain) > _LARGEST and (finite or isinstance(plain, int))) or plain != plain:
@@ -622,7 +631,7 @@ def _number(value: Any, what: str, finite: bool = True) -> float:
 
 def _weights(value: Any, what: str) -> dict[str, float]:
     if not isinstance(value, Mapping) or not value:
-        raise BadSchema(f"{what} must map columns to numbers, not {value!r}")
+        raise BadSchema(f"{what} must map columns to numbers, not {value!r:.80}")
     _names(list(value), what)
     return {name: _number(v, f"{what}, column {name!r}: the value") for name, v in value.items()}
 

@@ -383,6 +383,10 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64
     if not pd.api.types.is_numeric_dtype(series):
         try:
             series = pd.to_numeric(series)
+        except OverflowError:
+            raise Mismatch(
+                f"column {name!r} of the {what} holds a number beyond any float"
+            ) from None
         except (TypeError, ValueError):
             raise Mismatch(
                 f"column {name!r} of the {what} holds something other than numbers: the "

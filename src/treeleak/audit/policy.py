@@ -23,6 +23,9 @@ from treeleak.audit.percent import percent
 from treeleak.audit.result import Audit
 from treeleak.errors import BadInput, NotCovered, cause
 from treeleak.reconstruction import Reconstruction
+from treeleak.release.checked_json import is_finite
+from treeleak.schema import MOST_BYTES
+from treeleak.text_files import read_text
 
 __all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy"]
 
@@ -115,11 +118,11 @@ class Policy:
                 raise BadInput(f"limits: nothing is called {key!r}; {hint}")
             if LIMITS[key].kind == "flag":
                 if bound is not False:
-                    raise BadInput(f"limits.{key}: must be false, not {bound!r}")
-            elif type(bound) not in (int, float) or not math.isfinite(bound) or bound < 0:
-                raise BadInput(f"limits.{key}: must be a number from 0 on, not {bound!r}")
+                    raise BadInput(f"limits.{key}: must be false, not {bound!r:.40}")
+            elif not is_finite(bound) or bound < 0:
+                raise BadInput(f"limits.{key}: must be a number from 0 on, not {bound!r:.40}")
             elif LIMITS[key].kind == "share" and bound > 1:
-                raise BadInput(f"limits.{key}: a share is 1 at most, not {bound!r}")
+                raise BadInput(f"limits.{key}: a share is 1 at most, not {bound!r:.40}")
         object.__setattr__(self, "limits", MappingProxyType(dict(self.limits)))
 
 
@@ -200,8 +203,9 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     BadInput
         Naming the file and the key.
     """
+    text = read_text(path, MOST_BYTES, BadInput)
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document = tomllib.loads(text)
         if other := set(document) - {"name", "threshold", "limits", "allow_possible_leak"}:
             raise BadInput(
                 f"nothing is called {min(other)!r}; known: name, threshold, allow_possible_leak, "
@@ -213,12 +217,10 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
             document.get("threshold", THRESHOLD),
             document.get("allow_possible_leak", False),
         )
-    except OSError as error:
-        raise BadInput(f"{path}: {cause(error)}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: no TOML: {cause(error)}") from error
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: no TOML: {cause(error)}") from error
 
 
 def judge(audit: Audit, policy: Policy) -> Ruling:

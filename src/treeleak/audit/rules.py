@@ -142,7 +142,9 @@ def _none_missing(_: Any, context: Context) -> bool:
 
 
 def _filled(value: Any, _: Context) -> bool:
-    return value is not None and (not hasattr(value, "__len__") or len(value) > 0)
+    # An array of no dimension has no length, though it has the method.
+    sized = hasattr(value, "__len__") and getattr(value, "shape", None) != ()
+    return value is not None and (not sized or len(value) > 0)
 
 
 def _plain(value: Any, _: Context) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ from treeleak.audit.shape import guesses_from_shape
 from treeleak.audit.standing import standing_of
 from treeleak.audit.uncertainty import Uncertainty, left_by_tree, uncounted
 from treeleak.audit.verdict import find, overall
-from treeleak.clock import Progress
-from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.clock import Clock, Progress
+from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.evidence import evidence_for
 from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
@@ -52,6 +53,11 @@ FEW_TO_SINGLE_OUT = (
     "Singling out was not tried on the control rows: they are fewer than the training rows, and "
     "fewer rows are singled out more or less easily, whoever they are."
 )
+_ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
+"""Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
+guesses from the shape of the trees."""
+_GUESS = 0.25
+"""Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
 NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
 
 
@@ -61,7 +67,7 @@ def audit(
     y: Any = None,
     *,
     schema: Schema | None = None,
-    time_limit: float = 60,
+    time_limit: float | Clock = 60,
     seed: int = 0,
     bootstrap: str = "auto",
     seed_search: int = 1_000_000,
@@ -92,8 +98,9 @@ def audit(
         Their labels.
     schema : Schema, optional
         What a row can be; what the model itself says, unless given.
-    time_limit : float
-        Seconds for the reconstruction. Comparisons come on top.
+    time_limit : float or Clock
+        Seconds for the whole audit, or a clock that runs already. The attack gets most of it. What
+        did not fit is listed as not assessed.
     seed : int
     bootstrap : {"auto", "none", "known", "hidden"}
         What to assume of the draws.
@@ -133,6 +140,7 @@ def audit(
         If the model, the file or the schema cannot be used.
     """
     started = time.perf_counter()
+    clock = Clock.of(time_limit, progress)
     if X is None and y is not None:
         raise BadInput("labels without rows: give X with y")
     if X is None and (sensitive or groups):
@@ -140,7 +148,8 @@ def audit(
         raise BadInput(f"{what} without training rows: give X with {what}")
     if X is None and control is not None:
         raise BadInput("control rows without training rows: give X with control")
-    file, sha256, content = _opened(model, trust_pickle)
+    with clock.enforced():
+        file, sha256, content = _opened(model, trust_pickle)
 
     def provenance(origin: str) -> Provenance:
         return Provenance(file, sha256, origin, int(seed), time.perf_counter() - started)
@@ -154,22 +163,24 @@ def audit(
             raise NotCovered(f"the audit of rules makes no use of {unused[0]}")
         try:
             asked = [p for p, c in (("exposure", groups), ("inference", sensitive)) if c]
-            return audit_rules(content, X, y, schema, provenance, threshold, asked)
+            with clock.enforced():
+                return audit_rules(content, X, y, schema, provenance, threshold, asked)
         except BadModel as error:
             raise (BadModel(f"{file}: {error}") if file else error) from error
     open_parts: list[tuple[str, str]] = []
     notes: list[str] = []
-    release = _release(content, file, open_parts)
-    noise: NoiseFound | None = None
-    budget: Budget | None = None
-    if release is not None:
-        try:
-            noise = find_noise(release, X, y)
-        except BadModel as error:
-            raise (BadModel(f"{file}: {error}") if file else error) from error
-        budget = budget_of(release, noise.refuted, noise.scale)
-        release = noise.release
-    inventory = take_inventory(content, _context(content, release), X)
+    with clock.enforced():
+        release = _release(content, file, open_parts)
+        noise: NoiseFound | None = None
+        budget: Budget | None = None
+        if release is not None:
+            try:
+                noise = find_noise(release, X, y)
+            except BadModel as error:
+                raise (BadModel(f"{file}: {error}") if file else error) from error
+            budget = budget_of(release, noise.refuted, noise.scale)
+            release = noise.release
+        inventory = take_inventory(content, _context(content, release), X)
     counts: Counts | None = None
     rebuilt: Reconstruction | None = None
     truth: TrainingRows | None = None
@@ -199,24 +210,32 @@ def audit(
                 raise BadInput("the control rows are none: the table is empty")
             notes += said
         try:
-            counts = count_leaves(release, threshold)
+            with clock.enforced():
+                counts = count_leaves(release, threshold)
         except NotCovered as error:
             open_parts.append(("counts", str(error)))
+        share = _ATTACK if release.noise is None else _ATTACK_ON_NOISE
         try:
             rebuilt = reconstruct(
-                release, schema, bootstrap, time_limit, seed, seed_search=seed_search,
+                release, schema, bootstrap, _left_of(clock, share), seed, seed_search=seed_search,
                 use_distinct="both" if use_distinct else False, trust_pickle=trust_pickle,
                 progress=progress, earlier=earlier, n_rows=n_rows, **beside,
             )  # fmt: skip
             notes += [n for n in rebuilt.notes if n not in notes]
-            alone = singled_out(rebuilt, release)
+            with clock.enforced():
+                alone = singled_out(rebuilt, release)
+        except TimeUp:
+            open_parts.append(("reconstruction", clock.said))
         except NotCovered as error:
             open_parts.append(("reconstruction", str(error)))
         if X is not None:
             try:
-                truth = _matched(release, X, y, rebuilt, bootstrap)
-                if rebuilt is not None:
-                    check_given(rebuilt, truth.X)
+                with clock.enforced():
+                    truth = _matched(release, X, y, rebuilt, bootstrap)
+                    if rebuilt is not None:
+                        check_given(rebuilt, truth.X)
+            except TimeUp as error:
+                open_parts.append(("measurement", str(error)))
             except NotCovered:
                 pass  # Said of the reconstruction already.
             except Mismatch as error:
@@ -230,16 +249,16 @@ def audit(
         if progress is not None:
             progress(Progress("comparing with the training rows and with yardsticks", 0.0))
         try:
-            measured = measure(rebuilt, truth, release, seed, others, labels=y)
-        except BadInput as error:
+            with clock.enforced():
+                measured = measure(rebuilt, truth, release, seed, others, labels=y)
+        except (BadInput, TimeUp) as error:
             open_parts.append(("measurement", str(error)))
-        left = time_limit - (time.perf_counter() - started)
-        if measured is not None and _shape_decides(release, measured, left):
-            left = max(time_limit / 4, left)
+        if measured is not None and _shape_decides(release, measured, clock.left):
             guesses = guesses_from_shape(
-                release, rebuilt, len(truth.X), left, seed, progress, beside
+                release, rebuilt, len(truth.X), _left_of(clock, _GUESS), seed, progress, beside
             )
-            measured = with_shape(measured, guesses, truth, rebuilt.schema, seed)
+            with _stage(clock, "measurement", open_parts):
+                measured = with_shape(measured, guesses, truth, rebuilt.schema, seed)
         notes += _of_sizes(rebuilt, truth, measured)
         impossible = _impossible(truth, rebuilt.schema)
         if impossible:
@@ -249,12 +268,14 @@ def audit(
             )
     if release is not None:
         tried = None if measured is None or measured.pairs is None else measured.pairs.tried
-        variants = variants_of(
-            rebuilt, truth, release, seed, others, guesses, labels=y, tried=tried
-        )
+        with _stage(clock, "measurement", open_parts):
+            variants = variants_of(
+                rebuilt, truth, release, seed, others, guesses, labels=y, tried=tried
+            )
         if len(release.trees) == 1:
             try:
-                uncertain = _left(release, schema, X if uncounted(release) else truth, y)
+                with clock.enforced():
+                    uncertain = _left(release, schema, X if uncounted(release) else truth, y)
             except (BadInput, NotCovered) as error:
                 open_parts.append(("uncertainty", str(error)))
                 if isinstance(error, Mismatch):
@@ -274,25 +295,31 @@ def audit(
     exposed: Exposure | None = None
     risks: Article29 | None = None
     if release is not None and rebuilt is not None:
-        training = None
-        if truth is not None and rebuilt.X is not None:
-            sorted_ = groups_of(truth.X, y, groups, X, release, rebuilt.schema)
-            training = Training(truth.X, sorted_)
         pairs = None if measured is None else measured.pairs
-        exposed = examine(rebuilt, release, pairs, training, proofs_hold=not impossible)
+        with _stage(clock, "exposure", open_parts):
+            training = None
+            if truth is not None and rebuilt.X is not None:
+                sorted_ = groups_of(truth.X, y, groups, X, release, rebuilt.schema)
+                training = Training(truth.X, sorted_)
+            exposed = examine(rebuilt, release, pairs, training, proofs_hold=not impossible)
         if truth is not None and exposed is not None:
             unknown = None if pairs is None else ~np.isnan(pairs.errors)
             try:
-                risks = assess(rebuilt, release, truth.X, sensitive, others, unknown, seed)
-            except BadInput as error:
+                with clock.enforced():
+                    risks = assess(rebuilt, release, truth.X, sensitive, others, unknown, seed)
+            except (BadInput, TimeUp) as error:
                 open_parts.append(("inference", str(error)))
             else:
                 single = risks.singling_out
                 if others is not None and single is not None and single.control is None:
                     notes.append(FEW_TO_SINGLE_OUT)
-    if groups and (exposed is None or exposed.groups.empty):
+    if (
+        groups
+        and (exposed is None or exposed.groups.empty)
+        and not _is_said("exposure", open_parts)
+    ):
         open_parts.append(("exposure", NO_ROWS))
-    if sensitive and risks is None and "inference" not in dict(open_parts):
+    if sensitive and risks is None and not _is_said("inference", open_parts):
         open_parts.append(("inference", NO_ROWS))
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
@@ -334,6 +361,25 @@ def _shape_decides(release: Release, measured: Measurement, left: float) -> bool
         and "values" in standing_of(measured).ways
         and (standing_of(measured).tells == "perhaps")
     )
+
+
+@contextmanager
+def _stage(clock: Clock, part: str, open_parts: list[tuple[str, str]]) -> Iterator[None]:
+    """Break a part off when the time is up, and list it as not assessed."""
+    try:
+        with clock.enforced():
+            yield
+    except TimeUp as error:
+        open_parts.append((part, str(error)))
+
+
+def _left_of(clock: Clock, share: float = 1.0) -> float:
+    """Seconds that a part may take: next to none where none are left, which it then says itself."""
+    return max(share * clock.left, 1e-9)
+
+
+def _is_said(part: str, open_parts: list[tuple[str, str]]) -> bool:
+    return part in dict(open_parts)
 
 
 def _matched(

@@ -48,6 +48,7 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Beside, Tables, named, training_rows
+from treeleak.clock import Clock
 from treeleak.errors import BadInput
 
 if TYPE_CHECKING:
@@ -108,19 +109,21 @@ def audit(
     from treeleak.report import render, render_html
 
     check_options(time_limit, bootstrap)
-    beside = Beside(known_rows, known_columns, population, earlier)
-    known = read_schema(schema)
-    rule = None if policy is None else treeleak.read_policy(policy)
-    tables = Tables(model, known, label, trust_pickle)
-    rows, labels = training_rows(tables, train, beside.tables)
+    clock = Clock.of(time_limit)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
     secret = columns_of("--sensitive", sensitive, train)
     by = columns_of("--groups", groups, train)
+    beside = Beside(known_rows, known_columns, population, earlier)
     others = None
-    if control is not None:
-        others = tables.read(control).drop(columns=[label], errors="ignore")
-    given = beside.read(tables)
+    with clock.enforced():
+        known = read_schema(schema)
+        rule = None if policy is None else treeleak.read_policy(policy)
+        tables = Tables(model, known, label, trust_pickle)
+        rows, labels = training_rows(tables, train, beside.tables)
+        if control is not None:
+            others = tables.read(control).drop(columns=[label], errors="ignore")
+        given = beside.read(tables)
     for place in (json, report):
         if place is not None:
             check_place(place, model, schema, train, control, policy, *beside.files)
@@ -133,7 +136,7 @@ def audit(
             rows,
             labels,
             schema=known,
-            time_limit=time_limit,
+            time_limit=clock,
             seed=seed,
             bootstrap=bootstrap,
             seed_search=seed_search,
@@ -161,6 +164,8 @@ def audit(
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
     status = status_of(result.reconstruction)
+    if clock.said in dict(result.not_assessed).values():
+        status = NO_ANSWER if result.reconstruction is None else status
     refuted = None if result.budget is None else result.budget.refuted
     if refuted is not None:
         say(f"treeleak: {model}: {refuted}.")

@@ -85,7 +85,7 @@ Label = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of the labels, in all CSV files.")
 ]
 TimeLimit = Annotated[
-    float, typer.Option(metavar="SECONDS", help="For the reconstruction.", show_default=True)
+    float, typer.Option(metavar="SECONDS", help="For the whole command.", show_default=True)
 ]
 Seed = Annotated[
     int, typer.Option(metavar="N", min=0, help="Of the attack: same seed, same answer.")

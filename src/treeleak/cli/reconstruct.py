@@ -31,6 +31,7 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Beside, Tables, named, read_records
+from treeleak.clock import Clock
 from treeleak.errors import BadInput
 
 if TYPE_CHECKING:
@@ -105,13 +106,15 @@ def reconstruct(
         check_free(members_out, force, model, schema, members, *beside.files)
         if members_out.resolve() == out.resolve():
             raise BadInput(f"{out}: is named by both --out and --members-out")
-    known = read_schema(schema)
-    tables = Tables(model, known, label, trust_pickle)
-    given = beside.read(tables)
-    records = None if members is None else read_records(members, tables)
+    clock = Clock.of(time_limit)
+    with clock.enforced():
+        known = read_schema(schema)
+        tables = Tables(model, known, label, trust_pickle)
+        given = beside.read(tables)
+        records = None if members is None else read_records(members, tables)
     with progress_shown(quiet) as progress, beside.named():
         result = treeleak.reconstruct(
-            model, known, bootstrap, time_limit, seed, method=method, seed_search=seed_search,
+            model, known, bootstrap, clock, seed, method=method, seed_search=seed_search,
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
             use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
         )  # fmt: skip

@@ -58,10 +58,10 @@ class Tables:
     @cached_property
     def content(self) -> Release | RuleList:
         """The model."""
-        from treeleak.release import RuleList, read_model, to_release
+        from treeleak.release import Release, RuleList, read_model, to_release
 
         content = read_model(self.model, self.trust_pickle)
-        if isinstance(content, RuleList):
+        if isinstance(content, (Release, RuleList)):
             return content
         return to_release(self.model, self.trust_pickle)
 
@@ -215,9 +215,13 @@ def _marginals(path: Path) -> Any:
     """Read column -> {value: share}; JSON writes values that are numbers as texts."""
     import json
 
+    from treeleak.schema import MOST_BYTES
+    from treeleak.text_files import read_text
+
+    text = read_text(path, MOST_BYTES, BadInput)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {cause(error)}") from error
     if not isinstance(found, dict):
         raise BadInput(f"{path}: holds no mapping of columns to shares")

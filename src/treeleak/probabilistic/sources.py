@@ -19,7 +19,8 @@ from treeleak.probabilistic.dataset import ProbabilisticDataset
 from treeleak.probabilistic.regions import Tests, lies_in
 from treeleak.probabilistic.space import Space, space_of
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
-from treeleak.release.tree import MAX_ROWS, REGRESSION
+from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.tree import REGRESSION
 from treeleak.schema import Schema
 from treeleak.training import columns_by_name, counted
 
@@ -27,6 +28,9 @@ __all__ = ["from_rows", "from_rule_list", "from_tree"]
 
 # What a rule leaves depends on all before it.
 MOST_RULES = 2000
+MOST_ENTRIES = 2**26
+"""Of a table that says of each node which set of values it leaves of each attribute, or of each set
+which values are in it; 0.5 GB."""
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -252,7 +256,7 @@ def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
         table = np.asarray(tree.totals, dtype=float)[:, None]
         known = np.column_stack([np.zeros((len(table), n_classes)), table])
     if release.noise is not None:
-        leaves = np.clip(np.rint(known[tree.leaves]), 0, MAX_ROWS).astype(np.int64)
+        leaves = np.clip(np.rint(known[tree.leaves]), 0, MOST_ROWS).astype(np.int64)
         return leaves, [
             "The counts carry noise: each was rounded to a whole number of 0 or more, and the true "
             "rows may be none of these worlds."
@@ -283,6 +287,13 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
     """Sets of atoms of each attribute, and which of them each leaf leaves."""
     numbers: list[dict[bytes, int]] = []
     sets: list[list[Mask]] = []
+    entries = 0
+    too_many = NotCovered(
+        f"what this tree leaves to know takes tables of more than {MOST_ENTRIES:,} entries: it has "
+        f"{len(tree.leaves):,} leaves, of {len(space.axes):,} attributes"
+    )
+    if tree.n_nodes * len(space.axes) > MOST_ENTRIES:
+        raise too_many
     for axis in space.axes:
         full = np.ones(len(axis), dtype=bool)
         numbers.append({full.tobytes(): 0})
@@ -300,6 +311,8 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
             number = numbers[k].setdefault(mask.tobytes(), len(sets[k]))
             if number == len(sets[k]):
                 sets[k].append(mask)
+                if (entries := entries + len(mask)) > MOST_ENTRIES:
+                    raise too_many
             at[child] = at[node]
             at[child, k] = number
     return tuple(np.array(s) for s in sets), at[tree.leaves]
@@ -328,7 +341,8 @@ def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
             # A whole number by itself lies above the one before it.
             numbers = [v for v in condition.values or () if not isinstance(v, str)]
             own += [end for v in numbers for end in (v - 1, v)]
-    return {c: np.unique(np.array(e)[np.isfinite(e)]) for c, e in ends.items()}
+    known = {c: np.array(e, dtype=float) for c, e in ends.items()}
+    return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
 
 
 def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask]:

@@ -6,6 +6,7 @@ Shared by the files that hold a model: :mod:`treeleak.release.exchange` (trees) 
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treeleak.errors import BadModel
-from treeleak.release.text_files import read_text
+from treeleak.release.bounds import (
+    MOST_JSON_BYTES,
+    MOST_JSON_LISTS,
+    MOST_JSON_VALUES,
+    at_most,
+)
+from treeleak.text_files import read_text
 
 __all__ = [
     "EXACT_WHOLE",
@@ -28,7 +35,6 @@ __all__ = [
     "texts",
 ]
 
-MAX_BYTES = 2**30
 LARGEST = float(np.finfo(float).max)
 # Beyond this, whole floats stop being the only float that their digits name.
 EXACT_WHOLE = 2**53
@@ -58,7 +64,7 @@ def read_json(source: str | Path, make: Callable[[Any], Model]) -> Model:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text, where = source, ""
     else:
-        text, where = read_text(source, MAX_BYTES), f"{source}: "
+        text, where = read_text(source, MOST_JSON_BYTES), f"{source}: "
     try:
         return make(_parsed(text))
     except (ValueError, RecursionError) as error:
@@ -120,7 +126,17 @@ def label(value: Any) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+    # What it would take once it is read; texts that hold such letters count, too.
+    at_most(MOST_JSON_LISTS, text.count("[") + text.count("{"), "lists and objects")
+    at_most(MOST_JSON_VALUES, text.count(","), "values")
+    collecting = gc.isenabled()
+    # Looking for cycles among millions of lists takes longer than making them.
+    gc.disable()
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from treeleak.noise import (
     LabelRule,
     Laplace,
 )
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import (
     EXACT_WHOLE,
     REQUIRED,
@@ -145,7 +146,13 @@ def release_from_dict(data: Any) -> Release:
     if unknown := set(data) - _KEYS:
         raise BadModel(f"unknown keys {sorted(map(str, unknown))[:5]}")
     columns = texts(data, "columns")
-    classes = tuple(label(c) for c in take(data, "classes", list))
+    trees = take(data, "trees", list)
+    at_most(MOST_COLUMNS, len(columns), "columns")
+    at_most(MOST_TREES, len(trees), "trees")
+    if not trees:
+        raise BadModel("trees is empty: a model has one or more")
+    at_most(MOST_CLASSES, len(take(data, "classes", list)), "classes")
+    classes = tuple(label(c) for c in data["classes"])
     one_hot = {
         name: tuple(texts({name: group}, name, "one_hot: "))
         for name, group in take(data, "one_hot", dict, {}).items()
@@ -157,12 +164,11 @@ def release_from_dict(data: Any) -> Release:
     maybe_missing = texts(data, "maybe_missing", default=[])
     if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
-    trees = take(data, "trees", list)
     noise = take(data, "noise", dict, None)
     n_rows = take(data, "n_rows", int, None)
     if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
         raise BadModel(f"n_rows is {n_rows!r:.40}")
-    return Release(
+    release = Release(
         trees=tuple(_tree(tree, t, len(columns), len(classes)) for t, tree in enumerate(trees)),
         feature_names=tuple(columns),
         classes=classes,
@@ -180,6 +186,9 @@ def release_from_dict(data: Any) -> Release:
         notes=tuple(texts(data, "notes", default=[])),
         of_file=True,
     )
+    for t, tree in enumerate(release.trees if noise is None else ()):
+        _check_sums(tree, f"tree {t}", release.counts_are in ("rows", "draws"))
+    return release
 
 
 _KEYS = {
@@ -241,8 +250,11 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         for key in ("n_draws", "forest_seed", "columns_drawn")
     )
     ends = take(data, "rows_between", list, None, "sampling: ")
-    if ends is not None and not (len(ends) == 2 and all(is_whole(e, 0, EXACT_WHOLE) for e in ends)):
-        raise BadModel(f"sampling: rows_between is {ends!r:.40}, must be two whole numbers")
+    whole = ends is None or (len(ends) == 2 and all(is_whole(e, 0, EXACT_WHOLE) for e in ends))
+    if not whole or (ends is not None and ends[0] > ends[1]):
+        raise BadModel(
+            f"sampling: rows_between is {ends!r:.40}, must be two whole numbers, the least first"
+        )
     if len(seeds) not in (0, n_trees):
         raise BadModel(f"sampling: {len(seeds)} tree_seeds for {n_trees} trees")
     for number in (n_draws, forest_seed, columns_drawn, *seeds):
@@ -394,6 +406,33 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
         )
     except BadModel as error:
         raise BadModel(f"{where}: {error}") from error
+
+
+def _check_sums(tree: Tree, where: str, by_class: bool) -> None:
+    """Refuse counts without noise of which an inner node has others than its children together."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    for name in ("counts", "totals", "distinct") if by_class else ("totals", "distinct"):
+        array = getattr(tree, name)
+        if array is None:
+            continue
+        if (array < 0).any():
+            node = int(np.argwhere(array < 0)[0, 0])
+            raise BadModel(f"{where}, node {node}: {name} are negative, and carry no noise")
+        children = array[tree.left[inner]] + array[tree.right[inner]]
+        bad = np.any(array[inner] != children, axis=tuple(range(1, array.ndim)))
+        if bad.any():
+            node, sums = inner[bad.argmax()], children[bad.argmax()]
+            raise BadModel(
+                f"{where}, node {node}: {name} hold {array[node]!s:.80}, those of its children "
+                f"are {sums!s:.80} together"
+            )
+    if by_class and tree.counts is not None and tree.totals is not None:
+        bad = tree.counts.sum(axis=1) != tree.totals
+        if bad.any():
+            raise BadModel(
+                f"{where}, node {bad.argmax()}: totals hold {tree.totals[bad.argmax()]:g}, the "
+                f"counts of all classes are {tree.counts[bad.argmax()].sum():g}"
+            )
 
 
 _OPTIONAL = {"missing_left", "counts", "totals", "distinct"}

@@ -23,17 +23,22 @@ import numpy as np
 
 from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.release.bounds import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_COUNTS,
+    MOST_ROWS,
+    MOST_TEXT_BYTES,
+    at_most,
+)
 from treeleak.release.registry import reader
 from treeleak.release.stored import Leftover
-from treeleak.release.text_files import read_text
-from treeleak.release.tree import LEAF, MAX_ROWS, AllRows, Release, Tree, UnknownSampling
+from treeleak.release.tree import LEAF, AllRows, Release, Tree, UnknownSampling
+from treeleak.text_files import read_text
 
 __all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
 
-MAX_BYTES = 2**26
 MAX_DEPTH = 1000
-# Counts of a tree; each leaf of a hostile text may name a class of its own.
-MAX_COUNTS = 2**25
 # More ways to read one line than any honest name allows.
 MAX_READINGS = 100
 # Digits behind the point with which WEKA prints a threshold at most.
@@ -173,10 +178,9 @@ def _read_file(path: Path, trust_pickle: bool) -> Release:  # noqa: ARG001
 
 def _text(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and "\n" in source:
-        if len(source) > MAX_BYTES:
-            raise BadModel(f"a text of more than {MAX_BYTES >> 20} million letters")
+        at_most(MOST_TEXT_BYTES, len(source), "letters")
         return source.replace("\r\n", "\n"), ""
-    return read_text(source, MAX_BYTES), f"{source}: "
+    return read_text(source, MOST_TEXT_BYTES), f"{source}: "
 
 
 def _release(text: str, header: ARFFHeader | None, target: str | None) -> Release:
@@ -314,8 +318,10 @@ class _Builder:
 
     def counted(self, classes: tuple[str, ...], by_class: bool) -> Tree:
         """The tree, with the counts of every node."""
-        if len(self._feature) * len(classes) > MAX_COUNTS:
-            raise BadModel(f"{len(classes)} classes in {len(self._feature)} nodes: too many")
+        # Each leaf of a hostile text may name a class of its own.
+        at_most(MOST_CLASSES, len(classes), "classes")
+        at_most(MOST_COLUMNS, len(self.levels), "columns")
+        at_most(MOST_COUNTS, len(self._feature) * len(classes), "counts")
         number = {label: i for i, label in enumerate(classes)}
         counts = np.zeros((len(self._feature), len(classes)))
         totals = np.zeros(len(self._feature))
@@ -459,7 +465,7 @@ def _counts(line: _Line) -> tuple[int, int]:
             f"line {line.number}: {rows:g} rows, {wrong:g} of another class: WEKA spread rows with "
             "missing values over the branches, and no whole rows have such counts"
         )
-    if not wrong <= rows <= MAX_ROWS:
+    if not wrong <= rows <= MOST_ROWS:
         raise BadModel(f"line {line.number}: {wrong:g} of {rows:g} rows are of another class")
     return int(rows), int(wrong)
 

@@ -127,6 +127,8 @@ def count_rows(
             "(n_rows, --n-rows)"
         )
     if isinstance(release.noise, CountNoise):
+        if low > MAX_ROWS_BEHIND_NOISE:
+            raise NotCovered(f"{low:,} rows; at most {MAX_ROWS_BEHIND_NOISE:,} are rebuilt")
         rows, share = rows_behind_noise(release, reachable, (low, min(high, MAX_ROWS_BEHIND_NOISE)))
         median = int(rows[np.searchsorted(share.cumsum(), 0.5)])
         origin = "inferred from the noisy counts"

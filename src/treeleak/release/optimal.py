@@ -20,9 +20,9 @@ import numpy as np
 
 from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.release.bounds import MOST_COLUMNS, at_most
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
-from treeleak.release.sklearn import MAX_COLUMNS
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, AllRows, Release, Tree
 
@@ -117,8 +117,8 @@ def _dl85(stored: StoredObject) -> Release:
         return _Node(int(node["feat"]), 0.5, node["right"], node["left"])
 
     tree = _tree(root, read)
-    if (last := int(tree.feature.max())) >= MAX_COLUMNS:
-        raise BadModel(f"{stored.name} tests column {last}")
+    last = int(tree.feature.max())
+    at_most(MOST_COLUMNS, last + 1, "columns")
     return Release(
         trees=(tree,),
         feature_names=tuple(f"x{i}" for i in range(last + 1)),

@@ -16,6 +16,7 @@ import numpy as np
 
 from treeleak._output import write_file
 from treeleak.errors import BadInput, BadModel
+from treeleak.release.bounds import MOST_ROWS, MOST_RULES, at_most
 from treeleak.release.checked_json import (
     EXACT_WHOLE,
     is_finite,
@@ -26,7 +27,6 @@ from treeleak.release.checked_json import (
     texts,
 )
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList, Value
-from treeleak.release.tree import MAX_ROWS
 
 __all__ = [
     "FORMAT",
@@ -107,13 +107,15 @@ def rules_from_dict(data: Any) -> RuleList:
             f"this program reads version {FORMAT_VERSION}"
         )
     _refuse_others(data, _KEYS)
+    rules = take(data, "rules", list)
+    at_most(MOST_RULES, len(rules), "rules")
     n_rows = take(data, "n_rows", int, None)
     if n_rows is not None and not is_whole(n_rows, 0, EXACT_WHOLE):
         raise BadModel(f"n_rows is {n_rows!r:.40}")
     return RuleList(
         columns=tuple(texts(data, "columns")),
         classes=tuple(label(c) for c in take(data, "classes", list)),
-        rules=tuple(_rule(r, f"rule {j}: ") for j, r in enumerate(take(data, "rules", list), 1)),
+        rules=tuple(_rule(r, f"rule {j}: ") for j, r in enumerate(rules, 1)),
         default=_default(take(data, "default", dict)),
         ordered=take(data, "ordered", bool, True),
         covered=_counts(data, "covered"),
@@ -213,9 +215,9 @@ def _value(value: Any, key: str, where: str) -> Value:
 def _counts(data: Mapping[str, Any], key: str, where: str = "") -> tuple[int, ...] | None:
     values = take(data, key, list, None, where)
     for value in values or ():
-        if not is_whole(value, 0, MAX_ROWS + 1):
+        if not is_whole(value, 0, MOST_ROWS + 1):
             raise BadModel(
-                f"{where}{key} hold {value!r:.40}, no whole number of up to {MAX_ROWS:g} rows"
+                f"{where}{key} hold {value!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
             )
     return None if values is None else tuple(values)
 

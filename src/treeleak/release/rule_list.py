@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel
-from treeleak.release.tree import MAX_ROWS, class_numbers
+from treeleak.release.bounds import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_CONDITIONS,
+    MOST_ROWS,
+    MOST_RULES,
+    at_most,
+)
+from treeleak.release.checked_json import EXACT_WHOLE
+from treeleak.release.tree import class_numbers
 
 __all__ = ["Condition", "DecisionRule", "RuleList"]
 
@@ -55,9 +64,15 @@ class Condition:
             if not self.values:
                 raise BadModel(f"{what} lists no values")
             for value in self.values:
-                if not isinstance(value, str) and not math.isfinite(value):
+                if isinstance(value, str):
+                    continue
+                _check_held(value, what)
+                if not math.isfinite(value):
                     raise BadModel(f"{what} names {value!r}, no finite number")
-        elif not self.above < self.upto:
+            return
+        for end in (self.above, self.upto):
+            _check_held(end, what)
+        if not self.above < self.upto:
             raise BadModel(f"{what}: no number lies above {self.above:g} and up to {self.upto:g}")
 
     def holds(self, values: pd.Series[Any]) -> NDArray[np.bool_]:
@@ -67,7 +82,7 @@ class Condition:
         else:
             try:
                 numbers = values.to_numpy(dtype=float, na_value=np.nan)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise BadInput(
                     f"column {self.column!r} holds something else than numbers"
                 ) from error
@@ -202,6 +217,10 @@ class RuleList:
         return replace(self, rules=tuple(rules), default=default, covered=None, n_rows=len(X))
 
     def __post_init__(self) -> None:
+        at_most(MOST_COLUMNS, len(self.columns), "columns")
+        at_most(MOST_CLASSES, len(self.classes), "classes")
+        at_most(MOST_RULES, len(self.rules), "rules")
+        at_most(MOST_CONDITIONS, sum(len(r.conditions) for r in self.rules), "conditions")
         if len(set(self.columns)) != len(self.columns):
             raise BadModel("two columns of the rules have one name")
         if len(set(self.classes)) != len(self.classes):
@@ -229,9 +248,9 @@ class RuleList:
         if len(counts) != len(self.classes):
             raise BadModel(f"{where} counts {len(counts)} classes, there are {len(self.classes)}")
         for count in counts:
-            if int(count) != count or not 0 <= count <= MAX_ROWS:
+            if int(count) != count or not 0 <= count <= MOST_ROWS:
                 raise BadModel(
-                    f"{where} counts {count!r:.40}, no whole number of up to {MAX_ROWS:g} rows"
+                    f"{where} counts {count!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
                 )
 
     def _check_sums(self) -> None:
@@ -256,6 +275,12 @@ class RuleList:
                 f"supports that do not add up: the rules capture {total} rows, "
                 f"n_rows is {self.n_rows}"
             )
+
+
+def _check_held(number: float, what: str) -> None:
+    """Refuse a whole number that no value of a column, which is a float, can be held against."""
+    if isinstance(number, int) and abs(number) > EXACT_WHOLE:
+        raise BadModel(f"{what} names {number!r:.40}, and floats skip whole numbers from 2^53 on")
 
 
 def _contradicted(conditions: Iterable[Condition]) -> str | None:

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from treeleak._private import dataclass
 from treeleak.errors import BadInput, BadModel, NotCovered
 from treeleak.noise import LabelNoise
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, at_most
 from treeleak.release.inputs import Inputs
 from treeleak.release.names import UnknownStep, input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
@@ -42,7 +43,6 @@ from treeleak.release.shares import counts_from_shares, leaf_classes
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
     LEAF,
-    MAX_ROWS,
     REGRESSION,
     AllRows,
     Bootstrap,
@@ -64,8 +64,6 @@ IntArray = NDArray[np.int64]
 TOLERANCE = 1e-4
 # Stands for infinity: the product of two such numbers is still a float.
 LARGEST = 1e150
-MAX_COLUMNS = 1_000_000
-MAX_CLASSES = 10_000
 MAX_TRIED = 10_000
 
 TREES = ("DecisionTree", "ExtraTree")
@@ -427,7 +425,7 @@ def _rows(
             n_rows = sampling.n_draws
         if n_rows is None and sampling.n_draws is not None and training.share is not None:
             ends = ((sampling.n_draws + x) / training.share for x in (-0.5, 0.5))
-            low, high = (min(end, MAX_ROWS) for end in ends)
+            low, high = (min(end, MOST_ROWS) for end in ends)
             least = 1 if sampling.n_draws == 1 else ceil(low)
             sampling = replace(sampling, rows_between=(least, floor(high)))
     return {"sampling": sampling, "n_rows": n_rows}
@@ -859,8 +857,9 @@ def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...
     n = _whole(stored.get("n_features_in_"))
     if n is None:
         raise BadInput(f"this {stored.name} is not fitted")
-    if not 0 < n <= MAX_COLUMNS:
+    if n <= 0:
         raise BadModel(f"{stored.name} of {n} columns")
+    at_most(MOST_COLUMNS, n, "columns")
     own = stored.get("feature_names_in_")
     numbered = tuple(f"x{i}" for i in range(n))
     if own is None:
@@ -876,9 +875,8 @@ def class_labels(stored: StoredObject) -> tuple[Any, ...]:
     labels = stored.get("classes_")
     if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not labels.size:
         raise BadModel(f"{stored.name}: no class labels")
+    at_most(MOST_CLASSES, len(labels), "classes")
     classes = tuple(x.item() if isinstance(x, np.generic) else x for x in labels.tolist())
     if not all(isinstance(c, (str, int, float, bool)) for c in classes):
         raise BadModel(f"{stored.name}: class labels are neither text nor numbers")
-    if len(classes) > MAX_CLASSES:
-        raise BadModel(f"{stored.name}: {len(classes)} classes")
     return classes

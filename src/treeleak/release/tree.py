@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -13,6 +13,16 @@ from numpy.typing import NDArray
 from treeleak._private import dataclass
 from treeleak.errors import BadModel
 from treeleak.noise import CountNoise, LabelNoise
+from treeleak.release.bounds import (
+    MOST_CLASSES,
+    MOST_COLUMNS,
+    MOST_COUNTS,
+    MOST_LEVELS,
+    MOST_NODES,
+    MOST_ROWS,
+    MOST_TREES,
+    at_most,
+)
 from treeleak.release.inputs import Inputs
 from treeleak.release.stored import Leftover
 
@@ -38,8 +48,6 @@ NO_COLUMNS = (
     "the model tests no column, and its file names none: what a row could be is not known; for "
     "J48, give an ARFF header in Python (read_j48)"
 )
-# More rows than any reconstruction could write down.
-MAX_ROWS = 10**8
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +118,8 @@ class Tree:
             array = getattr(self, name)
             if array is not None and not (np.isfinite(array).all()):
                 raise BadModel(f"{name} hold a number that is not finite")
+        for depth, _ in enumerate(self._levels()):
+            at_most(MOST_LEVELS, depth, "levels or more below the root")
 
     @property
     def n_nodes(self) -> int:
@@ -131,9 +141,17 @@ class Tree:
     def depth(self) -> IntArray:
         """Depth of each node, 0 at the root."""
         depth = np.zeros(self.n_nodes, dtype=np.int64)
-        for node in np.flatnonzero(~self.is_leaf):
-            depth[self.left[node]] = depth[self.right[node]] = depth[node] + 1
+        for level, nodes in enumerate(self._levels()):
+            depth[nodes] = level
         return depth
+
+    def _levels(self) -> Iterator[IntArray]:
+        """The nodes of each level, from the root down."""
+        nodes = np.zeros(1, dtype=np.int64)
+        while nodes.size:
+            yield nodes
+            inner = nodes[self.left[nodes] != LEAF]
+            nodes = np.concatenate([self.left[inner], self.right[inner]])
 
     def apply(self, X: NDArray[Any]) -> IntArray:
         """Push rows through the tree.
@@ -281,7 +299,8 @@ class Release:
     Raises
     ------
     BadModel
-        If a column, a class or the text of a code stands twice, texts belong to no column, a tree
+        If there is more of something than :mod:`treeleak.release.bounds` allows;
+        if a column, a class or the text of a code stands twice, texts belong to no column, a tree
         does not fit the columns or the classes, what should count rows or draws is no whole number
         of them, or a leaf that should name a class names none or several.
     """
@@ -308,6 +327,12 @@ class Release:
     of_file: bool = False
 
     def __post_init__(self) -> None:
+        n_nodes = sum(tree.n_nodes for tree in self.trees)
+        at_most(MOST_TREES, len(self.trees), "trees")
+        at_most(MOST_COLUMNS, self.n_features, "columns")
+        at_most(MOST_CLASSES, len(self.classes), "classes")
+        at_most(MOST_NODES, n_nodes, "nodes in all trees")
+        at_most(MOST_COUNTS, n_nodes * self.n_classes, "counts in all trees")
         if len(set(self.feature_names)) != len(self.feature_names):
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):
@@ -385,21 +410,21 @@ def class_numbers(classes: Sequence[Any], labels: Iterable[Any]) -> IntArray:
 def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
     if array is None:
         return
-    bad = (array != np.round(array)) | (np.abs(array) > MAX_ROWS)
+    bad = (array != np.round(array)) | (np.abs(array) > MOST_ROWS)
     if bad.any():
         node = int(np.argwhere(bad)[0, 0])
         raise BadModel(
             f"{where}, node {node}: {name} hold {array[bad][0]:g}, "
-            f"no whole number of up to {MAX_ROWS:g} rows"
+            f"no whole number of up to {MOST_ROWS:g} rows"
         )
 
 
 def _check_size(array: FloatArray | None, where: str, name: str) -> None:
-    if array is not None and (bad := np.abs(array) > MAX_ROWS).any():
+    if array is not None and (bad := np.abs(array) > MOST_ROWS).any():
         node = int(np.argwhere(bad)[0, 0])
         raise BadModel(
             f"{where}, node {node}: {name} hold {array[bad][0]:g}, no number of up to "
-            f"{MAX_ROWS:g} rows"
+            f"{MOST_ROWS:g} rows"
         )
 
 

@@ -1,0 +1,154 @@
+"""The time limit: what looks at the clock ends, and what does not is broken off."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+
+import pytest
+from benchmarks.mutation_seeds import releases
+from typer.testing import CliRunner
+
+import treeleak
+from treeleak.audit import run
+from treeleak.cli.app import app
+from treeleak.clock import Clock
+from treeleak.errors import BadInput, NotCovered, TimeUp
+from treeleak.release import Release
+from treeleak.release.exchange import release_from_dict, write_release
+
+
+def busy(seconds: float = 30.0) -> None:
+    """Look at no clock but the one that keeps a test from hanging."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+    raise AssertionError("nobody broke this off")
+
+
+def test_what_does_not_look_at_the_clock_is_broken_off():
+    clock = Clock(0.05)
+    with pytest.raises(TimeUp, match=r"the time limit of 0\.05 s was reached"), clock.enforced(0):
+        busy()
+
+
+def test_what_catches_the_alarm_is_told_again():
+    def deaf() -> None:
+        try:
+            busy()
+        except NotCovered:
+            busy()
+
+    with pytest.raises(TimeUp), Clock(0.01).enforced(0):
+        deaf()
+
+
+@pytest.mark.parametrize("module", ["numba.core.compiler", "importlib._bootstrap"])
+def test_what_is_done_once_for_all_is_not_broken_off(module: str):
+    # As a function of that module would be found on the stack.
+    made: dict[str, object] = {"__name__": module}
+    exec("def make(work):\n    return work()\n", made)
+
+    ended = []
+
+    def work() -> None:
+        end = time.perf_counter() + 0.6
+        while time.perf_counter() < end:
+            pass
+        ended.append(True)
+
+    def both() -> None:
+        made["make"](work)  # type: ignore[operator]
+        busy()
+
+    with pytest.raises(TimeUp), Clock(0.01).enforced(0.3):
+        both()
+    assert ended == [True]
+
+
+def test_an_inner_limit_leaves_the_outer_one_as_it_was():
+    def inner() -> None:
+        with pytest.raises(TimeUp, match=r"of 0\.01 s"), Clock(0.01).enforced(0):
+            busy()
+        busy()
+
+    with pytest.raises(TimeUp, match=r"of 0\.3 s"), Clock(0.3).enforced(0):
+        inner()
+
+
+def test_what_ends_in_time_is_left_alone():
+    before, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    with Clock(1e300).enforced(), Clock(50).enforced():
+        assert signal.getsignal(signal.SIGALRM) is not before
+    assert signal.getsignal(signal.SIGALRM) is before
+    # Whoever watches over the tests may have set an alarm, too.
+    after = signal.getitimer(signal.ITIMER_REAL)
+    assert after[1] == timer[1]
+    assert (after[0] > 0) == (timer[0] > 0)
+
+
+def test_other_threads_are_not_told():
+    ended = []
+
+    def work() -> None:
+        with Clock(1e-9).enforced(0):
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert ended == [True]
+
+
+def test_a_clock_that_runs_goes_on():
+    clock = Clock(5.0)
+    assert Clock.of(clock) is clock
+    told = Clock.of(clock, lambda _: None)
+    clock.stop()
+    assert told.stopped
+    assert told.part(1).said == "the time limit of 5 s was reached"
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(BadInput, match="time_limit must be positive"):
+            Clock.of(wrong)
+
+
+@pytest.fixture
+def release() -> Release:
+    return release_from_dict(json.loads(releases()[1]))
+
+
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [
+        ("count_leaves", "counts"),
+        ("reconstruct", "reconstruction"),
+        ("singled_out", "reconstruction"),
+        ("examine", "exposure"),
+    ],
+)
+def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
+    stage: str, part: str, release: Release, monkeypatch: pytest.MonkeyPatch
+):
+    def late(*_: object, **__: object) -> None:
+        raise TimeUp("the time limit of 60 s was reached")
+
+    monkeypatch.setattr(run, stage, late)
+    found = treeleak.audit(release)
+    assert (part, "the time limit of 60 s was reached") in found.not_assessed
+    assert found.inventory
+    assert (found.counts is None) == (stage == "count_leaves")
+    assert found.to_json("releasable")
+
+
+def test_a_command_without_any_answer_in_time_says_so(tmp_path, release, monkeypatch):
+    def late(*_: object, **__: object) -> None:
+        raise TimeUp("later than a part of the limit")
+
+    path = tmp_path / "model.json"
+    write_release(release, path)
+    monkeypatch.setattr(run, "reconstruct", late)
+    done = CliRunner().invoke(app, ["audit", str(path), "--time-limit", "30"])
+    assert done.exit_code == 3
+    assert "Not assessed: the time limit of 30 s was reached" in done.stdout

@@ -1,0 +1,181 @@
+"""Files that somebody damaged or made on purpose: a clear error, whatever they hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.mutation_formats import FORMATS
+from benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
+from benchmarks.mutations import FAULTS, Case, run
+from typer.testing import CliRunner
+
+import treeleak
+from treeleak.audit.inventory import take_inventory
+from treeleak.audit.rules import Context
+from treeleak.cli.app import app
+from treeleak.release import StoredObject
+from treeleak.release.exchange import release_from_dict
+
+ROOT = Path(__file__).parents[1]
+SAME = """import zlib
+from benchmarks.mutation_formats import FORMATS
+from benchmarks.mutations import Case
+print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
+"""
+MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}
+"""Of formats of which each takes longer; of the others, 120."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.filterwarnings("ignore")
+def test_changed_files_are_read_or_refused(name: str, tmp_path: Path):
+    ends = []
+    for index in range(MUTATIONS.get(name, 120)):
+        outcome = run(Case(name, 7, index, audits=0.0), tmp_path)
+        assert outcome.end not in FAULTS, outcome.said
+        ends.append(outcome.end)
+    assert {"refused", "accepted"} <= set(ends)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_that_nobody_changed_are_read(name: str, tmp_path: Path):
+    own = FORMATS[name]
+    path = tmp_path / f"seed{own.suffix}"
+    path.write_bytes(own.seeds()[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own.use(path, Case(name, 0, 0, 0.0).rng)
+
+
+def audited(model: Path, *options: str | Path) -> tuple[int, str]:
+    """Exit status and what was said on the error stream, without what nobody foresaw."""
+    done = CliRunner().invoke(
+        app, ["audit", str(model), *map(str, options), "--quiet", "--time-limit", "5"]
+    )
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stderr
+
+
+@pytest.fixture
+def release() -> dict:
+    return json.loads(releases()[1])
+
+
+def test_a_model_without_trees(tmp_path: Path, release: dict):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(release | {"trees": []}))
+    assert audited(path) == (2, f"treeleak: {path}: trees is empty: a model has one or more\n")
+
+
+def test_noise_on_the_counts_of_no_rows(tmp_path: Path, release: dict):
+    path = tmp_path / "model.json"
+    noise = {"law": "discrete-laplace", "epsilon": 1.0}
+    path.write_text(json.dumps(release | {"n_rows": 0, "noise": noise}))
+    assert audited(path)[0] == 0
+
+
+def test_noisy_counts_of_more_rows_than_are_rebuilt(tmp_path: Path, release: dict):
+    for tree in release["trees"]:
+        leaf = tree["left"].index(-1)
+        tree["counts"][leaf], tree["distinct"][leaf] = [2_500_000, 0], 2_500_000
+    path = tmp_path / "model.json"
+    noise = {"law": "laplace", "epsilon": 0.5}
+    path.write_text(json.dumps(release | {"n_rows": None, "noise": noise}))
+    assert audited(path)[0] == 0
+
+
+@pytest.mark.parametrize("key", ["counts", "totals", "distinct"])
+def test_nodes_that_count_other_rows_than_their_children(tmp_path: Path, release: dict, key: str):
+    release["trees"][1][key][0] = [1, 2] if key == "counts" else 3
+    path, table = tmp_path / "model.json", tmp_path / "train.csv"
+    path.write_text(json.dumps(release))
+    table.write_bytes(csvs()[0])
+    for options in ((), ("--train", table, "--label", "label")):
+        status, said = audited(path, *options)
+        assert status == 2
+        assert f"{path}: tree 1, node 0: {key} hold" in said
+
+
+@pytest.mark.parametrize("number", [-(2**63), 2**63, 2**64, 10**300])
+@pytest.mark.parametrize("key", ["is", "above", "upto", "in"])
+def test_rules_that_name_whole_numbers_beyond_floats(tmp_path: Path, number: int, key: str):
+    changed = json.loads(rules()[0])
+    tested = {"column": "age", key: [number, 0] if key == "in" else number}
+    changed["rules"][0]["if"] = [tested]
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps(changed))
+    status, said = audited(path)
+    assert status == 2
+    assert "rule 1: the condition on 'age' names" in said
+    assert "floats skip whole numbers" in said
+
+
+def test_a_table_with_a_very_long_integer(tmp_path: Path, release: dict):
+    path, table = tmp_path / "model.json", tmp_path / "train.csv"
+    path.write_text(json.dumps(release))
+    lines = csvs()[0].decode().splitlines()
+    for digits, said in ((30, "counts"), (400, "beyond any float"), (5_000, "age")):
+        lines[3] = "9" * digits + lines[3][lines[3].index(",") :]
+        table.write_text("\n".join(lines))
+        assert audited(path, "--train", table, "--label", "label")[0] == 2, said
+
+
+def test_ordinal_bounds_beyond_whole_floats(tmp_path: Path, release: dict):
+    path, schema = tmp_path / "model.json", tmp_path / "schema.toml"
+    path.write_text(json.dumps(release))
+    for bound in ("9" * 300, str(2**63 - 1), "0x" + "f" * 4000):
+        schema.write_text(SCHEMAS[0].replace("high = 60", f"high = {bound}"))
+        status, said = audited(path, "--schema", schema)
+        assert status == 2
+        assert str(schema) in said
+
+
+def test_an_epsilon_of_400_digits_in_a_policy(tmp_path: Path, release: dict):
+    path, policy = tmp_path / "model.json", tmp_path / "policy.toml"
+    path.write_text(json.dumps(release))
+    policy.write_text(f"[limits]\nepsilon = 1{'0' * 400}\n")
+    status, said = audited(path, "--policy", policy)
+    assert status == 2
+    assert f"{policy}: limits.epsilon: must be a number" in said
+
+
+def test_marginals_that_no_reader_could_nest_or_hold(tmp_path: Path, release: dict):
+    path, shares = tmp_path / "model.json", tmp_path / "shares.json"
+    path.write_text(json.dumps(release))
+    for text in ("[" * 100_000, '{"age": {"53": 1' + "0" * 400 + "}}", '{"flag": 1e999}'):
+        shares.write_text(text)
+        status, said = audited(path, "--population", shares)
+        assert status == 2
+        assert str(shares) in said
+
+
+def test_a_table_too_large_to_be_rebuilt(release: dict):
+    wide = {"columns": [f"c{i}" for i in range(1_000)], "counts_are": "rows", "n_rows": None}
+    tree = {"feature": [-1], "threshold": [None], "left": [-1], "right": [-1]}
+    made = release_from_dict(release | wide | {"trees": [tree | {"counts": [[200_000, 0]]}]})
+    found = treeleak.audit(made)
+    assert found.reconstruction is None
+    assert "at most 100,000,000 values are rebuilt" in dict(found.not_assessed)["reconstruction"]
+
+
+def test_an_array_of_no_dimension_where_a_list_should_be():
+    stored = StoredObject(
+        "sklearn.tree._classes.DecisionTreeClassifier", {"sample_weight": np.array(3)}
+    )
+    assert take_inventory(stored, Context(None, None, None))
+
+
+def test_a_case_is_the_same_in_every_process():
+    made = subprocess.run(
+        [sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    sums = {name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS}
+    assert made.stdout.strip() == str(sums)
