@@ -51,7 +51,7 @@ _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
 guesses from the shape of the trees."""
 _GUESS = 0.25
-"""Share of the time left that guesses plan with: twelve with a quarter of it each take up to 3/4."""
+"""Share of the time left that guesses plan with: twelve, a quarter of it each, take 3/4 at most."""
 NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
 
 
