@@ -661,6 +661,13 @@ RULES: tuple[Rule, ...] = (
         form=prose,
     ),
     Rule(
+        "estimator_params",
+        "harmless",
+        "settings",
+        "Names of settings that every tree gets.",
+        form=short,
+    ),
+    Rule(
         "_columns _remainder transformers_ transformers remainder",
         "harmless",
         "names of columns and classes",
