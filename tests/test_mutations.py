@@ -75,20 +75,30 @@ def test_a_model_without_trees(tmp_path: Path, release: dict):
     assert audited(path) == (2, f"treeleak: {path}: trees is empty: a model has one or more\n")
 
 
+def noisy(release: dict, epsilon: float, **told: object) -> dict:
+    """The same as if its leaves carried noise: nothing else counts rows then."""
+    for tree in release["trees"]:
+        del tree["totals"], tree["distinct"]
+        for node, child in enumerate(tree["left"]):
+            if child != -1:
+                tree["counts"][node] = [0, 0]
+    return release | {"noise": {"law": "discrete-laplace", "epsilon": epsilon}} | told
+
+
 def test_noise_on_the_counts_of_no_rows(tmp_path: Path, release: dict):
     path = tmp_path / "model.json"
-    noise = {"law": "discrete-laplace", "epsilon": 1.0}
-    path.write_text(json.dumps(release | {"n_rows": 0, "noise": noise}))
-    assert audited(path)[0] == 0
+    path.write_text(json.dumps(noisy(release, 1.0, n_rows=0)))
+    status, said = audited(path)
+    assert status == 2
+    assert "trained on 0 rows, but the noisy counts add up to" in said
 
 
 def test_noisy_counts_of_more_rows_than_are_rebuilt(tmp_path: Path, release: dict):
-    for tree in release["trees"]:
-        leaf = tree["left"].index(-1)
-        tree["counts"][leaf], tree["distinct"][leaf] = [2_500_000, 0], 2_500_000
     path = tmp_path / "model.json"
-    noise = {"law": "laplace", "epsilon": 0.5}
-    path.write_text(json.dumps(release | {"n_rows": None, "noise": noise}))
+    told = noisy(release, 1e-4, n_rows=None)
+    for tree in told["trees"]:
+        tree["counts"][tree["left"].index(-1)] = [2_500_000, -3_000]
+    path.write_text(json.dumps(told))
     assert audited(path)[0] == 0
 
 

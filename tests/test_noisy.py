@@ -811,8 +811,17 @@ def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, tim
         trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(4)]
         release = counted(trees, schema.columns, X, y, 2)
         noise = DiscreteLaplace((0.3, 1.5)[seed % 2])
-        trees = [replace(t, counts=t.counts + geometric(noise, t.counts.shape, rng))
-                 for t in release.trees]  # fmt: skip
+        trees = [
+            replace(
+                t,
+                counts=np.where(
+                    t.is_leaf[:, None], t.counts + geometric(noise, t.counts.shape, rng), 0.0
+                ),
+                totals=None,
+                distinct=None,
+            )
+            for t in release.trees
+        ]
         release = replace(release, trees=tuple(trees), noise=noise)
         truth = pd.DataFrame(X, columns=schema.columns)
         told = {"known_columns": truth[list(known)]} if known else {"n_rows": n_rows}

@@ -162,7 +162,7 @@ def test_a_loose_policy_passes_and_says_so(audited):
     quiet = replace(audited, verdict=NO_LEAK)
     ruling = judge(quiet, Policy("loose", limits))
     assert ruling.passed
-    assert ruling.headline == "Meets the policy 'loose': all 5 checks."
+    assert ruling.headline == "Meets the policy 'loose': all 6 checks."
     assert not judge(quiet, Policy("strict", limits | {"proved_rows": 0.9})).passed
     assert states(audited, leak_shown=False)["leak_shown"] == "violated"
 

@@ -110,6 +110,7 @@ def hidden_draws(
     freezing = replace(walk, plan=plan)
     likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
+    numbers["agreed"] = int(samples.disagreement <= _AGREED)
     rows, error = middle(samples, land, clock, samples, seed)
     return Answer(
         "likely" if found.cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",

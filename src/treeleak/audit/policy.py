@@ -261,6 +261,8 @@ def _cut_short(rebuilt: Reconstruction) -> bool:
     """Say whether the time was too short for the whole walk, as :func:`reconstruct` tells."""
     if rebuilt.status != "likely" or "sweeps" not in rebuilt.numbers:
         return False
+    if rebuilt.numbers.get("agreed"):
+        return False
     chains, sweeps = (12, 9) if rebuilt.behind_noise else (8, 200)
     return rebuilt.numbers.get("chains", 0) < chains or rebuilt.numbers["sweeps"] < sweeps
 

@@ -680,7 +680,7 @@ def _groups(found: Doc) -> Section | None:
     bars = [Bar(_group(g), (1 - g["error"], 1 - g["guess"])) for g in told]
     title = "How right the values are, by group: the more, the more leaks"
     chart = Bars(
-        title, "1 - error (DRAFT)", names, tuple(bars), digits=1,
+        title, "1 - error (DRAFT)", names, tuple(bars),
         left_out=max(len(bars) - MOST_BARS, 0),
     )  # fmt: skip
     rows = [
