@@ -61,6 +61,7 @@ class Case:
     table: str
     control: bool
     number: int
+    turn: int
     seed: int
     time_limit: float
 
@@ -80,19 +81,19 @@ def cases(
 ) -> Iterator[Case]:
     """All kinds of models and tables in turn; clean ones with control rows in every other turn."""
     for k in range(n):
-        model, table = kinds[k % len(kinds)]
-        control = kinds is CLEAN_KINDS and k // len(kinds) % 2 == 1
-        yield Case(model, table, control, k, seed, time_limit)
+        (model, table), turn = kinds[k % len(kinds)], k // len(kinds)
+        control = kinds is CLEAN_KINDS and turn % 2 == 1
+        yield Case(model, table, control, k, turn // 2, seed, time_limit)
 
 
 def sample(case: Case, n_rows: int, n_columns: int, rng: np.random.Generator) -> Sample:
     """Draw rows and columns of a table of this kind."""
     if case.table == "binary":
-        data = getattr(treeleak.datasets, f"load_{BINARY[case.number % len(BINARY)]}")()
+        data = getattr(treeleak.datasets, f"load_{BINARY[case.turn % len(BINARY)]}")()
         order = rng.permutation(len(data.X))
         X, y = data.X.iloc[order].reset_index(drop=True), np.asarray(data.y)[order]
         return Sample(X[:n_rows], y[:n_rows], X[n_rows : n_rows + 2000], data.schema)
-    whole = list(NUMBERS.values())[case.number % len(NUMBERS)](as_frame=True)
+    whole = list(NUMBERS.values())[case.turn % len(NUMBERS)](as_frame=True)
     order = rng.permutation(len(whole.data))
     # Control rows must be twice as many; without them, some are left that were not drawn.
     n_rows = min(n_rows, len(order) // 3 if case.model in CLEAN else 2 * len(order) // 3)
@@ -256,7 +257,7 @@ def main() -> None:
         ("leaky", LEAKY_KINDS, FOUND, asked.number),
         ("hard", HARD_KINDS, None, asked.number // 5),
     ):
-        if asked.part in ("all", part):
+        if n and asked.part in ("all", part):
             todo = list(cases(kinds, n, asked.seed, asked.time_limit))
             title = f"{part} models, seed {asked.seed}"
             met &= show(title, run(todo, asked.jobs), floor, most=part == "clean")

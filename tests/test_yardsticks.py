@@ -1,5 +1,6 @@
 """Yardsticks without the counts of leaves, the margin over them, and what follows from it."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +14,16 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.audit.finding import LEAK, NO_LEAK, POSSIBLE
+from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.audit.in_order import measure_in_order
 from treeleak.audit.measurement import Measurement
 from treeleak.audit.pace import time_needed, time_words
+from treeleak.audit.policy import Policy
 from treeleak.audit.score_words import in_full, in_short
 from treeleak.audit.standing import LEVEL, standing_of
 from treeleak.audit.yardsticks import Yardstick, held_against, try_all
 from treeleak.clock import Incumbent
+from treeleak.errors import TimeUp
 from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import middle_of, mixed_from, nearest_others, usual_of_group
@@ -125,9 +128,10 @@ def test_the_margin_is_the_paired_t_test():
 
 
 def test_the_margin_where_nothing_varies():
-    assert margin(np.zeros(5), np.ones(5)) == 0.0
-    assert margin(np.ones(5), np.ones(5)) == 1.0
-    assert margin(np.zeros(1), np.ones(1)) == 1.0
+    assert margin(np.zeros(9), np.ones(9)) == 0.0
+    assert margin(np.ones(9), np.ones(9)) == 1.0
+    # Seven people cannot reach the level, however large the margin.
+    assert margin(np.zeros(7), np.ones(7)) == 1.0
 
 
 def test_chance_alone_passes_the_margin_as_rarely_as_it_says():
@@ -335,6 +339,38 @@ def test_a_table_of_many_alike_is_a_statistic():
     found = treeleak.audit(forest, schema=schema)
     assert found.reconstruction.status == "unique"
     assert found.verdict == LEAK
+
+
+def test_people_like_nine_others_are_told_of_by_nothing():
+    """A fine table of many alike is met exactly: control rows never are, and that is no leak."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (600, 3)), columns=["a", "b", "c"])
+    y = rng.integers(0, 2, 600)
+    forest = RandomForestClassifier(10, bootstrap=False, min_samples_leaf=20, random_state=0)
+    control = pd.DataFrame(rng.integers(0, 2, (2000, 3)), columns=["a", "b", "c"])
+    schema = treeleak.Schema.from_columns(["a", "b", "c"])
+    found = treeleak.audit(forest.fit(X, y), X, y, schema=schema, control=control, time_limit=10)
+    assert found.verdict == NO_LEAK, found.headline
+    assert found.measurement.exact_rows > 0.9
+    assert all(y.nearer == 1.0 for y in found.measurement.yardsticks)
+
+
+def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
+    X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 4)), columns=list("abcd"))
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, X["a"])
+
+    def late(*_args, **_more):
+        raise TimeUp("the time limit of 1 s was reached")
+
+    schema = treeleak.Schema.from_columns(list("abcd"))
+    assert treeleak.audit(tree, X, X["a"], schema=schema).verdict == NO_LEAK
+    for part in ("singled_out", "measure"):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys.modules["treeleak.audit.run"], part, late)
+            found = treeleak.audit(tree, X, X["a"], schema=schema)
+        assert found.verdict == OPEN, part
+        ruling = treeleak.judge(found, Policy("p", {"proved_alone": 0.0}))
+        assert not ruling.passed
 
 
 def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(tmp_path):

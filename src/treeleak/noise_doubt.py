@@ -36,6 +36,8 @@ FloatArray = NDArray[np.float64]
 LEVEL = 1e-6
 """How improbable noise of the law must be before the law is doubted, question by question."""
 _CREDIBLE = 0.95
+_CLEARLY = 1.5
+"""Factor by which the likely scales must miss what is stated to count."""
 _SCALES = 200
 _WIDEST = 1e6
 """Factor between the stated scale and the last one that is looked at, on either side."""
@@ -296,6 +298,13 @@ class Scale:
     stated: float
     low: float | None
     high: float | None
+
+    @property
+    def weaker(self) -> bool:
+        """Whether the noise is clearly weaker than stated: a wide margin, for 95 % are not all."""
+        if self.parameter == "sigma":
+            return self.high is not None and _CLEARLY * self.high < self.stated
+        return self.low is not None and self.low > _CLEARLY * self.stated
 
     def __str__(self) -> str:
         match self.low, self.high:

@@ -61,6 +61,16 @@ class Budget:
     scale: Scale | None = None
 
     @property
+    def doubted(self) -> bool:
+        """Whether the counts do not seem to carry the noise that is stated."""
+        return self.refuted is not None or self.weaker
+
+    @property
+    def weaker(self) -> bool:
+        """Whether, by the training rows, the noise is clearly weaker than what is stated."""
+        return self.scale is not None and self.scale.weaker
+
+    @property
     def noisy(self) -> bool:
         """Whether there is any noise; leaves that name classes as they are carry none."""
         return self.noise not in (_LARGEST, _PRESENT)

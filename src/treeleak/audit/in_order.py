@@ -13,7 +13,7 @@ from treeleak._private import dataclass
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.likeness import usual_of_group
 from treeleak.metrics.margin import margin
-from treeleak.metrics.matching import paired_distances
+from treeleak.metrics.matching import encoded_pair, paired_distances
 from treeleak.schema import Schema
 
 __all__ = ["InOrder", "measure_in_order"]
@@ -90,16 +90,16 @@ def measure_in_order(
     rebuilt, people = (t.iloc[rows].reset_index(drop=True) for t in (rebuilt, true))
     group, open_ = group[rows], open_[rows]
     bounded = bounded_schema(schema, true)
-    own = _by_row(paired_distances(rebuilt, people, bounded), open_)
+    mine, theirs = encoded_pair(rebuilt, people, bounded)
+
+    def held(order: NDArray[np.int64]) -> NDArray[np.float64]:
+        return _by_row(np.minimum(np.abs(mine - theirs[order]), 1.0), open_)
+
+    own = held(np.arange(len(rows)))
     usual = _by_row(
         paired_distances(usual_of_group(people, bounded, group), people, bounded), open_
     )
-    shuffled = np.array(
-        [
-            _by_row(paired_distances(rebuilt, people.iloc[order], bounded), open_).mean()
-            for order in (_shuffled(group, rng) for _ in range(N_SHUFFLES))
-        ]
-    )
+    shuffled = np.array([held(_shuffled(group, rng)).mean() for _ in range(N_SHUFFLES)])
     as_near = int((shuffled <= own.mean() + 1e-12).sum())
     return InOrder(
         error=float(own.mean()),

@@ -44,6 +44,11 @@ UNNAMED = "(no plain name)"
 _OWN = ("release", "rules")
 _CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
 _ORDER: Mapping[Mark, int] = {"leaks": 0, "not assessed": 1, "harmless": 2}
+_HOLDS_OBJECTS = re.compile(
+    "estimator|steps|transformer|regressor|classifier|kernel|init|random_state|loss|memory|cv|"
+    "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
+)
+"""Parameters in which an object may stand; all others are numbers and words."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,39}")
 
 
@@ -119,10 +124,17 @@ def take_inventory(
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
     found: dict[tuple[str, Rule], Counter[str]] = {}
+    spread: dict[tuple[str, str, Rule], list[_Part]] = {}
     for part, rule in _judged(model, context):
         if table is not None and not rule.rows and _searched(part, rule):
             rule = STORED if table.stands_in(part.value) else rule
         found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
+        if not rule.rows and _searched(part, rule):
+            spread.setdefault((part.where, part.attribute, rule), []).append(part)
+    for (where, _, rule), parts in spread.items():
+        # What is short in every object can be a table in all of them together.
+        if (worse := _together(parts, rule, table)) is not None:
+            found.setdefault((where, worse), Counter())[_shown(parts[0], worse)] += len(parts)
     entries = (
         Entry(
             where=where,
@@ -138,6 +150,19 @@ def take_inventory(
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )
     return tuple(entries)
+
+
+def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
+    """Judge the values of one attribute in many objects; None where that changes nothing."""
+    if len(parts) < 2:
+        return None
+    values = [part.value for part in parts]
+    if table is not None and table.stands_in(values):
+        return STORED
+    if rule not in (SETTING, INTERNAL):
+        return None
+    different = {repr(s) for value in values for s in pieces(value).scalars}
+    return UNKNOWN if len(different) > SHORT else None
 
 
 def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:
@@ -283,6 +308,9 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     value, path = part.value, part.path
     if isinstance(value, StoredObject):
         odd = not is_name(value.type) or (_is_known(part.owner) and not _is_held(part))
+        own = known_class(part.owner.type)
+        if own is not None and part.attribute in own.parameters:
+            odd |= not _HOLDS_OBJECTS.search(part.attribute)
         return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
     objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
     inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak._private import dataclass
+from treeleak.audit.counts import THRESHOLD
 from treeleak.audit.in_order import InOrder, measure_in_order
 from treeleak.audit.shape import Shape, tried_shape
 from treeleak.audit.yardsticks import Tried, Yardstick, held_against, try_all
@@ -49,8 +50,10 @@ class Pairs:
     columns : tuple of str
     errors : float array, shape (n_rows,)
         Of each training row, in their order: mean over what was not given, NaN where all was.
+    tested : float array, shape (n_rows,)
+        The same, without people who are like nine others or more: none of them is told apart.
     misses : float array, shape (n_rows,)
-        Of each training row: 1 where some value is wrong, numbers by more than 1 % of their range.
+        Of each of these: 1 where some value is wrong, numbers by more than 1 % of their range.
     tried : tuple of Tried
         Yardsticks, measured; first random guesses.
     """
@@ -61,6 +64,7 @@ class Pairs:
     given: NDArray[np.bool_]
     columns: tuple[str, ...]
     errors: NDArray[np.float64]
+    tested: NDArray[np.float64]
     misses: NDArray[np.float64]
     tried: tuple[Tried, ...]
 
@@ -240,8 +244,13 @@ def measure(
         nearer = significance(rebuilt, true, control, schema, seed=seed)
     wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
     misses = np.empty(len(true))
-    misses[matching.true_row] = wrong
-    pairs = Pairs(numbers, *matching, told, tuple(columns), individual.errors, misses, tuple(tried))
+    misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
+    alike = true.groupby(list(true.columns), dropna=False).ngroup().to_numpy()
+    counts = np.bincount(alike)[alike] < THRESHOLD
+    errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
+    pairs = Pairs(
+        numbers, *matching, told, tuple(columns), individual.errors, errors, misses, tuple(tried)
+    )
     in_order = None
     if reconstruction.ordered:
         in_order = measure_in_order(
@@ -276,7 +285,7 @@ def measure(
         scores=scores_of(
             matching.distance, ~told, columns, truth.X, bounded_schema(schema, truth.X)
         ),
-        yardsticks=held_against(tried, individual.errors, misses),
+        yardsticks=held_against(tried, errors, misses),
         in_order=in_order,
         pairs=pairs,
     )
@@ -296,7 +305,7 @@ def with_shape(
     return replace(
         measured,
         shape=Shape.of(tried.guesses),
-        yardsticks=(*measured.yardsticks, *held_against([tried], pairs.errors, pairs.misses)),
+        yardsticks=(*measured.yardsticks, *held_against([tried], pairs.tested, pairs.misses)),
         pairs=replace(pairs, tried=(*pairs.tried, tried)),
     )
 

@@ -290,6 +290,8 @@ def _ended(audit: Audit) -> Check:
         found = reasons.get("reconstruction", "no attack was run")
     elif rebuilt.interrupted:
         found = "interrupted"
+    elif "reconstruction" in dict(audit.not_assessed):
+        found = dict(audit.not_assessed)["reconstruction"]
     elif rebuilt.status in ("unknown", "infeasible"):
         found = rebuilt.meaning
     elif audit.verdict != LEAK and rebuilt.given.any():
@@ -467,6 +469,8 @@ def _epsilon(audit: Audit) -> float:
         raise NotCovered("the counts carry no noise")
     if audit.budget.cost is None:
         raise NotCovered(f"nothing bounds what it costs: {audit.budget.why}")
+    if audit.budget.weaker:
+        raise NotCovered("the noise seems weaker than what is stated")
     return audit.budget.cost
 
 

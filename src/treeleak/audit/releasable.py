@@ -93,7 +93,13 @@ def releasable(
     def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
             return None
-        return told | {"individual": _rows(told["individual"], kept.individual)}
+        shown = _in_hundredths({k: told[k] for k in ("scores", "in_order", "yardsticks")})
+        if kept.hidden:
+            # Of categories and numbers apart, one may be about hidden columns alone.
+            for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
+                if scores is not None:
+                    scores |= {"categories": None, "numbers": None}
+        return told | shown | {"individual": _rows(told["individual"], kept.individual)}
 
     def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
@@ -121,6 +127,16 @@ def releasable(
     }
     as_it_is = {key: document[key] for key in _AS_IT_IS if key in document}
     return as_it_is | {key: rule(document[key]) for key, rule in rules.items()}
+
+
+def _in_hundredths(told: Any) -> Any:
+    """Round figures of the training rows: what is left of a sum shows no single column then."""
+    if isinstance(told, Mapping):
+        exact = ("nearer", "more_rows", "nearer_than_usual", "nearer_than_others")
+        return {k: v if k in exact else _in_hundredths(v) for k, v in told.items()}
+    if isinstance(told, list):
+        return [_in_hundredths(v) for v in told]
+    return round(told, 2) if isinstance(told, float) else told
 
 
 _AS_IT_IS = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,9 @@ from treeleak.audit.score_words import in_full, in_short
 from treeleak.audit.standing import LEVEL, MATERIAL, Standing, standing_of, strongest, test_of
 from treeleak.audit.yardsticks import WORDS
 from treeleak.metrics import Significance
+from treeleak.metrics.margin import FEWEST_PEOPLE
 from treeleak.reconstruction import Reconstruction
+from treeleak.schema import Numeric, Ordinal
 
 __all__ = ["of_rows", "of_variant"]
 
@@ -47,6 +51,7 @@ def of_rows(
     singled_out: int,
     proofs_hold: bool,
     noisy: bool,
+    unfinished: bool = False,
 ) -> list[Finding]:
     """Judge rebuilt rows.
 
@@ -74,6 +79,8 @@ def of_rows(
         Whether the schema allows the training rows.
     noisy : bool
         Whether the counts carry noise.
+    unfinished : bool
+        Whether proofs or the comparison were broken off: then no leak shown is not assessed.
     """
     if rebuilt.status == "infeasible":
         text = "No rows fit the counts and the schema"
@@ -85,7 +92,11 @@ def of_rows(
     found = _proved(rebuilt, singled_out) if proofs_hold else []
     if measured is not None:
         found.append(_compared(rebuilt, measured, proofs_hold, noisy))
-    return found or [_alone(rebuilt, proofs_hold)]
+    found = found or [_alone(rebuilt, proofs_hold)]
+    if unfinished:
+        late = "But not all of it was found out: see what was not assessed."
+        found = [_finding(OPEN, f"{f.text} {late}") if f.verdict == NO_LEAK else f for f in found]
+    return found
 
 
 def _finding(
@@ -143,6 +154,24 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
 
 
 def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: bool) -> Finding:
+    found = _judged(rebuilt, m, proofs_hold, noisy)
+    kinds = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
+    if 1 not in (kinds.count(True), kinds.count(False)):
+        return found
+    # Of categories and numbers apart, one is about a single column: perhaps one that is not told.
+    one = replace(
+        m,
+        scores=_whole(m.scores),
+        yardsticks=tuple(replace(y, scores=_whole(y.scores)) for y in m.yardsticks),
+    )
+    return replace(found, unnamed=_judged(rebuilt, one, proofs_hold, noisy).text)
+
+
+def _whole(scores: Any) -> Any:
+    return None if scores is None else replace(scores, categories=None, numbers=None)
+
+
+def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: bool) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = [_scores(rebuilt, m)]
     if (best := strongest(m)) is not None:
@@ -165,7 +194,10 @@ def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy:
         said.append("That is not clearly better than a guess.")
     if not proofs_hold:
         said.append("But not all training rows are possible under the schema.")
-    if rebuilt.status == "unknown" or blind or not proofs_hold:
+    few = m.pairs is not None and np.isfinite(m.pairs.errors).sum() < FEWEST_PEOPLE
+    if few:
+        said.append(f"Fewer than {FEWEST_PEOPLE} people are too few to test.")
+    if rebuilt.status == "unknown" or blind or few or not proofs_hold:
         return _finding(OPEN, " ".join([*said, *_out_of_time(rebuilt)]))
     return _finding(NO_LEAK, " ".join(said), _RULES["nothing"])
 
@@ -228,7 +260,7 @@ def of_variant(what: str, m: Measurement) -> Finding:
         f"{what.capitalize()}: {wrong[:1].lower()}{wrong[1:]}; {percent(m.exact_rows)} of the "
         "training rows were rebuilt exactly."
     )
-    standing = standing_of(m)
+    standing = standing_of(m, LEVEL / 10)
     if standing.tells != "people":
         return _finding(None, text)
     return _finding(LEAK, text, _RULES[standing.ways[0]])

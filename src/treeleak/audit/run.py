@@ -267,7 +267,9 @@ def audit(
                 "that is said to be proved under it holds."
             )
     if release is not None:
-        tried = None if measured is None or measured.pairs is None else measured.pairs.tried
+        # A variant has a shape of its own, made without what it lacks.
+        own = () if measured is None or measured.pairs is None else measured.pairs.tried
+        tried = tuple(t for t in own if t.name != "shape") or None
         with _stage(clock, "measurement", open_parts):
             variants = variants_of(
                 rebuilt, truth, release, seed, others, guesses, labels=y, tried=tried
@@ -280,6 +282,7 @@ def audit(
                 open_parts.append(("uncertainty", str(error)))
                 if isinstance(error, Mismatch):
                     mismatch = str(error)
+    broken_off = {part for part, _ in open_parts} & {"reconstruction", "measurement"}
     if measured is not None and measured.significance is None:
         why = "no rows of the population were given (control, --control)"
         if alike:
@@ -323,7 +326,7 @@ def audit(
         open_parts.append(("inference", NO_ROWS))
     findings = find(
         inventory, counts, rebuilt, measured, alone, proofs_hold=not impossible,
-        variants=variants, budget=budget, uncertainty=uncertain,
+        variants=variants, budget=budget, uncertainty=uncertain, unfinished=bool(broken_off),
     )  # fmt: skip
     verdict = overall(findings)
     return Audit(
@@ -369,7 +372,7 @@ def _stage(clock: Clock, part: str, open_parts: list[tuple[str, str]]) -> Iterat
     try:
         with clock.enforced():
             yield
-    except TimeUp as error:
+    except (BadInput, TimeUp) as error:
         open_parts.append((part, str(error)))
 
 

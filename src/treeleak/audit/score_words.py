@@ -14,6 +14,8 @@ __all__ = ["by_chance", "in_full", "in_short", "off_by", "read_scores"]
 def in_full(scores: Scores) -> str:
     """Say how far rows are off, as the beginning of a sentence."""
     wrong, numbers = scores.categories, scores.numbers
+    if numbers is None and wrong is None:
+        return f"The rebuilt values have an error of {percent(scores.error, 1)} (DRAFT)"
     if numbers is None:
         return f"{percent(wrong or 0.0, 1)} of the rebuilt values are wrong"
     told = (
@@ -28,6 +30,8 @@ def in_full(scores: Scores) -> str:
 def in_short(scores: Scores) -> str:
     """Say the same of a yardstick, beside the rebuilt rows."""
     wrong, numbers = scores.categories, scores.numbers
+    if numbers is None and wrong is None:
+        return f"an error of {percent(scores.error, 1)}"
     if numbers is None:
         return f"{percent(wrong or 0.0, 1)} wrong"
     if wrong is None:

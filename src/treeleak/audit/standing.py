@@ -13,8 +13,8 @@ __all__ = ["LEVEL", "MATERIAL", "Standing", "standing_of", "strongest", "test_of
 
 LEVEL = 0.005
 """Greatest probability that a margin may have by chance, over people, to count. Rows can be nearer
-in three ways (values, whole rows, rows in their places), so that chance alone shows a leak in at
-most 1.5 % of all audits."""
+in three ways (values, whole rows, rows in their places), and what is made with less to go by counts
+from a tenth of this on: so chance alone shows a leak in at most 2 % of all audits."""
 
 MATERIAL = 0.25
 """Least part by which the error must lie below that of a yardstick that knows the population."""
@@ -44,7 +44,7 @@ class Standing:
     ways: tuple[Way, ...] = ()
 
 
-def standing_of(m: Measurement) -> Standing:
+def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
     """Judge rebuilt rows by the yardsticks that they were held against.
 
     Where other rows of the population were given, enough of them, rows tell of the people only if
@@ -54,16 +54,16 @@ def standing_of(m: Measurement) -> Standing:
     these = test is None or test.rank <= SIGNIFICANT
     sure: list[Way] = []
     if these and m.yardsticks and any(y.knows == "people" for y in m.yardsticks):
-        if all(_nearer(m, y) for y in m.yardsticks):
+        if all(_nearer(m, y, level) for y in m.yardsticks):
             sure.append("values")
-        if all(y.more_rows <= LEVEL for y in m.yardsticks):
+        if all(y.more_rows <= level for y in m.yardsticks):
             sure.append("rows")
     order = m.in_order
-    in_places = order is not None and order.nearer_than_others <= LEVEL
+    in_places = order is not None and order.nearer_than_others <= level
     if (
         order is not None
         and in_places
-        and order.nearer_than_usual <= LEVEL
+        and order.nearer_than_usual <= level
         and order.error <= (1 - MATERIAL) * order.usual
     ):
         sure.append("places")
@@ -72,9 +72,9 @@ def standing_of(m: Measurement) -> Standing:
     strangers = [y for y in m.yardsticks if y.knows != "people"]
     perhaps: list[Way] = []
     if these and strangers:
-        if all(_nearer(m, y) for y in strangers):
+        if all(_nearer(m, y, level) for y in strangers):
             perhaps.append("values")
-        if all(y.more_rows <= LEVEL for y in strangers):
+        if all(y.more_rows <= level for y in strangers):
             perhaps.append("rows")
     if in_places:
         perhaps.append("places")
@@ -92,6 +92,6 @@ def strongest(m: Measurement) -> Yardstick | None:
     return min(m.yardsticks, key=lambda y: y.scores.error, default=None)
 
 
-def _nearer(m: Measurement, y: Yardstick) -> bool:
+def _nearer(m: Measurement, y: Yardstick, level: float) -> bool:
     most = (1 - MATERIAL) * y.scores.error if y.knows == "people" else y.scores.error
-    return y.nearer <= LEVEL and m.error <= most
+    return y.nearer <= level and m.error <= most

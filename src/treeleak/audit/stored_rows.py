@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak._private import dataclass
+from treeleak.errors import BadInput
 from treeleak.release.stored import Opaque, StoredObject
 
 __all__ = ["Table"]
@@ -55,7 +56,10 @@ class Table:
     @classmethod
     def of(cls, given: Any) -> Table:
         """Take over a table or an array."""
-        frame = pd.DataFrame(given)
+        try:
+            frame = pd.DataFrame(given)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"the training rows are no table: {error}") from error
         texts: dict[str, float] = {}
         columns = []
         for k in range(frame.shape[1]):

@@ -26,6 +26,7 @@ def find(
     variants: Sequence[Variant] = (),
     budget: Budget | None = None,
     uncertainty: Uncertainty | None = None,
+    unfinished: bool = False,
 ) -> tuple[Finding, ...]:
     """Judge each part.
 
@@ -45,10 +46,10 @@ def find(
     """
     found = [*_of_inventory(inventory), *_of_counts(counts)]
     if budget is not None:
-        found.append(Finding("noise", OPEN if budget.refuted else None, str(budget)))
+        found.append(Finding("noise", OPEN if budget.doubted else None, str(budget)))
     if reconstruction is not None:
         noisy = reconstruction.behind_noise
-        found += of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy)
+        found += of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy, unfinished)
         found += _of_draws(reconstruction)
         found += [of_variant(v.what, v.measurement) for v in variants if v.measurement]
     if uncertainty is not None:

@@ -156,24 +156,26 @@ def held_against(tried: Sequence[Tried], errors: Floats, misses: Floats) -> tupl
     ----------
     tried : sequence of Tried
     errors : float array, shape (n_rows,)
-        Error of each true row's values in the rebuilt rows; NaN where all of them were given.
+        Error of each true row's values in the rebuilt rows; NaN for people who do not count: all of
+        whose values were given, or who are like so many others that nobody is told apart.
     misses : float array, shape (n_rows,)
-        1 where some value of the row is wrong, else 0.
+        1 where some value of the row is wrong, else 0; NaN likewise.
     """
     return tuple(_held(t, errors, misses) for t in tried)
 
 
 def _held(tried: Tried, errors: Floats, misses: Floats) -> Yardstick:
-    g = tried.guesses
+    g, n = tried.guesses, len(tried.guesses.errors)
     # The rows that are tested are one draw; the yardstick's mean is that of several.
-    more = np.sqrt(1 + 1 / len(g.errors))
+    sd, sd_of_misses = (float(x.std(ddof=1)) if n > 1 else 0.0 for x in (g.errors, g.misses))
+    more = np.sqrt(1 + 1 / n)
     return Yardstick(
         tried.name,
         tried.knows,
         g.scores,
-        float(g.errors.std()),
-        margin(errors, g.row_errors, more * float(g.errors.std())),
-        margin(misses, g.row_misses, more * float(g.misses.std())),
+        sd,
+        margin(errors, g.row_errors, more * sd, n),
+        margin(misses, g.row_misses, more * sd_of_misses, n),
     )
 
 

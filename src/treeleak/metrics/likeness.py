@@ -21,6 +21,7 @@ LIKE = 10
 _BLOCK = 1_000
 """Rows whose distances to all others are held at once."""
 
+_MISSING = -1.5e300
 Ints = NDArray[np.int64]
 
 
@@ -88,7 +89,10 @@ def middle_of(X: pd.DataFrame, schema: Schema, members: Ints) -> pd.DataFrame:
             ranked = np.sort(values[:, 0][members], axis=1)
             made[own[0]] = ranked[:, (members.shape[1] - 1) // 2]
             continue
-        patterns, code = np.unique(values, axis=0, return_inverse=True)
+        # Missing values are alike, but NaN equals nothing.
+        known = np.nan_to_num(values, nan=_MISSING)
+        patterns, code = np.unique(known, axis=0, return_inverse=True)
+        patterns[patterns == _MISSING] = np.nan
         votes = np.zeros((len(members), len(patterns)))
         np.add.at(votes, (np.arange(len(members))[:, None], code.ravel()[members]), 1)
         made[own] = patterns[votes.argmax(axis=1)]

@@ -6,17 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-__all__ = ["margin"]
+__all__ = ["FEWEST_PEOPLE", "margin"]
 
 Floats = NDArray[np.float64]
 
 
-def margin(own: Floats, other: Floats, spread: float = 0.0) -> float:
+FEWEST_PEOPLE = 8
+"""People without whom no test reaches a level of half a percent: that their signs agree has a
+probability of one in 256."""
+
+
+def margin(own: Floats, other: Floats, spread: float = 0.0, n_draws: int = 1) -> float:
     """Probability of so large a margin over a yardstick, were there none.
 
     A one-sided paired t-test whose unit is a person: the mean of ``other - own``, against its
-    standard error over people, with the spread of the yardstick from draw to draw added. So a
-    margin counts neither where few people carry it, nor where another draw of the yardstick has it.
+    standard error over people, with the spread of the yardstick from draw to draw added (degrees of
+    freedom after Welch and Satterthwaite). So a margin counts neither where few people carry it,
+    nor where another draw of the yardstick has it.
 
     Parameters
     ----------
@@ -24,18 +30,21 @@ def margin(own: Floats, other: Floats, spread: float = 0.0) -> float:
         Error of each person's values in the rows that are tested, and in the yardstick; people for
         whom either is NaN are left out.
     spread : float
-        Standard deviation of the mean of ``other`` from draw to draw.
+        Standard error of the mean of ``other`` from draw to draw.
+    n_draws : int
+        Draws from which that is known.
 
     Returns
     -------
     float
-        1 where there are fewer than two people.
+        1 where there are fewer than :data:`FEWEST_PEOPLE`.
     """
     gain = (other - own)[~np.isnan(own) & ~np.isnan(other)]
-    if len(gain) < 2:
+    if len(gain) < FEWEST_PEOPLE:
         return 1.0
-    error = float(np.hypot(gain.std(ddof=1) / np.sqrt(len(gain)), spread))
-    mean = float(gain.mean())
-    if error == 0:
+    people, draws = float(gain.var(ddof=1)) / len(gain), spread**2
+    mean, total = float(gain.mean()), people + draws
+    if total == 0:
         return 0.0 if mean > 0 else 1.0
-    return float(stdtr(len(gain) - 1, -mean / error))
+    freedom = total**2 / (people**2 / (len(gain) - 1) + draws**2 / max(n_draws - 1, 1))
+    return float(stdtr(freedom, -mean / np.sqrt(total)))

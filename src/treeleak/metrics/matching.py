@@ -32,6 +32,7 @@ __all__ = [
     "best_matching",
     "column_range",
     "encoded",
+    "encoded_pair",
     "exact_row_share",
     "match_rows",
     "pair_costs",
@@ -111,7 +112,7 @@ def best_matching(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
     Matching
         ``distance`` has the shape (n_rows, n_columns), columns as :func:`table_columns` has them.
     """
-    rec, true = _encoded(X_rec, X_true, schema)
+    rec, true = encoded_pair(X_rec, X_true, schema)
     matched = _match(rec, true)
     return Matching(matched, _distance(rec, true[matched]))
 
@@ -219,7 +220,7 @@ def paired_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) 
 
     Parameters, errors and shape are those of :func:`row_distances`.
     """
-    return _distance(*_encoded(X_rec, X_true, schema))
+    return _distance(*encoded_pair(X_rec, X_true, schema))
 
 
 def table_columns(X_rec: Table, X_true: Table, schema: Schema | None = None) -> list[str]:
@@ -245,7 +246,7 @@ def exact_row_share(X_rec: Table, X_true: Table) -> float:
 
     A row that stands twice in one table and once in the other counts once.
     """
-    rec, true = _encoded(X_rec, X_true, None, exact=True)
+    rec, true = encoded_pair(X_rec, X_true, None, exact=True)
     return len(_equal_pairs(*_points(rec, true)[0])[0]) / len(rec)
 
 
@@ -268,7 +269,7 @@ def encoded(X: Table, schema: Schema) -> Floats:
     return _in_numbers(X, X, schema)[1]
 
 
-def _encoded(
+def encoded_pair(
     X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
 ) -> tuple[Floats, Floats]:
     """As :func:`_in_numbers`, of tables of one size."""

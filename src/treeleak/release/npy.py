@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.errors import BadModel
+from treeleak.errors import BadModel, TreeleakError
 
 __all__ = ["odd_header", "parse_npy", "plain_records", "write_npy"]
 
@@ -33,6 +33,8 @@ def parse_npy(data: bytes, name: str) -> NDArray[Any]:
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[version]
             shape, fortran, dtype = read(file)
+    except TreeleakError:
+        raise
     except Exception as error:
         # numpy has the header read by Python's own parser, which raises what it likes.
         raise BadModel(f"array {name}: no readable header ({error})") from error

@@ -17,8 +17,7 @@ __all__ = ["unused_bytes"]
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL_BYTES, _END_BYTES, _END64_BYTES, _LOCATOR64_BYTES = 46, 22, 56, 20
 _HAS_DESCRIPTOR = 0x08
-_ZIP64 = 1
-_MOST_ZIP64 = 28
+_ZIP64, _IN_EXTRA = 1, 0xFFFFFFFF
 
 
 def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover]:
@@ -45,12 +44,12 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
         central += len(info.comment)
         if info.comment:
             yield Leftover("the archive", "comment of a member", info.comment)
-        if not _is_zip64(info.extra):
+        if info.extra:
             yield Leftover("the archive", "extra field of a member", info.extra)
-        start, content, end, extra = _local(file, info)
+        start, content, end, odd = _local(file, info)
         used.append((start, end))
-        if not _is_zip64(extra):
-            yield Leftover("the archive", "extra field of a member", extra)
+        if odd:
+            yield Leftover("the archive", "fields before a member", odd)
         if (rest := _behind_stream(file, info, content)) is not None:
             yield Leftover("the archive", "bytes behind the content of a member", rest)
     used.append((archive.start_dir, _end_of_directory(file, central, size, archive)))
@@ -64,13 +63,14 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
 
 
 def _local(file: IO[bytes], info: zipfile.ZipInfo) -> tuple[int, int, int, bytes]:
-    """Find where a member begins, its content, and its end; and the extra field before it."""
+    """Find where a member begins, its content, and its end; and what says more before it."""
     file.seek(info.header_offset)
     mark, *fields = _LOCAL.unpack(file.read(_LOCAL.size))
     flags, n_name, n_extra = fields[1], fields[-2], fields[-1]
     name, extra = file.read(n_name), file.read(n_extra)
     if mark != b"PK\x03\x04" or name != info.orig_filename.encode():
         raise BadModel("a member has two names, or none")
+    odd = b"" if _is_plain(info, fields, extra) else repr(fields).encode() + extra
     content = info.header_offset + _LOCAL.size + n_name + n_extra
     end = content + info.compress_size
     if flags & _HAS_DESCRIPTOR:
@@ -85,14 +85,27 @@ def _local(file: IO[bytes], info: zipfile.ZipInfo) -> tuple[int, int, int, bytes
             if descriptor.startswith(known):
                 end += len(known)
                 break
-    return info.header_offset, content, end, extra
+    return info.header_offset, content, end, odd
 
 
-def _is_zip64(extra: bytes) -> bool:
-    if not extra:
-        return True
-    kind, size = (int.from_bytes(extra[k : k + 2], "little") for k in (0, 2))
-    return kind == _ZIP64 and len(extra) == size + 4 and size <= _MOST_ZIP64
+def _is_plain(info: zipfile.ZipInfo, fields: list[int], extra: bytes) -> bool:
+    """Say whether the fields before a member say what the list of members says, and no more."""
+    flags, method, time, date, crc, packed, size = fields[1:8]
+    year, month, day, hour, minute, second = info.date_time
+    listed = (hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day)
+    if (flags, method, time, date) != (info.flag_bits, info.compress_type, *listed):
+        return False
+    later = bool(flags & _HAS_DESCRIPTOR)
+    if crc != info.CRC and not (later and crc == 0):
+        return False
+    real = info.file_size.to_bytes(8, "little") + info.compress_size.to_bytes(8, "little")
+    if (packed, size) == (_IN_EXTRA, _IN_EXTRA):
+        # Where sizes come later, zeros stand for them here, too.
+        head = struct.pack("<2H", _ZIP64, len(real))
+        return extra == head + real or (later and extra == head + bytes(len(real)))
+    sizes = (packed, size)
+    known = sizes == (info.compress_size, info.file_size) or (later and sizes == (0, 0))
+    return known and not extra
 
 
 def _behind_stream(file: IO[bytes], info: zipfile.ZipInfo, start: int) -> bytes | None:

@@ -537,7 +537,7 @@ def _of_yardstick(y: Doc) -> tuple[str, ...]:
     scores = y["scores"]
     wrong = "–" if scores["categories"] is None else percent(scores["categories"], 1)
     off = "–" if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
-    chance = by_chance(min(y["nearer"], y["more_rows"]))
+    chance = by_chance(y["nearer"])
     error = f"{percent(scores['error'], 1)} ± {percent(y['sd'], 1)}"
     return _capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
 

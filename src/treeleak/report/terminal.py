@@ -336,7 +336,7 @@ def _yardsticks(m: Measurement) -> Table:
             blank = [""] * len(kinds)
             table.add_row("  row by row, in place", percent(m.error_in_order, 1), *blank)
     for y in m.yardsticks:
-        line(WORDS[y.name], y.scores, by_chance(min(y.nearer, y.more_rows)))
+        line(WORDS[y.name], y.scores, by_chance(y.nearer))
     return table
 
 
