@@ -93,7 +93,9 @@ def releasable(
     def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
         if told is None:
             return None
-        shown = _in_hundredths({k: told[k] for k in ("scores", "in_order", "yardsticks")})
+        shown: dict[str, Any] = _in_hundredths(
+            {k: told[k] for k in ("scores", "in_order", "yardsticks")}
+        )
         if kept.hidden:
             # Of categories and numbers apart, one may be about hidden columns alone.
             for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
