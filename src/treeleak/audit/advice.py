@@ -10,6 +10,7 @@ from treeleak.audit.finding import LEAK, POSSIBLE, Verdict
 from treeleak.audit.inventory import Entry
 from treeleak.audit.measurement import Measurement, Variant
 from treeleak.audit.percent import percent
+from treeleak.audit.score_words import in_short
 from treeleak.reconstruction import Reconstruction
 
 __all__ = ["advise"]
@@ -99,14 +100,11 @@ def _of_distinct(
     other = next((v for v in variants if v.what == "drawn counts only"), None)
     if other is None:
         return ""
-    with_, without, how = reconstruction.expected_error, other.reconstruction.expected_error, ""
-    if measurement is not None and other.measurement is not None:
-        with_, without = measurement.error, other.measurement.error
-    else:
-        how = ", as the attack expects"
+    begin = " If n_node_samples were deleted as well, the rebuilt rows would have"
+    both = [m.scores for m in (measurement, other.measurement) if m is not None]
+    if len(both) == 2 and both[0] is not None and both[1] is not None:
+        return f"{begin} {in_short(both[1])}; now {in_short(both[0])}."
+    with_, without = reconstruction.expected_error, other.reconstruction.expected_error
     if with_ is None or without is None:
         return ""
-    return (
-        f" If n_node_samples were deleted as well, {percent(without, 1)} of the rebuilt values "
-        f"would be wrong{how}; now {percent(with_, 1)} are."
-    )
+    return f"{begin} an error of {percent(without, 1)}, as the attack expects; now {percent(with_, 1)}."

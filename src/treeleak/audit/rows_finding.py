@@ -222,9 +222,9 @@ def _in_places(m: Measurement, standing: Standing) -> list[str]:
     if m.in_order is None or "places" not in standing.ways:
         return []
     told = (
-        f"Row by row, the values lie {percent(m.in_order.error, 1)} of their range off, those of "
-        f"other people of the class {percent(m.in_order.others, 1)}, its usual values "
-        f"{percent(m.in_order.usual, 1)}"
+        f"Row by row, in their places, their error (DRAFT) is {percent(m.in_order.error, 1)}, "
+        f"{percent(m.in_order.others, 1)} against other people of the class, and that of its usual "
+        f"values {percent(m.in_order.usual, 1)}"
     )
     if standing.tells == "people":
         return [f"{told}."]
