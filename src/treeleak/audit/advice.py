@@ -100,11 +100,12 @@ def _of_distinct(
     other = next((v for v in variants if v.what == "drawn counts only"), None)
     if other is None:
         return ""
-    begin = " If n_node_samples were deleted as well, the rebuilt rows would have"
+    begin = " With n_node_samples deleted as well, the rebuilt values:"
     both = [m.scores for m in (measurement, other.measurement) if m is not None]
     if len(both) == 2 and both[0] is not None and both[1] is not None:
-        return f"{begin} {in_short(both[1])}; now {in_short(both[0])}."
+        return f"{begin} {in_short(both[1])}; as it is: {in_short(both[0])}."
     with_, without = reconstruction.expected_error, other.reconstruction.expected_error
     if with_ is None or without is None:
         return ""
-    return f"{begin} an error of {percent(without, 1)}, as the attack expects; now {percent(with_, 1)}."
+    errors = (percent(share, 1) for share in (without, with_))
+    return f"{begin} an error of {next(errors)}, as the attack expects; as it is: {next(errors)}."
