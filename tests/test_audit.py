@@ -800,7 +800,7 @@ def test_both_kinds_of_evidence_are_told_and_measured(behind):
     told = valid(json.loads(found.to_json("internal")))
     assert told["variants"][0]["measurement"]["error"] == variant.measurement.error
     assert told["reconstruction"]["without_distinct"]["evidence"].endswith("drawn counts only")
-    (advice,) = (a for a in found.advice if "n_node_samples were deleted" in a)
+    (advice,) = (a for a in found.advice if "With n_node_samples deleted" in a)
     assert percent(variant.measurement.error, 1) in advice
     assert percent(found.measurement.error, 1) in advice
 
