@@ -775,7 +775,7 @@ def behind(data):
     """A small forest whose draws are hidden, audited with its training rows."""
     X, y, schema = small(data)
     model = without_seeds(X, y, n_estimators=30)
-    return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=20)
+    return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=60)
 
 
 def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):

@@ -262,10 +262,15 @@ def check_row_count(
 
 
 def _check_exact_sums(release: Release, n_rows: int, told: str) -> None:
-    for t, tree in enumerate(release.trees):
-        held = tree.counts if release.counts_are == "rows" else tree.totals
-        if held is not None and (total := round(float(held[tree.leaves].sum()))) != n_rows:
-            raise BadInput(f"{told}, but the leaves of tree {t} count {total} rows")
+    held = [t.counts if release.counts_are == "rows" else t.totals for t in release.trees]
+    totals = {
+        round(float(own[tree.leaves].sum()))
+        for own, tree in zip(held, release.trees, strict=True)
+        if own is not None
+    }
+    # Trees that count different numbers contradict each other: the attack says where.
+    if len(totals) == 1 and totals != {n_rows}:
+        raise BadInput(f"{told}, but the leaves of tree 0 count {totals.pop()} rows")
 
 
 def _check_noisy_sums(
