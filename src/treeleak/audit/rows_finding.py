@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from treeleak.audit.standing import LEVEL, MATERIAL, Standing, standing_of, stro
 from treeleak.audit.yardsticks import WORDS
 from treeleak.metrics import Significance
 from treeleak.metrics.margin import FEWEST_PEOPLE
+from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 
@@ -161,14 +161,14 @@ def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy:
     # Of categories and numbers apart, one is about a single column: perhaps one that is not told.
     one = replace(
         m,
-        scores=_whole(m.scores),
+        scores=None if m.scores is None else _whole(m.scores),
         yardsticks=tuple(replace(y, scores=_whole(y.scores)) for y in m.yardsticks),
     )
     return replace(found, unnamed=_judged(rebuilt, one, proofs_hold, noisy).text)
 
 
-def _whole(scores: Any) -> Any:
-    return None if scores is None else replace(scores, categories=None, numbers=None)
+def _whole(scores: Scores) -> Scores:
+    return replace(scores, categories=None, numbers=None)
 
 
 def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: bool) -> Finding:

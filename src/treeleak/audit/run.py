@@ -359,11 +359,8 @@ def _shape_decides(release: Release, measured: Measurement, left: float) -> bool
     """
     if release.noise is not None:
         return True
-    return (
-        left > 1
-        and "values" in standing_of(measured).ways
-        and (standing_of(measured).tells == "perhaps")
-    )
+    standing = standing_of(measured)
+    return left > 1 and standing.tells == "perhaps" and "values" in standing.ways
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
     test = test_of(m)
     these = test is None or test.rank <= SIGNIFICANT
     sure: list[Way] = []
-    if these and m.yardsticks and any(y.knows == "people" for y in m.yardsticks):
+    if these and any(y.knows == "people" for y in m.yardsticks):
         if all(_nearer(m, y, level) for y in m.yardsticks):
             sure.append("values")
         if all(y.more_rows <= level for y in m.yardsticks):

@@ -187,9 +187,9 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
 
 
 def _beside_the_strongest(m: Doc) -> tuple[str, ...]:
-    if m["scores"] is None or not m["yardsticks"]:
+    best = _strongest(m)
+    if m["scores"] is None or best is None:
         return ()
-    best = min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]))
     own, other = read_scores(m["scores"]), read_scores(best["scores"])
     return (f"{in_full(own)}. In {WORDS[best['name']]}: {in_short(other)}.",)
 
@@ -238,8 +238,13 @@ def _tiles(found: Doc) -> Iterator[Tile]:
         yield Tile(percent(small / leaves), named, f"{small:,} of {leaves:,}")
 
 
+def _strongest(m: Doc) -> Doc | None:
+    """The yardstick that errs least."""
+    return min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]), default=None)
+
+
 def _score_tiles(m: Doc, tone: Tone) -> Iterator[Tile]:
-    best = min(m["yardsticks"], key=lambda y: float(y["scores"]["error"]), default=None)
+    best = _strongest(m)
     scores, other = m["scores"], None if best is None else best["scores"]
     beside = "" if best is None else WORDS[best["name"]]
     if scores["categories"] is not None:
