@@ -40,6 +40,7 @@ from benchmarks.tables import (
 )
 from treeleak.datasets import Dataset, draft_sample
 from treeleak.studies.dp_runs import known_names
+from treeleak.studies.results_version import say_versions
 
 GRID_TREES = (1, 5, *range(10, 101, 10))
 GRID_DEPTHS = (2, 3, 4, 5, 10, None)
@@ -314,7 +315,7 @@ def _title(part: str, runs: pd.DataFrame) -> str:
     limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
     return (
         f"hidden draws, {part}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit "
-        f"{limits} s; code {', '.join(runs.code.unique())}"
+        f"{limits} s; {say_versions(runs.results_version)}"
     )
 
 

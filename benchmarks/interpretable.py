@@ -16,7 +16,6 @@ from benchmarks.tables import CONSOLE, new_table, published_runs, verdict
 from treeleak.studies import Store, as_frame, carry_out, find_study, plan
 from treeleak.studies.ferry import SIZES, SUPPORTS, TREES, models_of
 from treeleak.studies.page import runs_of
-from treeleak.studies.store import code_version
 
 PUBLISHED_NAMES = dict(zip(TREES, ("DL8.5", "sklearn_DT"), strict=True))
 TOLERANCE = 0.01
@@ -71,7 +70,7 @@ def main() -> None:
     outcome = carry_out(plan(study, store), store, chosen.jobs)
     for parameters, why in outcome.failed:
         CONSOLE.print(f"{dict(parameters)}: {why}")
-    runs = runs_of(study, store, quick=False, code=code_version())
+    runs = runs_of(study, store, quick=False)
     beside_published(models_of(as_frame(runs)))
 
 

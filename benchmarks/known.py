@@ -27,6 +27,7 @@ from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, depth_name, new_table, statuses
 from treeleak.datasets import draft_sample
 from treeleak.release import to_release
+from treeleak.studies.results_version import say_versions
 
 N_SMALL = 200
 BINS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -212,7 +213,7 @@ def table(part: str, records: list[Record]) -> None:
     all_runs = flat(records)
     out = new_table(
         f"known draws, {part}: seeds {all_runs.seed.min()} to {all_runs.seed.max()}, "
-        f"time limit {all_runs.time_limit.max():g} s; code {', '.join(all_runs.code.unique())}",
+        f"time limit {all_runs.time_limit.max():g} s; {say_versions(all_runs.results_version)}",
         "dataset, N, depth, distinct, in order, worst, order error, error, status, proved rows, "
         "proved values, s median, s max, MB, floor, met",
         left="dataset, status, floor",
@@ -264,7 +265,7 @@ def reference_table(records: list[Record]) -> None:
     out = new_table(
         f"treeleak and the published constraint program, N = 100, seeds {all_runs.seed.min()} to "
         f"{all_runs.seed.max()}, time limit {all_runs.time_limit.max():g} s; "
-        f"code {', '.join(all_runs.code.unique())}",
+        f"{say_versions(all_runs.results_version)}",
         "dataset, draws, method, status, error, in order, s median, s max, ratio, MB",
         left="dataset, draws, method, status",
     )
@@ -288,7 +289,7 @@ def verdict_table(records: list[Record]) -> None:
     pairs = runs.pivot(index=["bootstrap", "forest"], columns="method")
     out = new_table(
         f"feasible or not: small random forests, every second one tampered with; "
-        f"code {', '.join(runs.code.unique())}",
+        f"{say_versions(runs.results_version)}",
         "draws, same verdict, feasible, infeasible, opposite, treeleak open, reference open, "
         "treeleak s, reference s, ratio",
         left="draws",

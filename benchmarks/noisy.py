@@ -44,6 +44,7 @@ from benchmarks.tables import (
 )
 from treeleak.studies.dp_runs import TREE_SEEDS, attack
 from treeleak.studies.draft_dp import DEPTHS, EPSILONS, LIMIT, TREES
+from treeleak.studies.results_version import say_versions
 
 TOLERANCE, SHARE = 0.003, 0.9
 RATIOS = {0.1: 0.75, 1.0: 0.85} | dict.fromkeys(EPSILONS[2:], 0.8)
@@ -215,7 +216,7 @@ def _title(part: str, runs: pd.DataFrame) -> str:
     limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
     return (
         f"noisy counts, {part}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit "
-        f"{limits} s; code {', '.join(runs.code.unique())}"
+        f"{limits} s; {say_versions(runs.results_version)}"
     )
 
 

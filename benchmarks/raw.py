@@ -41,6 +41,7 @@ from treeleak.errors import BadInput, NotCovered
 from treeleak.metrics.matching import Matching, best_matching, table_columns
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.studies.gambs import raw_adult
+from treeleak.studies.results_version import say_versions
 
 NEAR = 0.01
 GUESSES = 20
@@ -236,7 +237,7 @@ def floor_table(part: str, lines: Iterable[Line], records: list[Record]) -> None
     all_runs[of_numbers] = all_runs[of_numbers].astype(float)
     out = new_table(
         f"raw columns, {part}: seeds {all_runs.seed.min()} to {all_runs.seed.max()}; "
-        f"code {', '.join(all_runs.code.unique())}",
+        f"{say_versions(all_runs.results_version)}",
         "case, method, status, misfit, error, worst, guess, near, labels, s median, s max, MB, "
         "floor, met, aim, reached",
         left="case, method, status, floor, aim",

@@ -1,9 +1,9 @@
 """What the benchmarks share: a store in which one run is one record, and DRAFT's tables.
 
-A record holds the parameters of the run ("case"), the version of the code, the outcome, the peak
+A record holds the parameters of the run ("case"), the results version, the outcome, the peak
 memory of the process, and the versions of everything underneath. It is kept as soon as it exists,
 so a benchmark that was stopped goes on where it was; it stands for a run if all parameters are
-equal, and of several versions of the code, the last.
+equal, and of several versions, the last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from rich.progress import track
 
 from treeleak.datasets import Dataset, load_draft
 from treeleak.reconstruction import versions
-from treeleak.studies.store import Run, code_version, key_of
+from treeleak.studies.results_version import RESULTS_VERSION
+from treeleak.studies.store import Run, key_of
 from treeleak.studies.store import Store as RunStore
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
 DATASETS = ("compas", "adult", "default_credit")
 FOLDER = Path(".benchmarks")
 BESIDE = Path("../shared/data")
+VERSION = "results_version"
 
 # A process that was killed gives no answer.
 _LONGEST = 3600.0
@@ -74,7 +76,10 @@ class Store:
     def __init__(self, name: str, fresh: bool = False, folder: Path = FOLDER) -> None:
         self._name, self._kept = name, RunStore(folder / "runs.sqlite")
         runs = [] if fresh else self._kept.runs(name)
-        self._records = {self._key(r.parameters): {"case": r.parameters, **r.record} for r in runs}
+        self._records = {
+            self._key(r.parameters): {"case": r.parameters, VERSION: r.version, **r.record}
+            for r in runs
+        }
 
     def collect(
         self,
@@ -108,12 +113,12 @@ class Store:
         for record in _watched(done, len(todo)):
             self._records[self._key(record["case"])] = record
             outcome = {k: v for k, v in record.items() if k != "case"}
-            self._kept.add(Run(self._name, record["case"], record["code"], outcome), again=True)
+            self._kept.add(Run(self._name, record["case"], record[VERSION], outcome), again=True)
         return [self._records[self._key(asdict(c))] for c in cases]  # type: ignore[call-overload]
 
     def _key(self, case: Mapping[str, Any]) -> str:
-        """Name a run whatever code it ran with."""
-        return key_of(self._name, case, "")
+        """Name a run whatever its version."""
+        return key_of(self._name, case)
 
 
 def flat(records: Iterable[Record]) -> pd.DataFrame:
@@ -193,14 +198,12 @@ def _warmed(run: Callable[[Case], Record], case: Case) -> None:
 
 
 def _recorded(run: Callable[[Case], Record], case: Case, warm: Case | None = None) -> Record:
-    # Before the run: what is changed meanwhile is not what ran.
-    code = code_version()
     if warm is not None:
         _warmed(run, warm)
     outcome = run(case)
     return {
         "case": asdict(case),  # type: ignore[call-overload]
-        "code": code,
+        VERSION: RESULTS_VERSION,
         **outcome,
         "peak_mb": _peak_mb(),
         "versions": dict(versions()),

@@ -24,6 +24,8 @@ from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.studies.dp_runs import not_answered
 from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
+from treeleak.studies.results_version import RESULTS_VERSION
+from treeleak.studies.store import Run
 from treeleak.studies.store import Store as RunStore
 
 
@@ -67,7 +69,7 @@ def test_one_run_is_one_record(path):
     assert [r["case"] for r in records] == [{"a": 1, "b": 1}, {"a": 2, "b": 5}]
     assert [r["sum"] for r in records] == [2, 7]
     for record in records:
-        assert record["code"]
+        assert record["results_version"] == RESULTS_VERSION
         assert record["peak_mb"] > 1
         assert record["versions"]["numpy"] == np.__version__
     assert flat(records)[["a", "b", "sum"]].to_numpy().tolist() == [[1, 1, 2], [2, 5, 7]]
@@ -116,6 +118,17 @@ def test_fresh_runs_replace_those_in_the_store(path):
     ran.clear()
     assert collect(path, [Sum(1)]) == new
     assert ran == []
+
+
+def test_a_run_of_any_version_stands_and_of_several_the_last(path):
+    store = RunStore(path / "runs.sqlite")
+    for a, versions in ((1, (RESULTS_VERSION + 1, 0)), (2, (0,))):
+        for version in versions:
+            store.add(Run("sums", asdict(Sum(a)), version, {"sum": 100 * a + version}))
+    records = collect(path, [Sum(1), Sum(2)])
+    assert ran == []
+    assert [r["sum"] for r in records] == [100 + RESULTS_VERSION + 1, 200]
+    assert flat(records).results_version.tolist() == [RESULTS_VERSION + 1, 0]
 
 
 def test_a_damaged_store_is_named(path):
@@ -301,7 +314,7 @@ def test_calibration_meets_its_floor_only_if_every_run_has_an_answer(capsys, sai
         said = {} if members is None else {"members": members[:1], "others": members[1:]}
         answer = {f"{k}{kind}": v for k, v in said.items() for kind in ("", "_told", "_even")}
         case = asdict(hidden.Case("adult", 3, seed, distinct=True, time_limit=9.0))
-        return {"case": case, "code": "x", **outcome, **answer}
+        return {"case": case, "results_version": 1, **outcome, **answer}
 
     hidden.membership_table([record(0, [1.0, 0.0]), record(1, said)])
     line = next(x for x in capsys.readouterr().out.splitlines() if "│ all " in x)
@@ -406,8 +419,8 @@ def noisy_record(error, expected=0.1, **given):
     case = noisy.Case(**{"dataset": "compas", "n_trees": 1, "depth": 3, "epsilon": 1.0, "seed": 0,
                          "time_limit": 25.0, **given})  # fmt: skip
     measured = {"error": error, "expected_error": expected, "n": 100, "between": [99, 101]}
-    return {"case": asdict(case), "code": "x", "peak_mb": 1.0, **not_answered("likely", 2.0),
-            **measured}  # fmt: skip
+    return {"case": asdict(case), "results_version": 1, "peak_mb": 1.0,
+            **not_answered("likely", 2.0), **measured}  # fmt: skip
 
 
 def write_table1(folder, monkeypatch):
@@ -626,7 +639,7 @@ def test_lines_on_raw_columns_are_judged_beside_the_reference(capsys):
                "numbers": {}, "notes": []}  # fmt: skip
         if case.method != "auto":
             own |= {"status": "refused", "error": None, "near": None, "notes": ["too large"]}
-        found.append({"case": asdict(case), "code": "x", "peak_mb": 1.0, **own})
+        found.append({"case": asdict(case), "results_version": 1, "peak_mb": 1.0, **own})
     raw.floor_table("exact", [line], found)
     text = capsys.readouterr().out
     cells = line_of(text, "adult 200, none")

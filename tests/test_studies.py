@@ -1,12 +1,16 @@
 """Studies: a store that loses nothing and repeats nothing, runs side by side, what is shown."""
 
+import hashlib
 import lzma
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import treeleak
 from toy_study import TRACE, study, traced
 from treeleak import studies
 from treeleak.cli import app
@@ -28,12 +33,12 @@ from treeleak.studies import (
     as_frame,
     carry_out,
     catalogue,
-    code_version,
     find_study,
     plan,
+    results_version,
     runner,
 )  # fmt: skip
-from treeleak.studies.page import Standing
+from treeleak.studies.page import Standing, runs_of
 from treeleak.studies.published import read_published
 from treeleak.studies.shown import as_markdown, said
 from treeleak.studies.store import key_of
@@ -42,8 +47,8 @@ from treeleak.studies.study import AHEAD, BEHIND, Table
 TOY = Path(__file__).parent / "toy_study.py"
 
 
-def run_of(x, code="1", record=None):
-    return Run("toy", {"x": x}, code, {"square": x * x} if record is None else record)
+def run_of(x, version=1, record=None):
+    return Run("toy", {"x": x}, version, {"square": x * x} if record is None else record)
 
 
 # --------------------------------------------------------------------------------------- store
@@ -53,18 +58,18 @@ def test_a_run_is_kept_once(tmp_path):
     store = Store(tmp_path / "deep" / "runs.sqlite")
     assert store.add(run_of(3))
     assert not store.add(run_of(3, record={"square": -1}))
-    assert store.has("toy", {"x": 3}, "1")
-    assert not store.has("toy", {"x": 3}, "2")
-    assert not store.has("toys", {"x": 3}, "1")
-    assert Store(store.path).runs("toy") == [run_of(3)]
+    again = Store(store.path)
+    assert again.runs("toy") == again.runs("toy", 1) == [run_of(3)]
+    assert again.runs("toy", 2) == again.runs("toys") == []
 
 
-def test_of_several_versions_the_latest_run_counts(tmp_path):
+def test_of_several_versions_the_last_counts(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
-    for code in ("1", "2"):
-        store.add(run_of(3, code, {"square": int(code)}))
-    assert [r.record["square"] for r in store.runs("toy")] == [2]
-    assert [r.record["square"] for r in store.runs("toy", "1")] == [1]
+    # Whoever goes back to an older checkout makes no newer result.
+    for version in (2, 10, 1):
+        store.add(run_of(3, version, {"square": version}))
+    assert [r.record["square"] for r in store.runs("toy")] == [10]
+    assert [r.record["square"] for r in store.runs("toy", 1)] == [1]
 
 
 values = st.recursive(
@@ -78,12 +83,11 @@ values = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(parameters=st.dictionaries(st.text(max_size=4), values, max_size=4), data=st.data())
 def test_names_go_by_content(parameters, data):
-    name = key_of("s", parameters, "c")
+    name = key_of("s", parameters)
     shuffled = data.draw(st.permutations(list(parameters.items())))
-    assert key_of("s", dict(shuffled), "c") == name
-    assert key_of("t", parameters, "c") != name
-    assert key_of("s", parameters, "d") != name
-    assert key_of("s", {**parameters, "another": 1}, "c") != name
+    assert key_of("s", dict(shuffled)) == name
+    assert key_of("t", parameters) != name
+    assert key_of("s", {**parameters, "another": 1}) != name
 
 
 def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
@@ -129,7 +133,7 @@ def test_a_record_that_was_changed_is_named(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
     store.add(run_of(3))
     with sqlite3.connect(store.path) as base:
-        base.execute("""UPDATE runs SET record = '{"square":10}'""")
+        base.execute("""UPDATE results SET record = '{"square":10}'""")
     with pytest.raises(BadInput, match=r'the run toy {"x":3} was changed'):
         store.runs("toy")
 
@@ -138,14 +142,14 @@ def test_runs_go_from_store_to_store_as_a_file(tmp_path):
     one, other = Store(tmp_path / "one.sqlite"), Store(tmp_path / "other.sqlite")
     for x in range(5):
         one.add(run_of(x, record={"square": -1}))
-        one.add(run_of(x, "2", {"nothing": None, "text": "é\n", "half": 0.5}))
-    one.add(Run("kept", {}, "1", {}))
-    other.add(run_of(3, "9", {"square": 9}))
+        one.add(run_of(x, 2, {"nothing": None, "text": "é\n", "half": 0.5}))
+    one.add(Run("kept", {}, 1, {}))
+    other.add(run_of(3, 9, {"square": 9}))
     assert one.write(tmp_path / "runs.jsonl.xz", ["toy", "toy"]) == 5
     assert other.read(tmp_path / "runs.jsonl.xz") == 5
     assert other.read(tmp_path / "runs.jsonl.xz") == 0
     by_x = {run.parameters["x"]: run for run in other.runs("toy")}
-    assert by_x[3] == run_of(3, "9", {"square": 9})
+    assert by_x[3] == run_of(3, 9, {"square": 9})
     assert [by_x[x] for x in (0, 1, 2, 4)] == [
         run for run in one.runs("toy") if run.parameters["x"] != 3
     ]
@@ -155,16 +159,18 @@ def test_runs_go_from_store_to_store_as_a_file(tmp_path):
 
 
 def test_of_several_files_the_latest_run_counts(tmp_path):
-    for code in ("1", "2"):
-        store = Store(tmp_path / f"{code}.sqlite")
-        store.add(run_of(3, code, {"square": int(code)}))
-        store.write(tmp_path / f"{code}.xz", ["toy"])
+    # The second file has the first version again, made later.
+    for n, version in enumerate((1, 1, 2)):
+        store = Store(tmp_path / f"{n}.sqlite")
+        store.add(run_of(3, version, {"square": n}))
+        store.write(tmp_path / f"{n}.xz", ["toy"])
     both = Store(tmp_path / "both.sqlite")
-    assert [both.read(tmp_path / f"{code}.xz") for code in ("2", "1")] == [1, 1]
-    assert [run.code for run in both.runs("toy")] == ["2"]
+    assert [both.read(tmp_path / f"{n}.xz") for n in (2, 0, 1, 0)] == [1, 1, 1, 0]
+    assert both.runs("toy") == [run_of(3, 2, {"square": 2})]
+    assert both.runs("toy", 1) == [run_of(3, 1, {"square": 1})]
 
 
-GOOD = b'["toy", {}, "1", {}, 0.5]\n'
+GOOD = b'["toy", {}, 1, {}, 0.5]\n'
 
 
 @pytest.mark.parametrize(
@@ -176,13 +182,18 @@ GOOD = b'["toy", {}, "1", {}, 0.5]\n'
         (lzma.compress(GOOD) + lzma.compress(GOOD), "something stands behind its end"),
         (lzma.compress(GOOD) + b"more", "something stands behind its end"),
         (lzma.compress(GOOD + b"{}"), "not a run: {}"),
-        (lzma.compress(GOOD + b'["toy", {}, "1"]'), "not a run"),
-        (lzma.compress(GOOD + b'["toy", [], "1", {}, 0.5]'), "not a run"),
-        (lzma.compress(GOOD + b'["toy", {}, "1", {}, "x"]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, 1]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", [], 1, {}, 0.5]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, -1, {}, 0.5]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, 1e0, {}, 0.5]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, 9999999999999999999, {}, 0.5]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, 1, {}, "x"]'), "not a run"),
+        (lzma.compress(GOOD + b'["toy", {}, "1", [], 0.5]'), "not a run"),
         (lzma.compress(GOOD + b"x"), "Expecting value"),
         (lzma.compress(b"\xff"), "utf-8"),
+        (lzma.compress(GOOD + b'["\\ud800", {}, 1, {}, 0.5]'), "surrogates"),
         (lzma.compress(GOOD + b'["\\ud800", {}, "1", {}, 0.5]'), "surrogates"),
-        (lzma.compress(GOOD + b'["toy", {"a": ' + b"[" * 700 + b"]" * 700 + b'}, "1", {}, 0.5]'),
+        (lzma.compress(GOOD + b'["toy", {"a": ' + b"[" * 700 + b"]" * 700 + b'}, 1, {}, 0.5]'),
          "recursion"),
         (lzma.compress(b"[" * 10**5), "recursion"),
         (lzma.compress(b" " * 10**6), "more than 1,000 bytes"),
@@ -202,26 +213,175 @@ def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, m
 
 def test_an_estimate_asks_nothing_of_runs_with_other_parameters(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
-    store.add(Run("toy", {"y": "another"}, "old", {"seconds": "x"}))
-    assert len(plan(study(), store, any_code=True).todo) == 20
+    store.add(Run("toy", {"y": "another"}, 1, {"seconds": "x"}))
+    assert len(plan(study(), store, any_version=True).todo) == 20
 
 
-def test_the_version_changes_with_the_code_that_figures_depend_on(tmp_path, monkeypatch):
-    first = code_version()
-    assert first == code_version()
-    for name in ("attacks/exact.py", "schema.py", "report/page.py", "studies/store.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("pass\n")
-    monkeypatch.setattr("treeleak.studies.store.__file__", str(tmp_path / "studies" / "store.py"))
-    versions = []
-    for name in (None, "report/page.py", "schema.py", "attacks/exact.py"):
-        if name:
-            (tmp_path / name).write_text("pass  # changed\n")
-        code_version.cache_clear()
-        versions.append(code_version())
-    code_version.cache_clear()
-    assert versions[0] == versions[1]
-    assert len(set(versions)) == 3
+# ------------------------------------------------------------------------------------ versions
+
+
+@pytest.fixture
+def raised(monkeypatch):
+    """Raise the results version, for some experiments."""
+
+    def change(*names):
+        changes = results_version.CHANGES
+        monkeypatch.setattr(
+            results_version, "CHANGES", {**changes, max(changes) + 1: (names, "a test")}
+        )
+
+    return change
+
+
+def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
+    store, toy = Store(tmp_path / "runs.sqlite"), study(5)
+    carry_out(plan(toy, store), store)
+    before = toy.version
+    assert plan(toy, store).done == 5
+    raised("another")
+    assert toy.version == before
+    assert plan(toy, store).done == 5
+    raised("another", "toy")
+    assert toy.version == before + 2
+    assert (plan(toy, store).done, plan(toy, store, any_version=True).done) == (0, 5)
+    assert runs_of(toy, store, quick=False) == []
+    assert carry_out(plan(toy, store), store).finished == 5
+    assert {run.version for run in runs_of(toy, store, quick=False)} == {toy.version}
+    raised(*results_version.EVERY)
+    assert plan(toy, store).done == 0
+
+
+def test_files_that_move_or_change_make_no_run_due(tmp_path):
+    store, toy = Store(tmp_path / "runs.sqlite"), study(5)
+    carry_out(plan(toy, store), store)
+    package = shutil.copytree(Path(treeleak.__file__).parent, tmp_path / "treeleak")
+    (package / "__main__.py").rename(package / "release" / "moved.py")
+    with (package / "schema.py").open("a") as file:
+        file.write("# One line more.\n")
+    asked = (
+        "import sys, treeleak, toy_study as toy; from treeleak.studies import Store, plan\n"
+        "print(treeleak.__file__, plan(toy.study(5), Store(sys.argv[1])).done)"
+    )
+    search = os.pathsep.join([str(tmp_path), str(TOY.parent)])
+    told = subprocess.run(
+        [sys.executable, "-c", asked, str(store.path)],
+        env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    assert told == [str(package / "__init__.py"), "5"]
+
+
+def test_the_history_of_versions_names_experiments_that_there_are():
+    changes = results_version.CHANGES
+    assert list(changes) == list(range(1, results_version.RESULTS_VERSION + 1))
+    assert changes[1][0] == results_version.EVERY
+    known = {own.kept_as for own in STUDIES.values()}
+    for which, why in changes.values():
+        assert isinstance(which, tuple)
+        assert set(which) <= known
+        assert why
+
+
+def test_versions_are_said():
+    assert results_version.say_versions([1, 1]) == "results version 1"
+    assert results_version.say_versions([2, results_version.UNKNOWN]) == (
+        "results versions unknown, 2"
+    )
+
+
+def test_the_runs_behind_the_page_have_versions_and_hashes(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    path = Path(__file__).parents[1] / "docs" / "reproduction" / "runs.jsonl.xz"
+    n = store.read(path)
+    by_experiment = {own.kept_as: own.version for own in STUDIES.values()}
+    found = [run for name in by_experiment for run in store.runs(name)]
+    assert len(found) == n > 6000
+    assert all(1 <= run.version <= by_experiment[run.study] for run in found)
+    assert all(run.record["code"].startswith("0.1.0+") for run in found if run.version == 1)
+    store.write(tmp_path / "again.xz", by_experiment)
+    assert lzma.decompress((tmp_path / "again.xz").read_bytes()) == lzma.decompress(
+        path.read_bytes()
+    )
+
+
+OLD_TABLE = """
+CREATE TABLE runs (
+    key TEXT PRIMARY KEY, study TEXT NOT NULL, parameters TEXT NOT NULL, code TEXT NOT NULL,
+    record TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID
+"""
+
+
+def old_store(path, runs):
+    """Keep runs as treeleak 0.1 did, each later than the one before."""
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute(OLD_TABLE)
+        for at, (x, code) in enumerate(runs):
+            parameters, record = f'{{"wait":0.0,"x":{x}}}', f'{{"square":{at}}}'
+            checksum = hashlib.sha256(record.encode()).hexdigest()[:16]
+            key = f"{999 - at}"
+            base.execute(
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (key, "toy", parameters, code, record, checksum, float(at)),
+            )
+
+
+def old_run(x, code, at):
+    return Run("toy", {"x": x, "wait": 0.0}, 0, {"square": at, "code": code})
+
+
+def test_a_store_of_0_1_is_taken_over_once_as_of_an_unknown_version(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    old_store(path, [(0, "0.1.0+a"), (1, "0.1.0+a"), (1, "0.1.0+b")])
+    with ThreadPoolExecutor(4) as threads:
+        stores = list(threads.map(Store, [path] * 4))
+    both = [old_run(0, "0.1.0+a", 0), old_run(1, "0.1.0+b", 2)]
+    assert all(store.runs("toy") == both for store in stores)
+    assert plan(study(5), stores[0]).done == 0
+    assert plan(study(5), stores[0], any_version=True).done == 2
+    assert carry_out(plan(study(5), stores[0]), stores[0]).finished == 5
+    again = Store(path)
+    assert plan(study(5), again).done == 5
+    assert {run.version for run in again.runs("toy")} == {1}
+    # Another process may have looked for the table before it was there.
+    with again._open() as base:
+        again._begin(base)
+    assert again.runs("toy", 0) == both
+    assert plan(study(5), again).done == 5
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("SELECT count(*) FROM runs").fetchone() == (3,)
+
+
+def test_a_store_of_0_1_in_which_a_record_was_changed_is_left_as_it_is(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    old_store(path, [(0, "0.1.0+a")])
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("""UPDATE runs SET record = '{"square":10}'""")
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(BadInput, match=r'the run toy {"wait":0.0,"x":0} was changed'):
+            Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_0_1_is_read_as_of_an_unknown_version(toy, tmp_path):
+    lines = [f'["toy",{{"wait":0.0,"x":{x}}},"0.1.0+a",{{"square":{x}}},{x}.5]' for x in (0, 5)]
+    (tmp_path / "old.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
+    assert run("import", tmp_path / "old.xz", "--out", tmp_path).exit_code == 0
+    assert Store(tmp_path / "runs.sqlite").runs("toy") == [
+        old_run(0, "0.1.0+a", 0),
+        old_run(5, "0.1.0+a", 5),
+    ]
+    none = run("show", "toy", "--out", tmp_path)
+    assert none.exit_code == 2
+    assert "nothing was run of results version 1; try --any-version" in none.stderr
+    for option in ("--any-version", "--any-code"):
+        shown = run("show", "toy", "--out", tmp_path, option)
+        assert shown.exit_code == 0
+        assert "2 of 20 runs are done" in shown.stderr
+    assert "--any-code" not in run("show", "--help").stdout
+    run("export", tmp_path / "new.xz", "--out", tmp_path)
+    run("import", tmp_path / "new.xz", "--out", tmp_path / "other")
+    assert {r.version for r in Store(tmp_path / "other" / "runs.sqlite").runs("toy")} == {0}
 
 
 # ------------------------------------------------------------------------------------- running
@@ -294,7 +454,7 @@ def test_the_estimate_learns_from_runs_that_are_done(tmp_path):
     assert plan(toy, store).seconds == pytest.approx(20.0)
     for x in range(5):
         own = {"x": x, "wait": 0.0}
-        store.add(Run("toy", own, code_version(), {"square": 0, "seconds": 1.0}))
+        store.add(Run("toy", own, toy.version, {"square": 0, "seconds": 1.0}))
     assert plan(toy, store).seconds == pytest.approx(5.0)
 
 
@@ -393,17 +553,17 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert "361" in failed.stdout
 
 
-def test_runs_of_other_code_count_if_they_may(toy, tmp_path, monkeypatch):
+def test_runs_of_other_versions_count_if_they_may(toy, tmp_path, raised):
     run("run", "toy", "--quick", "--out", tmp_path / "old")
     sent = run("export", tmp_path / "runs.jsonl.xz", "--out", tmp_path / "old")
     assert sent.exit_code == 0
     assert "runs.jsonl.xz: 4 runs" in sent.stderr.replace("\n", "")
-    monkeypatch.setattr(runner, "code_version", lambda: "new")
+    raised("toy")
     got = run("import", tmp_path / "runs.jsonl.xz", "--out", tmp_path)
     assert got.exit_code == 0
     assert "4 runs were added" in got.stderr
     assert "toy: 4 to run" in run("run", "toy", "--quick", "--out", tmp_path / "old").stderr
-    again = run("run", "toy", "--quick", "--any-code", "--out", tmp_path)
+    again = run("run", "toy", "--quick", "--any-version", "--out", tmp_path)
     assert again.exit_code == 0
     assert "all 4 runs are done" in again.stderr
     assert "225" in again.stdout
@@ -439,6 +599,7 @@ def test_the_page_tells_what_is_done_and_who_is_ahead(toy, tmp_path):
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r.md").read_text()
     assert "| [`toy`](#toy) | none | squares | 19 of 20 |" in text
+    assert "19 of 20 runs, results version 1." in text
     assert "| 15 | 225 |" in text
     assert (
         "![none, squares; the tables above have these figures as numbers](r/toy-figure.svg)" in text

@@ -41,7 +41,7 @@ def tables(tmp_path_factory):
 def runs(tables):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TREELEAK_DATA", str(tables))
-        return as_frame(Run("ferry", p, "1", ferry.path_of_models(p)) for p in GRID)
+        return as_frame(Run("ferry", p, 1, ferry.path_of_models(p)) for p in GRID)
 
 
 # --------------------------------------------------------------------------------------- Ferry
@@ -173,7 +173,7 @@ def test_figures_of_one_experiment_share_their_runs(tmp_path, tables, monkeypatc
     assert carry_out(kept, store).finished == len(some)
     again = plan(by_limit, store, quick=True)
     assert again.done == len(some)
-    assert [r.parameters for r in runs_of(by_limit, store, True, None)] == some
+    assert [r.parameters for r in runs_of(by_limit, store, True)] == some
     assert plan(find_study("ferry-figure-3"), store, quick=True).done == 0
 
 
@@ -189,7 +189,7 @@ def test_a_missing_table_is_named(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def records():
     grid = [{"learner": gambs.CART, "n_rows": 100, "seed": seed} for seed in (0, 1)]
-    return as_frame(Run("gambs", p, "1", gambs.trees_on_more_and_more(p)) for p in grid)
+    return as_frame(Run("gambs", p, 1, gambs.trees_on_more_and_more(p)) for p in grid)
 
 
 def test_more_records_are_nearer_and_the_true_ones_a_world(records):

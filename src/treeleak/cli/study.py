@@ -35,9 +35,11 @@ Folder = Annotated[
 QuickRun = Annotated[
     bool, typer.Option("--quick", help="A part of the runs, over all kinds of them.")
 ]
-AnyCode = Annotated[
-    bool, typer.Option("--any-code", help="Runs of other versions of the code count as done.")
+AnyVersion = Annotated[
+    bool, typer.Option("--any-version", help="Runs of other results versions count as done.")
 ]
+AnyCode = Annotated[bool, typer.Option("--any-code", hidden=True)]
+"""What it was called in treeleak 0.1."""
 
 
 @studies.command("list")
@@ -67,6 +69,7 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, whose workers run instead."),
     ] = None,
+    any_version: AnyVersion = False,
     any_code: AnyCode = False,
     quiet: Quiet = False,
 ) -> None:
@@ -74,7 +77,7 @@ def run(
     from treeleak.studies import Store, carry_out, find_study, plan
 
     study, store = find_study(name), Store(out / STORE)
-    todo = plan(study, store, quick, any_code)
+    todo = plan(study, store, quick, any_version or any_code)
     if not quiet:
         say(_announced(todo, jobs))
     try:
@@ -89,7 +92,7 @@ def run(
     if outcome.interrupted:
         say(f"treeleak: interrupted; {outcome.finished} runs were kept, the same command goes on")
         raise typer.Exit(INTERRUPTED)
-    show(name, quick, out, any_code)
+    show(name, quick, out, any_version or any_code)
     if outcome.failed:
         raise typer.Exit(FAILED)
 
@@ -99,20 +102,22 @@ def show(
     name: Name,
     quick: QuickRun = False,
     out: Folder = Path("studies"),
+    any_version: AnyVersion = False,
     any_code: AnyCode = False,
 ) -> None:
     """Show tables of what is done so far, and write them and the figures beside the store."""
     from rich.console import Console
 
-    from treeleak.studies import as_frame, code_version, find_study
+    from treeleak.studies import as_frame, find_study
     from treeleak.studies.page import runs_of
     from treeleak.studies.shown import render_tables, write_figures, write_tables
 
     study = find_study(name)
     store, total = _made(out, f"; `treeleak study run {name}` does"), len(study.grid(quick))
-    runs = runs_of(study, store, quick, None if any_code else code_version())
+    any_version |= any_code
+    runs = runs_of(study, store, quick, any_version)
     if not runs:
-        which = "" if any_code else " with this version of the code"
+        which = "" if any_version else f" of results version {study.version}; try --any-version"
         raise BadInput(f"{name}: nothing was run{which}")
     if len(runs) < total:
         say(f"{len(runs)} of {total} runs are done; the tables show these")

@@ -2,7 +2,7 @@
 
 from treeleak.studies.catalogue import STUDIES, find_study
 from treeleak.studies.runner import Outcome, Plan, as_frame, carry_out, plan
-from treeleak.studies.store import Run, Store, code_version
+from treeleak.studies.store import Run, Store
 from treeleak.studies.study import Study, Table
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Table",
     "as_frame",
     "carry_out",
-    "code_version",
     "find_study",
     "plan",
 ]

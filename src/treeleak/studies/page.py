@@ -11,6 +11,7 @@ import pandas as pd
 from treeleak._output import write_file
 from treeleak._private import dataclass
 from treeleak.errors import BadInput
+from treeleak.studies.results_version import say_versions
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures
 from treeleak.studies.store import Run, Store, key_of
@@ -28,7 +29,8 @@ table or figure of a paper: `treeleak study run NAME` runs what is missing, with
 that takes two minutes. A study has its part below once more than half of its runs are done.
 Published figures are the means printed in the papers. Runs that the papers count as unanswered are
 in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees* and *DIFFERS*
-say whether what a paper reports is so here, too.
+say whether what a paper reports is so here, too. Runs have a results version, which is raised when
+answers change.
 """
 
 
@@ -42,15 +44,15 @@ class Standing:
     done, total : int
         Runs of the full grid.
     tables : tuple of Table
-    codes : tuple of str
-        Versions of the code that these runs come from.
+    versions : tuple of int
+        Results versions of these runs.
     """
 
     study: Study
     done: int
     total: int
     tables: tuple[Table, ...]
-    codes: tuple[str, ...]
+    versions: tuple[int, ...]
 
     @property
     def shown(self) -> bool:
@@ -63,18 +65,18 @@ class Standing:
         return sum(int((frame["verdict"] == verdict).sum()) for frame in frames)
 
 
-def runs_of(study: Study, store: Store, quick: bool, code: str | None) -> list[Run]:
-    """Find the stored runs of a study's grid, of one version of the code or of any."""
-    wanted = {key_of(study.kept_as, parameters, "") for parameters in study.grid(quick)}
-    runs = store.runs(study.kept_as, code)
-    return [run for run in runs if key_of(study.kept_as, run.parameters, "") in wanted]
+def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
+    """Find the stored runs of a study's grid: those that count as done, or those of any version."""
+    wanted = {key_of(study.kept_as, parameters) for parameters in study.grid(quick)}
+    runs = store.runs(study.kept_as, None if any_version else study.version)
+    return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
 
 
 def standing(study: Study, runs: Sequence[Run]) -> Standing:
     """See how a study stands, from runs of its full grid."""
     total = len(study.grid(quick=False))
     tables = tuple(study.tables(as_frame(runs))) if runs else ()
-    return Standing(study, len(runs), total, tables, tuple(sorted({r.code for r in runs})))
+    return Standing(study, len(runs), total, tables, tuple(sorted({r.version for r in runs})))
 
 
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
@@ -93,7 +95,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
     written: list[Path] = []
     stand: list[Standing] = []
     for study in studies:
-        runs = runs_of(study, store, quick=False, code=None)
+        runs = runs_of(study, store, quick=False, any_version=True)
         own = standing(study, runs)
         stand.append(own)
         if not own.shown:
@@ -125,7 +127,7 @@ def _summary(stand: Sequence[Standing]) -> str:
 
 def _section(own: Standing, figures: Sequence[str]) -> str:
     out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
-    out.append(f"{own.done:,} of {own.total:,} runs, code {', '.join(own.codes)}.\n")
+    out.append(f"{own.done:,} of {own.total:,} runs, {say_versions(own.versions)}.\n")
     out += [f"### {table.title}\n\n{as_markdown(table)}" for table in own.tables]
     told = f"{own.study.paper}, {own.study.what}; the tables above have these figures as numbers"
     out += [f"![{told}]({path})\n" for path in figures]

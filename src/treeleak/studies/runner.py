@@ -14,7 +14,7 @@ import pandas as pd
 from treeleak._private import dataclass
 from treeleak.errors import BadInput
 from treeleak.reconstruction import versions
-from treeleak.studies.store import Run, Store, code_version, key_of
+from treeleak.studies.store import Run, Store, key_of
 from treeleak.studies.study import Parameters, Study
 
 __all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
@@ -64,13 +64,13 @@ class Outcome:
     interrupted: bool
 
 
-def plan(study: Study, store: Store, quick: bool = False, any_code: bool = False) -> Plan:
-    """See what a store lacks of a study; runs of other versions of the code count if they may."""
+def plan(study: Study, store: Store, quick: bool = False, any_version: bool = False) -> Plan:
+    """See what a store lacks of a study; runs of other results versions count if they may."""
     grid = study.grid(quick)
-    runs = store.runs(study.kept_as, None if any_code else code_version())
+    runs = store.runs(study.kept_as, None if any_version else study.version)
     runs = [run for run in runs if set(run.parameters) == set(study.names)]
-    done = {key_of(run.study, run.parameters, ""): run for run in runs}
-    todo = tuple(p for p in grid if key_of(study.kept_as, p, "") not in done)
+    done = {key_of(run.study, run.parameters): run for run in runs}
+    todo = tuple(p for p in grid if key_of(study.kept_as, p) not in done)
     guessed = [study.seconds(run.parameters) for run in done.values()]
     taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
     pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
@@ -103,7 +103,7 @@ def carry_out(
     BadInput
         If something is missing that all runs need, or the cluster does not answer.
     """
-    study, code = plan.study, code_version()
+    study = plan.study
     start, finished = time.perf_counter(), 0
     failed: list[tuple[Parameters, str]] = []
     if plan.todo and study.check is not None:
@@ -114,7 +114,7 @@ def carry_out(
             results = _results(study, plan.todo, jobs, cluster, stack)
             for n, (parameters, record, error) in enumerate(results, 1):
                 if error is None:
-                    finished += store.add(Run(study.kept_as, parameters, code, record))
+                    finished += store.add(Run(study.kept_as, parameters, study.version, record))
                 else:
                     failed.append((parameters, error))
                 told(n, len(plan.todo), time.perf_counter() - start)

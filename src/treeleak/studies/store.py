@@ -1,8 +1,11 @@
 """One store for all runs: a run is kept by its content, once, and never lost once it is done.
 
-A run is a study's name, its parameters and the version of the code that it ran with. The store is
-one SQLite file: several processes may write at once, a process that is killed takes only its own
+A run is a study's name, its parameters and the results version that it ran with. The store is one
+SQLite file: several processes may write at once, a process that is killed takes only its own
 unfinished runs with it, and every record carries a checksum.
+
+treeleak 0.1 named a hash of its sources where runs now have a version. Its stores and files are
+read: the version of their runs is unknown, and the hash is kept in the record as "code".
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +26,33 @@ import numpy as np
 
 from treeleak._output import write_file
 from treeleak._private import dataclass
-from treeleak._version import __version__
 from treeleak.errors import BadInput
+from treeleak.studies.results_version import UNKNOWN
 
-__all__ = ["Run", "Store", "code_version", "key_of"]
+__all__ = ["Run", "Store", "key_of"]
 
 _WAIT = 60.0
 """Seconds to wait for others that write."""
 _MOST_TEXT, _MOST_MEMORY = 2**26, 2**27
 """Bytes of runs that are read from a file, and that unpacking it may take."""
-_IRRELEVANT = ("cli", "report", "studies", "plots.py", "demo.py")
-"""Parts of the package on which no figure depends."""
+_MOST_VERSIONS = 2**31
 _TABLE = """
-CREATE TABLE IF NOT EXISTS runs (
-    key TEXT PRIMARY KEY, study TEXT NOT NULL, parameters TEXT NOT NULL, code TEXT NOT NULL,
-    record TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
+CREATE TABLE IF NOT EXISTS results (
+    study TEXT NOT NULL, parameters TEXT NOT NULL, version INTEGER NOT NULL,
+    record TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (study, parameters, version)
 ) WITHOUT ROWID
 """
+_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+_OLD = "SELECT study, parameters, code, record, checksum, at FROM runs"
+"""The table of treeleak 0.1."""
 
-_KEEP = "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
-_REPLACE = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)"
+_KEEP = "INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)"
+_LATEST = """
+INSERT INTO results VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, parameters, version) DO UPDATE
+SET record = excluded.record, checksum = excluded.checksum, at = excluded.at WHERE excluded.at > at
+"""
 
 Record = dict[str, Any]
 
@@ -57,38 +66,21 @@ class Run:
     study : str
     parameters : mapping
         Plain values.
-    code : str
-        Version of the code.
+    version : int
+        Results version.
     record : mapping
         What came out: plain values.
     """
 
     study: str
     parameters: Mapping[str, Any]
-    code: str
+    version: int
     record: Mapping[str, Any]
 
-    @property
-    def key(self) -> str:
-        """Its content's name."""
-        return key_of(self.study, self.parameters, self.code)
 
-
-@cache
-def code_version() -> str:
-    """Name the code that figures depend on: the package's version and a hash of its sources."""
-    home = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(home.rglob("*.py")):
-        name = path.relative_to(home).as_posix()
-        if name.partition("/")[0] not in _IRRELEVANT:
-            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
-    return f"{__version__}+{digest.hexdigest()[:12]}"
-
-
-def key_of(study: str, parameters: Mapping[str, Any], code: str) -> str:
-    """Name a run by its content."""
-    return hashlib.sha256(_text([study, dict(parameters), code]).encode()).hexdigest()
+def key_of(study: str, parameters: Mapping[str, Any]) -> str:
+    """Name a run by its content, whatever its version."""
+    return _text([study, parameters])
 
 
 class Store:
@@ -112,7 +104,8 @@ class Store:
         except OSError as error:
             raise BadInput(f"{self.path}: {error.strerror or error}") from error
         with self._open() as base:
-            base.execute(_TABLE)
+            if base.execute(_THERE, ("results",)).fetchone() is None:
+                self._begin(base)
             (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
                 raise BadInput(self._damaged(found))
@@ -123,22 +116,17 @@ class Store:
             done = base.execute(_REPLACE if again else _KEEP, _line(run, time.time()))
             return done.rowcount == 1
 
-    def has(self, study: str, parameters: Mapping[str, Any], code: str) -> bool:
-        """Whether a run is done."""
-        key = key_of(study, parameters, code)
-        with self._open() as base:
-            found = base.execute("SELECT 1 FROM runs WHERE key = ?", (key,)).fetchone()
-        return found is not None
+    def runs(self, study: str, version: int | None = None) -> list[Run]:
+        """All runs of a study, of one results version or of any; of equal ones the latest.
 
-    def runs(self, study: str, code: str | None = None) -> list[Run]:
-        """All runs of a study, of one version of the code or of any; of equal ones the latest.
+        A higher version is later, whenever it ran.
 
         Raises
         ------
         BadInput
             If a record was changed since it was written: the run is named.
         """
-        return [run for run, _ in self._dated(study, code)]
+        return [run for run, _ in self._dated(study, version)]
 
     def write(self, path: str | os.PathLike[str], studies: Iterable[str]) -> int:
         """Write the latest runs of some studies as text, for other stores; say how many.
@@ -156,7 +144,7 @@ class Store:
             If a record was changed since it was written, or the file cannot be written.
         """
         runs = [dated for study in sorted(set(studies)) for dated in self._dated(study, None)]
-        lines = sorted(_text([r.study, r.parameters, r.code, r.record, at]) for r, at in runs)
+        lines = sorted(_text([r.study, r.parameters, r.version, r.record, at]) for r, at in runs)
         text = "".join(f"{line}\n" for line in lines)
         write_file(path, lzma.compress(text.encode()))
         return len(lines)
@@ -183,20 +171,32 @@ class Store:
             raise BadInput(f"{path}: not the runs of a store ({error})") from error
         with self._open() as base:
             before = base.total_changes
-            base.executemany(_KEEP, lines)
+            base.executemany(_LATEST, lines)
             return base.total_changes - before
 
-    def _dated(self, study: str, code: str | None) -> list[tuple[Run, float]]:
+    def _begin(self, base: sqlite3.Connection) -> None:
+        """Make the table, and take over what treeleak 0.1 kept; its table stays as it is."""
+        # All at once: a process that is killed leaves no table behind that lacks runs. Others that
+        # opened the file meanwhile do the same again, which changes nothing.
+        base.execute("BEGIN IMMEDIATE")
+        base.execute(_TABLE)
+        if base.execute(_THERE, ("runs",)).fetchone() is not None:
+            for study, parameters, code, record, checksum, at in base.execute(_OLD):
+                self._check(study, parameters, record, checksum)
+                run = _of_0_1(study, json.loads(parameters), code, json.loads(record))
+                base.execute(_LATEST, _line(run, at))
+
+    def _dated(self, study: str, version: int | None) -> list[tuple[Run, float]]:
         """Runs, and when each was made."""
-        order = "SELECT parameters, code, record, checksum, at FROM runs WHERE study = ?"
-        more, given = ("", (study,)) if code is None else (" AND code = ?", (study, code))
+        query = "SELECT parameters, version, record, checksum, at FROM results WHERE study = ?"
+        more, given = ("", (study,)) if version is None else (" AND version = ?", (study, version))
+        query += f"{more} ORDER BY version, at"
         found: dict[str, tuple[Run, float]] = {}
         with self._open() as base:
-            lines: Iterable[tuple[Any, ...]] = base.execute(f"{order}{more} ORDER BY at", given)
-            for parameters, version, record, checksum, at in lines:
-                if _checksum(record) != checksum:
-                    raise BadInput(self._damaged(f"the run {study} {parameters} was changed"))
-                run = Run(study, json.loads(parameters), version, json.loads(record))
+            lines: Iterable[tuple[Any, ...]] = base.execute(query, given)
+            for parameters, own, record, checksum, at in lines:
+                self._check(study, parameters, record, checksum)
+                run = Run(study, json.loads(parameters), own, json.loads(record))
                 found.pop(parameters, None)
                 found[parameters] = run, at
         return list(found.values())
@@ -210,6 +210,10 @@ class Store:
         except sqlite3.DatabaseError as error:
             raise BadInput(self._damaged(str(error))) from error
 
+    def _check(self, study: str, parameters: str, record: str, checksum: str) -> None:
+        if _checksum(record) != checksum:
+            raise BadInput(self._damaged(f"the run {study} {parameters} was changed"))
+
     def _damaged(self, why: str) -> str:
         return (
             f"{self.path}: the store cannot be used ({why}). Move it away to begin a new one; "
@@ -219,8 +223,8 @@ class Store:
 
 def _line(run: Run, at: float) -> tuple[Any, ...]:
     """Write a run as the table has it."""
-    parameters, record = _text(run.parameters), _text(run.record)
-    return run.key, run.study, parameters, run.code, record, _checksum(record), at
+    record = _text(run.record)
+    return run.study, _text(run.parameters), run.version, record, _checksum(record), at
 
 
 def _unpacked(path: Path) -> str:
@@ -238,11 +242,19 @@ def _unpacked(path: Path) -> str:
 
 def _dated_run(line: Any) -> tuple[Run, float]:
     match line:
+        case [str(study), dict(parameters), int(version), dict(record), float(at)]:
+            # To JSON, lone surrogates are text and any whole number will do; not to a store.
+            _ = study.encode()
+            if 0 <= version < _MOST_VERSIONS:
+                return Run(study, parameters, version, record), at
         case [str(study), dict(parameters), str(code), dict(record), float(at)]:
-            # Lone surrogates are text to JSON, and none to a store.
-            _ = (study + code).encode()
-            return Run(study, parameters, code, record), at
+            _ = study.encode()
+            return _of_0_1(study, parameters, code, record), at
     raise ValueError(f"not a run: {str(line)[:60]}")
+
+
+def _of_0_1(study: str, parameters: Record, code: str, record: Record) -> Run:
+    return Run(study, parameters, UNKNOWN, {**record, "code": code})
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from treeleak._private import dataclass
 from treeleak.errors import BadInput
+from treeleak.studies.results_version import results_version
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,6 +103,11 @@ class Study:
     def kept_as(self) -> str:
         """Under which name its runs are kept."""
         return self.experiment or self.name
+
+    @property
+    def version(self) -> int:
+        """Results version of the runs that count as done."""
+        return results_version(self.kept_as)
 
     def grid(self, quick: bool) -> list[Parameters]:
         """Parameters of all runs, each once."""

@@ -1,0 +1,44 @@
+"""The results version: which stored runs still say what treeleak answers today.
+
+A stored run counts as done as long as its version is that of its experiment. Files may move, and
+code may change in any way: only a line in ``CHANGES`` makes runs due again. Add one whenever an
+attack, a metric or a study answers otherwise than before, and say there which answers change and
+why. Speed alone is no answer, except where a study shows it or a time limit ends its runs.
+
+Versions are one series of numbers, but a line may name the experiments that it concerns. All
+stored runs together take many hours, most of them for one experiment: whoever improves the attack
+on noise should neither have to repeat Ferry's trees nor be tempted to leave the version alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+__all__ = ["CHANGES", "EVERY", "RESULTS_VERSION", "UNKNOWN", "results_version", "say_versions"]
+
+EVERY: tuple[str, ...] = ()
+"""Stands for every experiment, where a line names none."""
+UNKNOWN = 0
+"""Version of runs that were stored before there was one: they never count unless asked for."""
+
+CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
+    {
+        # Version: the experiments concerned (``Study.kept_as``), which answers change, and why.
+        1: (EVERY, "The first version, which the runs behind docs/reproduction.md are of."),
+    }
+)
+RESULTS_VERSION = max(CHANGES)
+
+
+def results_version(experiment: str) -> int:
+    """Find the last version that changed what an experiment answers."""
+    return max(
+        version for version, (which, _) in CHANGES.items() if not which or experiment in which
+    )
+
+
+def say_versions(versions: Iterable[int]) -> str:
+    """Say of which versions runs are: "results version 1", "results versions unknown, 1"."""
+    names = ["unknown" if v == UNKNOWN else str(v) for v in sorted(set(versions))]
+    return f"results version{'s' * (len(names) > 1)} {', '.join(names)}"
