@@ -32,7 +32,7 @@ from benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.cli import app
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
-from treeleak.release.exchange import release_to_dict
+from treeleak.release.readers.release_file import release_to_dict
 
 LABEL = "recidivated"
 STRICT = 'name = "gate"\n[limits]\nleak_shown = false\n'

@@ -30,10 +30,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from benchmarks.tables import new_table
-from treeleak.audit import Policy, judge
-from treeleak.errors import TreeleakError
+from treeleak.auditing import Policy, judge
+from treeleak.core.errors import TreeleakError
 from treeleak.release import to_release
-from treeleak.release.exchange import release_to_dict
+from treeleak.release.readers.release_file import release_to_dict
 
 __all__ = ["Way", "clean", "ways"]
 

@@ -28,17 +28,17 @@ from benchmarks.mutation_seeds import (
     table,
     texts,
 )
-from treeleak.audit import Audit
-from treeleak.audit.counts import count_leaves, count_rules
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.rules import Context
+from treeleak.auditing import Audit
+from treeleak.auditing.assessors.counts import count_leaves, count_rules
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.tables import Beside, Tables, training_rows
-from treeleak.errors import NotCovered
-from treeleak.infer import check_schema, infer_rule_schema, suggest_schema
+from treeleak.core.errors import NotCovered
 from treeleak.release import Release, RuleList, StoredObject, read_j48, read_model, to_release
-from treeleak.release import _unpickle_worker as worker
-from treeleak.release.exchange import release_from_dict
-from treeleak.release.j48 import read_arff_header
+from treeleak.release.infer_schema import check_schema, infer_rule_schema, suggest_schema
+from treeleak.release.readers import unpickle_worker as worker
+from treeleak.release.readers.j48 import read_arff_header
+from treeleak.release.readers.release_file import release_from_dict
 from treeleak.report import render_html
 from treeleak.schema import Ordinal, Schema
 

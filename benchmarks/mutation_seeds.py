@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treeleak.release import to_release
-from treeleak.release.exchange import release_to_dict
+from treeleak.release.readers.release_file import release_to_dict
 
 __all__ = [
     "J48", "POLICIES", "SCHEMAS", "archives", "csvs", "marginals", "pickles", "releases", "rules",

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.mutation_formats import FORMATS, TIME_LIMIT
 from benchmarks.tables import CONSOLE
-from treeleak.errors import TreeleakError
+from treeleak.core.errors import TreeleakError
 
 LATE = 5.0
 """Seconds of the processor, past the time limit, after which a case hangs; what waits for nothing

@@ -36,8 +36,8 @@ import treeleak
 from benchmarks import exact, hidden, known
 from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset, draft_sample
-from treeleak.errors import BadInput, NotCovered
 from treeleak.metrics.matching import Matching, best_matching, table_columns
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.studies.gambs import raw_adult

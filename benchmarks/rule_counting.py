@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import CONSOLE, new_table, verdict
-from treeleak.errors import NotCovered
-from treeleak.probabilistic.regions import Tests, captured
+from treeleak.core.errors import NotCovered
+from treeleak.uncertainty.regions import Tests, captured
 
 N_AXES, N_RULES, WIDTH = 60, 200, 3
 FLOOR = 1.0

@@ -15,10 +15,10 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.store import DATASETS, Record, Store, draft
+from treeleak.core.errors import NotCovered
 from treeleak.datasets import draft_sample
-from treeleak.errors import NotCovered
 from treeleak.release import Release, to_release
-from treeleak.release.draws import known_draws
+from treeleak.release.draws.seeds import known_draws
 
 MODELS: dict[str, Callable[[], ClassifierMixin]] = {
     "forest": lambda: RandomForestClassifier(100),

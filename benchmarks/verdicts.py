@@ -32,7 +32,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from benchmarks.tables import CONSOLE, new_table, verdict
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.learn import DPForestClassifier
 from treeleak.release import to_release
 

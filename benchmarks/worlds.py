@@ -15,9 +15,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.tables import CONSOLE, verdict
 from treeleak.learn import OptimalRuleList
-from treeleak.probabilistic import from_tree
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Schema
+from treeleak.uncertainty import from_tree
 
 N_LEAVES, N_COLUMNS, N_ROWS = 10_000, 100, 1_000_000
 SECONDS, SECONDS_LIST = 2.0, 600.0

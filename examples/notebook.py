@@ -14,8 +14,8 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from treeleak.plots import plot_exposure, plot_groups, plot_leaf_sizes
 from treeleak.report import render_html
+from treeleak.report.plots import plot_exposure, plot_groups, plot_leaf_sizes
 
 data = treeleak.datasets.load_compas()
 X = data.X.sample(150, random_state=0)

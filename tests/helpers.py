@@ -21,15 +21,14 @@ from hypothesis import strategies as st
 from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks._draw_kernels import Prior, room_for_baths, walk
-from treeleak.attacks.chains import Chain, Landscape
-from treeleak.attacks.space import Values
-from treeleak.attacks.statement import Statement
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.posterior.chains import Chain, Landscape
+from treeleak.attacks.posterior.draw_kernels import Prior, room_for_baths, walk
 from treeleak.datasets import Dataset
 from treeleak.evidence import KnownDraws, evidence_for
-from treeleak.given import KnownParts
-from treeleak.noise import DiscreteLaplace, Laplace
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 from treeleak.schema import (
     Attribute,
@@ -40,7 +39,8 @@ from treeleak.schema import (
     Ordinal,
     Schema,
 )
-from treeleak.verify import check_rows
+from treeleak.side_information.given import KnownParts
+from treeleak.verification.counts import check_rows
 
 
 def values_of(attribute: Attribute) -> np.ndarray:

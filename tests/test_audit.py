@@ -27,22 +27,22 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit import Entry, Measurement, Variant
-from treeleak.audit.counts import count_leaves
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.measurement import measure, singled_out
-from treeleak.audit.percent import percent
-from treeleak.audit.rules import Context
-from treeleak.audit.verdict import find, overall
-from treeleak.audit.yardsticks import Yardstick
-from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch
+from treeleak.auditing import Entry, Measurement, Variant
+from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.assessors.measurement import measure, singled_out
+from treeleak.auditing.assessors.yardsticks import Yardstick
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.rules import Context
+from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
+from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.release import AllRows, Release, StoredObject, Tree, snapshot, to_release
 from treeleak.release.n_rows import count_rows
 from treeleak.release.stored import Opaque
-from treeleak.training import match_training
+from treeleak.verification.training_rows import match_training
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,9 @@ def test_code_and_flags_are_no_entries():
 
 def test_inventory_ends_on_a_hostile_web_of_references(monkeypatch):
     # The function treeleak.audit hides the package from a lookup by dots.
-    monkeypatch.setattr(import_module("treeleak.audit.inventory"), "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(
+        import_module("treeleak.auditing.inventory.inventory"), "MOST_CONTAINERS", 1000
+    )
     value = StoredObject("evil.Leaf", {"x": 1.0})
     for level in range(40):
         value = StoredObject("evil.Node", {f"a{level}": value, f"b{level}": value})
@@ -706,8 +708,8 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
 
 
 def test_places_count_where_rows_have_an_order(drawn, data):
-    from treeleak.audit.measurement import measure
-    from treeleak.training import TrainingRows
+    from treeleak.auditing.assessors.measurement import measure
+    from treeleak.verification.training_rows import TrainingRows
 
     X, y, _ = data
     model = to_release(RandomForestClassifier(100, random_state=3).fit(X, y))
@@ -1004,7 +1006,7 @@ def test_json_follows_its_schema(audited):
 
 
 def test_json_of_a_file_names_and_hashes_it(tmp_path, forest):
-    from treeleak.release.exchange import write_release
+    from treeleak.release.readers.release_file import write_release
 
     path = tmp_path / "release.json"
     write_release(to_release(forest), path)

@@ -16,14 +16,12 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN
-from treeleak.audit.uncertainty import left_by_rules, left_by_tree
+from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app
 from treeleak.cli.tables import Tables
-from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
-from treeleak.infer import infer_rule_schema
+from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
-from treeleak.probabilistic import from_tree
 from treeleak.release import (
     AllRows,
     Condition,
@@ -34,10 +32,12 @@ from treeleak.release import (
     to_release,
     write_rules,
 )
-from treeleak.release.exchange import write_release
+from treeleak.release.infer_schema import infer_rule_schema
+from treeleak.release.readers.release_file import write_release
 from treeleak.report import render
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
-from treeleak.training import match_rules
+from treeleak.uncertainty import from_tree
+from treeleak.verification.training_rows import match_rules
 
 
 def is_(column, value=1, negated=False):

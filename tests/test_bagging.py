@@ -16,17 +16,17 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers import bootstrap_draws, counted, cuts_for, drawn, leaves_of, random_tree, some_rows
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
-from treeleak.attacks.reference.program import SCALE
-from treeleak.attacks.space import values_of
-from treeleak.clock import Clock
+from treeleak.attacks.solvers.program import SCALE
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.datasets import draft_sample, load_draft
-from treeleak.errors import BadInput, Mismatch, NotCovered
 from treeleak.evidence import HiddenDraws
-from treeleak.given import KnownParts
 from treeleak.metrics import bagging_bound, likeliest_draws, reconstruction_error
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema
+from treeleak.side_information.given import KnownParts
 
 SCHEMA = Schema([Binary("a"), Binary("b"), OneHot("g", ["g0", "g1", "g2"])])
 NAMES = list(SCHEMA.columns)

@@ -18,8 +18,8 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from helpers import small_table
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
-from treeleak.errors import BadInput, NotCovered
 from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.studies.dp_runs import not_answered

@@ -17,22 +17,22 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit.budget import budget_of
-from treeleak.audit.counts import count_leaves
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.rules import Context
-from treeleak.audit.run import _context
+from treeleak.auditing.assessors.budget import budget_of
+from treeleak.auditing.assessors.counts import count_leaves
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.rules import Context
+from treeleak.auditing.run import _context
+from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.datasets import load_dp_forest, load_draft
-from treeleak.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.noise_doubt import doubt_noise
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snapshot, to_release
 from treeleak.release.n_rows import RowCount
+from treeleak.release.noise.doubt import doubt_noise
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import Disjoint, UnknownSampling
 from treeleak.report import render
-from treeleak.training import match_training
+from treeleak.verification.training_rows import match_training
 
 SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 MODELS = Path(__file__).parent / "models"
@@ -254,7 +254,7 @@ def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon
         row_count=RowCount(len(rows), (50, 70), "inferred from the noisy counts"),
     )  # fmt: skip
     monkeypatch.setattr(
-        sys.modules["treeleak.audit.run"], "reconstruct", lambda *_args, **_more: rebuilt
+        sys.modules["treeleak.auditing.run"], "reconstruct", lambda *_args, **_more: rebuilt
     )
     given = (X, y) if train else ()
     model = fitted(data, epsilon, **options)

@@ -27,22 +27,22 @@ from helpers import (
     some_parts,
     written,
 )
-from treeleak.attacks import chains
-from treeleak.attacks._draw_kernels import State, log_prior_of, room_for_baths, split, walk
-from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
-from treeleak.attacks.likelihood import DrawLikelihood
-from treeleak.attacks.noise_likelihood import CountLikelihood, LabelLikelihood
+from treeleak.attacks.posterior import chains
+from treeleak.attacks.posterior.chains import Chain, Landscape, as_kernel_prior
+from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, room_for_baths, split, walk
+from treeleak.attacks.posterior.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.space import values_of
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.clock import Clock
-from treeleak.errors import BadInput
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput
 from treeleak.evidence import HiddenDraws
-from treeleak.given import KnownParts
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
+from treeleak.side_information.given import KnownParts
 
 SEEDS = st.integers(0, 2**32 - 1)
 PAIRED = Schema([Binary("a"), Binary("b")])

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import bootstrap_draws, drawn, random_tree, summed
-from treeleak.attacks.classes import find_classes
-from treeleak.clock import Clock
+from treeleak.attacks.known_draws.classes import find_classes
+from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.schema import Binary, Schema

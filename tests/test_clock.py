@@ -12,12 +12,12 @@ from benchmarks.mutation_seeds import releases
 from typer.testing import CliRunner
 
 import treeleak
-from treeleak.audit import run
+from treeleak.auditing import run
 from treeleak.cli.app import app
-from treeleak.clock import Clock
-from treeleak.errors import BadInput, NotCovered, TimeUp
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.release import Release
-from treeleak.release.exchange import release_from_dict, write_release
+from treeleak.release.readers.release_file import release_from_dict, write_release
 
 
 def busy(seconds: float = 30.0) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from toy_study import TRACE, study, traced
 from treeleak import studies
 from treeleak.cli import app
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.studies import Store, carry_out, catalogue, plan
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: make test-cluster")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from helpers import FEW, cuts_for, random_tree
 from treeleak.attacks import consensus
 from treeleak.attacks.consensus import align, aligned_shares, cheapest
-from treeleak.attacks.space import values_of
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Binary, OneHot, Ordinal, Schema
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treeleak.errors import NotCovered
-from treeleak.probabilistic import regions
-from treeleak.probabilistic.regions import Region, captured
+from treeleak.core.errors import NotCovered
+from treeleak.uncertainty import regions
+from treeleak.uncertainty.regions import Region, captured
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pooch
 import pytest
 
+from treeleak.core.errors import BadInput
 from treeleak.datasets import (
     Dataset,
     draft_sample,
@@ -20,7 +21,6 @@ from treeleak.datasets import (
     load_german_credit,
 )
 from treeleak.datasets.recipes import binarise_adult, binarise_compas, binarise_german_credit
-from treeleak.errors import BadInput
 from treeleak.schema import Numeric, OneHot, Ordinal
 
 SHARED = Path(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import treeleak
 from treeleak import demo
 from treeleak.cli import app
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import Schema
 

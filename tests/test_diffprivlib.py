@@ -19,8 +19,7 @@ import skops.io
 from scipy.stats import chi2
 
 from test_exchange import assert_same
-from treeleak.errors import BadModel
-from treeleak.noise import LabelNoise
+from treeleak.core.errors import BadModel
 from treeleak.release import (
     AllRows,
     Disjoint,
@@ -30,7 +29,8 @@ from treeleak.release import (
     read_model,
     to_release,
 )
-from treeleak.release.diffprivlib import MIXED_UP, SEEDED, WARM
+from treeleak.release.adapters.diffprivlib import MIXED_UP, SEEDED, WARM
+from treeleak.release.noise.laws import LabelNoise
 
 MODELS = Path(__file__).parent / "models"
 ROWS = json.loads((MODELS / "diffprivlib_0.6.6.json").read_text(encoding="utf-8"))

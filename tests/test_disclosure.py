@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit.disclosure import few_behind, remainders, told_together
+from treeleak.auditing.disclosure.disclosure import few_behind, remainders, told_together
 from treeleak.schema import Binary, Categorical, Schema
 
 # --------------------------------------------------------------- an adversary who solves equations

@@ -201,7 +201,7 @@ def test_stated_bounds_are_the_code_s():
 
 
 def test_stated_seeds_and_candidates_are_the_code_s():
-    from treeleak.attacks.rows import MAX_CANDIDATES
+    from treeleak.attacks.known_draws.candidates import MAX_CANDIDATES
 
     functions = (treeleak.audit, treeleak.reconstruct)
     defaults = {inspect.signature(f).parameters["seed_search"].default for f in functions}

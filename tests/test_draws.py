@@ -12,10 +12,12 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.random import sample_without_replacement
 
-from treeleak.errors import BadInput, BadModel, NotCovered
-from treeleak.release import StoredObject, _mt19937, draws, read_model, to_release
-from treeleak.release.draws import known_draws
-from treeleak.release.exchange import release_from_dict, release_to_dict
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.release import StoredObject, read_model, to_release
+from treeleak.release.draws import mt19937_kernels as _mt19937
+from treeleak.release.draws import seeds as draws
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
 
 MODELS = Path(__file__).parent / "models"

@@ -20,7 +20,7 @@ from helpers import (
     some_drawn,
     some_rows,
 )
-from treeleak.errors import NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     Contradiction,
     ExactCounts,

@@ -19,10 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from treeleak.errors import BadInput, BadModel
-from treeleak.noise import ROUNDINGS, CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
-from treeleak.release.exchange import (
+from treeleak.release.noise.laws import (
+    ROUNDINGS,
+    CountNoise,
+    DiscreteLaplace,
+    Gaussian,
+    LabelNoise,
+    Laplace,
+)
+from treeleak.release.readers.release_file import (
     read_release,
     release_from_dict,
     release_to_dict,

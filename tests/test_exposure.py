@@ -13,10 +13,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit.leaf_words import LeafWords
-from treeleak.audit.people import check_names, labels_of
-from treeleak.audit.releasable import ELSEWHERE, speaks_of_none
-from treeleak.errors import BadInput
+from treeleak.auditing.assessors.leaf_words import LeafWords
+from treeleak.auditing.assessors.people import check_names, labels_of
+from treeleak.auditing.disclosure.releasable import ELSEWHERE, speaks_of_none
+from treeleak.core.errors import BadInput
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, OneHot, Schema
 

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 
 import treeleak
-from treeleak.audit.control import too_like
-from treeleak.audit.given_parts import check_given
-from treeleak.errors import Mismatch
+from treeleak.auditing.assessors.control import too_like
+from treeleak.auditing.assessors.given_parts import check_given
+from treeleak.core.errors import Mismatch
 
 
 @pytest.fixture(scope="module")

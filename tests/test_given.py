@@ -43,17 +43,17 @@ from treeleak import (
     Schema,
     reconstruct,
 )
-from treeleak.attacks.exact import exact
-from treeleak.clock import Clock
+from treeleak.attacks.exact.run import exact
+from treeleak.core.clock import Clock
 from treeleak.datasets import draft_sample, load_draft
 from treeleak.evidence import evidence_for
-from treeleak.given import Given
 from treeleak.metrics import partial_error
-from treeleak.partial import KnownTables
-from treeleak.population import Population, _taken_apart
-from treeleak.release.draws import Draws
+from treeleak.release.draws.seeds import Draws
 from treeleak.release.tree import Release
-from treeleak.verify import check_rows
+from treeleak.side_information.given import Given
+from treeleak.side_information.known_tables import KnownTables
+from treeleak.side_information.population import Population, _taken_apart
+from treeleak.verification.counts import check_rows
 
 MOST = 1500
 
@@ -206,7 +206,7 @@ class Told:
 
     def __init__(self, monkeypatch) -> None:
         self.of: dict[int, np.ndarray] = {}
-        module = importlib.import_module("treeleak.reconstruct")
+        module = importlib.import_module("treeleak.reconstruction.run")
         monkeypatch.setattr(module, "known_draws", self.found)
 
     def found(self, release: Release, **_) -> Draws:

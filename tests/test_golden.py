@@ -32,7 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak as tl
-from treeleak.errors import PrivacyWarning
+from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier, GreedyRuleList
 
 HERE = Path(__file__).parent

@@ -32,11 +32,11 @@ from helpers import (
 )
 from treeleak import BadInput, Binary, Implies, NotCovered, Schema, reconstruct
 from treeleak.evidence import Contradiction
-from treeleak.growing import Releases, aligned, told_apart
-from treeleak.partial import KnownTables
-from treeleak.release.draws import Draws
+from treeleak.release.draws.seeds import Draws
 from treeleak.release.tree import Bootstrap, Release
-from treeleak.verify import check_rows
+from treeleak.side_information.earlier_release import Releases, aligned, told_apart
+from treeleak.side_information.known_tables import KnownTables
+from treeleak.verification.counts import check_rows
 
 MOST = 300
 
@@ -175,7 +175,7 @@ def test_known_draws(schema, seed, true):
         return Draws(own, "told", None, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("treeleak.reconstruct"), "known_draws", found)
+        patch.setattr(importlib.import_module("treeleak.reconstruction.run"), "known_draws", found)
         result = reconstruct(later, schema, earlier=renamed(earlier, rng))
     padded = np.pad(b_old, ((0, 0), (0, n - n_old)))
     seen = np.concatenate([b, padded]).any(axis=0)

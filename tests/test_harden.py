@@ -36,15 +36,15 @@ import treeleak
 from helpers import valid
 from test_cli import run
 from test_release_files import rewrite
-from treeleak.attacks.noise_likelihood import PresenceLikelihood
-from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
-from treeleak.harden import DEFAULT, STEPS, parse_steps
-from treeleak.harden.answers import compare, random_rows
-from treeleak.harden.archive import Archive
-from treeleak.harden.steps import _majority, _merged, _rounded
-from treeleak.noise import LabelNoise
+from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.hardening import DEFAULT, STEPS, parse_steps
+from treeleak.hardening.answers import compare, random_rows
+from treeleak.hardening.archive import Archive
+from treeleak.hardening.steps import _majority, _merged, _rounded
 from treeleak.release import read_model, to_release
-from treeleak.release.shares import counts_from_shares
+from treeleak.release.adapters.shares import counts_from_shares
+from treeleak.release.noise.laws import LabelNoise
 
 MODELS = Path(__file__).parent / "models"
 STORED = sorted(MODELS.glob("[0-9]*/*.skops"))

@@ -30,21 +30,22 @@ from helpers import (
     some_parts,
     some_rows,
 )
-from treeleak.attacks import chains, hidden
-from treeleak.attacks.hidden import hidden_draws
-from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.posterior import chains
+from treeleak.attacks.posterior import hidden_draws as hidden
+from treeleak.attacks.posterior.hidden_draws import hidden_draws
+from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.clock import Clock
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.datasets import draft_sample, load_compas, load_draft
-from treeleak.errors import BadSchema, NotCovered
 from treeleak.evidence import HiddenDraws
-from treeleak.given import Given, KnownParts
 from treeleak.metrics import match_rows, random_baseline, reconstruction_error
 from treeleak.partition import Geometry
-from treeleak.population import Population
-from treeleak.reconstruct import reconstruct
+from treeleak.reconstruction.run import reconstruct
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Implies, Numeric, OneHot, Ordinal, Schema
+from treeleak.side_information.given import Given, KnownParts
+from treeleak.side_information.population import Population
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -53,18 +53,18 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
 from test_cli import run
-from treeleak.audit import judge, read_policy
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.known_classes import known_class
-from treeleak.audit.rules import Context
-from treeleak.audit.stored_rows import Table
-from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
-from treeleak.errors import BadInput, TreeleakError
-from treeleak.harden.archive import Archive
-from treeleak.harden.unknown import without_unknown
+from treeleak.auditing import judge, read_policy
+from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.known_classes import known_class
+from treeleak.auditing.inventory.rules import Context
+from treeleak.auditing.inventory.stored_rows import Table
+from treeleak.core.errors import BadInput, TreeleakError
+from treeleak.hardening.archive import Archive
+from treeleak.hardening.unknown import without_unknown
 from treeleak.learn import DPForestClassifier, GreedyRuleList, OptimalTreeClassifier
 from treeleak.release import StoredObject, read_model, snapshot
-from treeleak.release.npy import odd_header, parse_npy, plain_records, write_npy
+from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
 
 MODELS = Path(__file__).parent / "models"
 WAYS = list(ways())

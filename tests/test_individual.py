@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.metrics import (
     exact_row_share,
     individual_errors,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from treeleak.errors import BadInput, BadSchema
-from treeleak.infer import check_schema, infer_schema, match_levels, suggest_schema
+from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release import to_release
+from treeleak.release.infer_schema import check_schema, infer_schema, match_levels, suggest_schema
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 

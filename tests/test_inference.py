@@ -15,8 +15,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers import valid
-from treeleak.audit.article29 import assess
-from treeleak.errors import BadInput
+from treeleak.auditing.assessors.article29 import assess
+from treeleak.core.errors import BadInput
 from treeleak.metrics.inference import (
     Rate,
     Risk,

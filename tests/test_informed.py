@@ -27,16 +27,16 @@ from helpers import (
     some_rows,
     summed,
 )
-from treeleak.attacks import missing as missing_module
-from treeleak.attacks.missing import MissingRow
-from treeleak.errors import BadInput, Mismatch, NotCovered
-from treeleak.informed import informed, informed_audit
+from treeleak.attacks.posterior import leave_one_out as missing_module
+from treeleak.attacks.posterior.leave_one_out import MissingRow
+from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.population import Population
+from treeleak.reconstruction.leave_one_out import informed, informed_audit
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.side_information.population import Population
 
 FORMAT = jsonschema.Draft202012Validator(
     json.loads(resources.files("treeleak").joinpath("formats", "informed.schema.json").read_text())

@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.release import AllRows, Release, UnknownSampling, read_model, to_release
-from treeleak.release.j48 import TESTED_ONLY, TOTALS, TWO, UNCHECKED, read_arff_header, read_j48
-from treeleak.training import counted, match_training
+from treeleak.release.readers.j48 import (
+    TESTED_ONLY,
+    TOTALS,
+    TWO,
+    UNCHECKED,
+    read_arff_header,
+    read_j48,
+)
+from treeleak.verification.training_rows import counted, match_training
 
 MODELS = Path(__file__).parent / "models" / "j48"
 TREES = ["loans", "loans_unpruned", "loans_one_leaf", "quoted", "three", "pure"]

@@ -26,10 +26,11 @@ from helpers import (
     summed,
     tampered,
 )
-from treeleak.attacks import attack_for, known
+from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.row_solver import RowSolver
-from treeleak.clock import Clock
+from treeleak.attacks.known_draws import run as known
+from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry
 from treeleak.release.tree import Release

@@ -15,14 +15,15 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers import FEW, Stated, columns_of_any_kind, tampered
 from treeleak import Reconstruction, reconstruct
-from treeleak import clock as clock_module
-from treeleak.attacks import attack_for, lazy
+from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.clock import Clock
+from treeleak.attacks.large_grid import run as lazy
+from treeleak.core import clock as clock_module
+from treeleak.core.clock import Clock
 from treeleak.partition import cells
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
-from treeleak.verify import check_rows
+from treeleak.verification.counts import check_rows
 
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 LONG = 60

@@ -33,15 +33,15 @@ from sklearn.utils import estimator_checks
 import treeleak.learn.forest as module
 from test_exchange import assert_same
 from test_noise import fits
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.rules import Context
-from treeleak.errors import BadInput, BadSchema, PrivacyWarning
-from treeleak.infer import check_schema
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.rules import Context
+from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree
-from treeleak.noise import DiscreteLaplace, Laplace
 from treeleak.release import StoredObject, snapshot, to_release
-from treeleak.release.exchange import release_from_dict, release_to_dict
+from treeleak.release.infer_schema import check_schema
+from treeleak.release.noise.laws import DiscreteLaplace, Laplace
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Tree
 from treeleak.schema import (
     AtMost,
@@ -589,7 +589,11 @@ def changed(stored: StoredObject, *path: Any, value: Any) -> StoredObject:
         (("trees_", 1, "left"), np.array([2**63, 1, 1], dtype=np.uint64), "tree 1: left is no"),
         (("trees_", 1, "threshold"), np.full(3, np.nan), "tree 1: node 0: threshold is NaN"),
         (("noise_",), None, "noise_ is no law"),
-        (("noise_",), StoredObject("treeleak.noise.Gaussian", {"sigma": 1.0}), "noise_ is no law"),
+        (
+            ("noise_",),
+            StoredObject("treeleak.release.noise.laws.Gaussian", {"sigma": 1.0}),
+            "noise_ is no law",
+        ),
         (("noise_", "epsilon"), -1.0, "noise: epsilon is -1.0"),
         (("noise_", "epsilon"), math.inf, "noise: epsilon is inf"),
         (("noise_", "more"), 1, "noise: unknown keys"),

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from helpers import all_points, log_chance, rows_in, some_drawn
-from treeleak.attacks._draw_kernels import TABLED, _log_surjection, climb, log_surjections
-from treeleak.attacks.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.draw_kernels import TABLED, _log_surjection, climb, log_surjections
+from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers import bare_release, columns_of_any_kind, leaves_of, rows_at
-from treeleak.errors import NotCovered
-from treeleak.partial import KnownTables
+from treeleak.core.errors import NotCovered
 from treeleak.partition import Geometry, masks
 from treeleak.partition.masks import Masks
 from treeleak.release import to_release
 from treeleak.release.tree import Release, Tree
 from treeleak.schema import Numeric, Schema
+from treeleak.side_information.known_tables import KnownTables
 
 
 def reordered(tree: Tree, rng: np.random.Generator) -> Tree:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.errors import BadInput, BadSchema
+from treeleak.core.errors import BadInput, BadSchema
 from treeleak.metrics import (
     Baseline,
     exact_row_share,

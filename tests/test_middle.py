@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from treeleak.attacks import middle as middles
+from treeleak.attacks.posterior import bayes_estimate as middles
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.space import Values, values_of
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.errors import PrivacyWarning
+from treeleak.core.errors import PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values, values_of
 from treeleak.release import to_release
 from treeleak.schema import AtMost, Binary, Schema
 

@@ -17,11 +17,11 @@ from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
 import treeleak
-from treeleak.audit.inventory import take_inventory
-from treeleak.audit.rules import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.app import app
 from treeleak.release import StoredObject
-from treeleak.release.exchange import release_from_dict
+from treeleak.release.readers.release_file import release_from_dict
 
 ROOT = Path(__file__).parents[1]
 SAME = """import zlib

@@ -11,10 +11,10 @@ from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from helpers import noise_drawn
-from treeleak.errors import BadInput, NotCovered
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import AllRows, Bootstrap, Disjoint, Release, Tree
 
 

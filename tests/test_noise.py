@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.learn.sampling import discrete_laplace, truncated_laplace
-from treeleak.noise import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 
 WHOLE = [
     *(DiscreteLaplace(e) for e in (0.05, 1.0, 4.0)),

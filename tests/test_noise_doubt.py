@@ -12,10 +12,11 @@ from scipy.stats import binom, chi2
 import treeleak
 from helpers import noise_drawn
 from test_n_rows import stumps
-from treeleak.errors import BadInput, BadModel, Mismatch
+from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.noise_doubt import (
+from treeleak.release import AllRows, Bootstrap, to_release
+from treeleak.release.n_rows import check_row_count
+from treeleak.release.noise.doubt import (
     Scale,
     doubt_counts,
     doubt_labels,
@@ -23,12 +24,11 @@ from treeleak.noise_doubt import (
     scale_of_labels,
     scale_of_noise,
 )
-from treeleak.noise_table import NoiseTable, excess_bound
-from treeleak.release import AllRows, Bootstrap, to_release
-from treeleak.release.n_rows import check_row_count
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.noise.table import NoiseTable, excess_bound
+from treeleak.release.stated_noise import check_counts_agree, doubt_file, noise_left
 from treeleak.release.tree import Disjoint
-from treeleak.stated_noise import check_counts_agree, doubt_file, noise_left
-from treeleak.training import match_training
+from treeleak.verification.training_rows import match_training
 
 LAWS = [
     DiscreteLaplace(1e-4), DiscreteLaplace(0.5), DiscreteLaplace(20.0),

@@ -34,25 +34,26 @@ from helpers import (
     written,
 )
 from treeleak import reconstruct
-from treeleak.attacks import chains, noise_likelihood, noisy
-from treeleak.attacks._belief_kernels import (
+from treeleak.attacks.posterior import chains, noise_likelihood
+from treeleak.attacks.posterior import noisy_counts as noisy
+from treeleak.attacks.posterior.chains import Chain, Landscape, as_kernel_prior
+from treeleak.attacks.posterior.draw_kernels import RULES, log_named, log_prior_of
+from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
+from treeleak.attacks.posterior.prior_kernels import (
     _log_dirichlet,
     _log_gamma,
     draw_row,
     imagine,
     relearn,
 )
-from treeleak.attacks._draw_kernels import RULES, log_named, log_prior_of
-from treeleak.attacks.chains import Chain, Landscape, as_kernel_prior
-from treeleak.attacks.noise_likelihood import CountLikelihood
-from treeleak.attacks.space import values_of
-from treeleak.clock import Clock, Progress
-from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.core.clock import Clock, Progress
+from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import partial_error
-from treeleak.noise import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import AllRows, Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 import treeleak
-from treeleak.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.release import AllRows, Release, StoredObject, snapshot, to_release
-from treeleak.release.optimal import UNCOUNTED, UNNAMED
-from treeleak.training import counted, match_training
+from treeleak.release.adapters.optimal import UNCOUNTED, UNNAMED
+from treeleak.verification.training_rows import counted, match_training
 
 RNG = np.random.default_rng(6)
 BITS = RNG.integers(0, 2, (120, 5))

@@ -18,7 +18,7 @@ import treeleak.learn.subcubes as subcubes
 from helpers import shared_file
 from test_exchange import assert_same
 from test_rule_learners import Rows, errors, random_table, tables
-from treeleak.errors import BadInput, BadModel, NotProvedWarning
+from treeleak.core.errors import BadInput, BadModel, NotProvedWarning
 from treeleak.learn import OptimalTreeClassifier
 from treeleak.release import snapshot, to_release
 from treeleak.release.stored import StoredObject

@@ -20,11 +20,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from test_cli import run
-from treeleak._ending import private_folder
-from treeleak._output import write_file
-from treeleak.errors import BadInput
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 from treeleak.release import DecisionRule, RuleList, to_release, write_rules
-from treeleak.release.exchange import write_release
+from treeleak.release.readers.release_file import write_release
 
 PACKAGE = Path(treeleak.__file__).parent
 
@@ -202,7 +202,7 @@ def test_nothing_else_writes_files():
             opens = called == "open" and any(str(m) in {"w", "wb", "a", "x", "xb"} for m in modes)
             if called in WRITES or opens:
                 found[name, called] = found.get((name, called), 0) + 1
-    assert found == ALLOWED, "write files by treeleak._output.write_file"
+    assert found == ALLOWED, "write files by treeleak.core.output.write_file"
 
 
 # --------------------------------------------------------------------------------- told to end
@@ -232,7 +232,7 @@ import treeleak, treeleak.report
 from treeleak import _ending, cli
 from treeleak.release import pickled
 
-harden = sys.modules['treeleak.harden.run']
+harden = sys.modules['treeleak.hardening.run']
 job = json.loads(sys.argv[1])
 home = Path(job["home"])
 told = []

@@ -24,7 +24,7 @@ from helpers import (
     shuffled,
     some_drawn,
 )
-from treeleak.errors import BadSchema, NotCovered
+from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (
     Geometry,

@@ -17,11 +17,11 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers import valid
 from test_cli import run
-from treeleak._plain import plain
-from treeleak.audit.vocabulary import UNSTATED, known_names, known_origin, known_place
-from treeleak.errors import BadInput
+from treeleak.auditing.inventory.vocabulary import UNSTATED, known_names, known_origin, known_place
+from treeleak.core.errors import BadInput
+from treeleak.core.plain import plain
 from treeleak.release import DecisionRule, RuleList, read_rules, to_release, write_rules
-from treeleak.release.exchange import release_to_dict
+from treeleak.release.readers.release_file import release_to_dict
 from treeleak.report import render, render_html
 from treeleak.report.plainly import Text, escape
 from treeleak.schema import Binary, Schema

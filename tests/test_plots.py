@@ -12,9 +12,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from treeleak import plots
-from treeleak.clock import Incumbent
-from treeleak.errors import NotCovered
+from treeleak.core.clock import Incumbent
+from treeleak.core.errors import NotCovered
+from treeleak.report import plots
 
 mpl.use("Agg")
 

@@ -17,15 +17,15 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers import all_points, bootstrap_draws, counted, leaves_of, random_tree
 from treeleak.datasets import load_adult
-from treeleak.granularity import Grid, grid_behind
 from treeleak.partition import Geometry
-from treeleak.point_values import PointValues, point_values
+from treeleak.reconstruction.granularity import Grid, grid_behind
+from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.release import Release, to_release
-from treeleak.release.draws import known_draws
-from treeleak.release.exchange import release_from_dict, release_to_dict
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Tree
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
-from treeleak.verify import check_rows
+from treeleak.verification.counts import check_rows
 
 
 def intervals(release: Release, schema: Schema, X: np.ndarray) -> tuple[np.ndarray, ...]:

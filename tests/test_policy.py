@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
-from treeleak.audit import Policy, judge, read_policy
-from treeleak.audit.measurement import singled_out
-from treeleak.audit.policy import LIMITS
-from treeleak.audit.verdict import LEAK, NO_LEAK, OPEN
+from treeleak.auditing import Policy, judge, read_policy
+from treeleak.auditing.assessors.measurement import singled_out
+from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
+from treeleak.auditing.policy import LIMITS
 from treeleak.cli import app
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
 

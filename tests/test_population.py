@@ -25,16 +25,16 @@ from helpers import (
     some_drawn,
     some_rows,
 )
-from treeleak.attacks.exact import exact
-from treeleak.attacks.known import known_draws
-from treeleak.clock import Clock
-from treeleak.errors import BadInput
+from treeleak.attacks.exact.run import exact
+from treeleak.attacks.known_draws.run import known_draws
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput
 from treeleak.evidence import KnownDraws, evidence_for
-from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
-from treeleak.population import Population
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.verify import check_rows
+from treeleak.side_information.given import NOTHING, Given
+from treeleak.side_information.population import Population
+from treeleak.verification.counts import check_rows
 
 SEEDS = st.integers(0, 2**32)
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from treeleak import BadInput, Binary, NotCovered, Numeric, Ordinal, Schema, reconstruct
-from treeleak.verify import check_drawable
+from treeleak.verification.counts import check_drawable
 
 
 def rebuilt(X, y, schema, n_trees=4, **options):

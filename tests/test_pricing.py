@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from helpers import cuts_for, random_tree, schemas, shuffled
-from treeleak.attacks.master import fixed_point
-from treeleak.clock import Clock
+from treeleak.attacks.large_grid.column_generation import fixed_point
+from treeleak.core.clock import Clock
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, rules_hold
 from treeleak.partition import boxes as boxes_module
 from treeleak.partition.boxes import Boxes

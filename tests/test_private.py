@@ -18,8 +18,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak._private import _line, dataclass
 from treeleak.cli.app import app
+from treeleak.core.private import _line, dataclass
 from treeleak.report.sheet import sheet_of
 from treeleak.schema import Categorical, Numeric, Schema
 
@@ -60,7 +60,7 @@ def test_every_class_that_may_hold_rows_shows_no_value():
             bare.append(name)
     # It says itself of how many rows it is.
     assert bare == ["probabilistic.dataset.ProbabilisticDataset"], (
-        "make it with treeleak._private.dataclass, or decorate it with shows_no_value"
+        "make it with treeleak.core.private.dataclass, or decorate it with shows_no_value"
     )
 
 

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from treeleak.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
-from treeleak.infer import infer_schema
+from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
-from treeleak.probabilistic import ProbabilisticDataset, from_rows, from_rule_list, from_tree
 from treeleak.release import (
     AllRows,
     Condition,
@@ -30,8 +28,10 @@ from treeleak.release import (
     Tree,
     write_rules,
 )
-from treeleak.release.j48 import read_arff_header, read_j48
+from treeleak.release.infer_schema import infer_schema
+from treeleak.release.readers.j48 import read_arff_header, read_j48
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.uncertainty import ProbabilisticDataset, from_rows, from_rule_list, from_tree
 
 J48 = Path(__file__).parent / "models" / "j48"
 
@@ -909,7 +909,7 @@ def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
 
 
 def test_rows_are_held_against_groups_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treeleak.probabilistic.questions.AT_ONCE", 7)
+    monkeypatch.setattr("treeleak.uncertainty.questions.AT_ONCE", 7)
     tree = DecisionTreeClassifier(random_state=0).fit(BINARY, BINARY_LABELS)
     data = from_tree(tree, Schema.from_columns(BINARY))
     assert data.contains(BINARY, BINARY_LABELS)

@@ -47,8 +47,8 @@ from treeleak import (
     reconstruct,
 )
 from treeleak.attacks import attack_for
-from treeleak.attacks.integer import IntegerProblem
-from treeleak.clock import Clock
+from treeleak.attacks.solvers.integer import IntegerProblem
+from treeleak.core.clock import Clock
 from treeleak.datasets import (
     draft_sample,
     load_adult,
@@ -60,10 +60,10 @@ from treeleak.evidence import KnownDraws
 from treeleak.metrics import exact_row_share
 from treeleak.partition import Geometry
 from treeleak.release import to_release
-from treeleak.release.draws import known_draws
+from treeleak.release.draws.seeds import known_draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.tree import Release, Tree, UnknownSampling
-from treeleak.verify import check_rows
+from treeleak.verification.counts import check_rows
 
 
 def written(result: Reconstruction, release: Release) -> tuple[np.ndarray, np.ndarray]:

@@ -32,22 +32,22 @@ from helpers import (
     tampered,
 )
 from treeleak.attacks import attack_for
-from treeleak.attacks.reference import program
 from treeleak.attacks.reference.bootstrap import MOST_DRAWS, draw_weights, most_draws
-from treeleak.attacks.reference.literals import Apart, Ascending, encodings_of
 from treeleak.attacks.reference.noisy import noise_bound, rows_interval
-from treeleak.attacks.space import values_of
-from treeleak.clock import Clock
+from treeleak.attacks.solvers import program
+from treeleak.attacks.solvers.literals import Apart, Ascending, encodings_of
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import load_dp_forest, load_draft
-from treeleak.errors import BadInput, NotCovered
 from treeleak.evidence import ExactCounts, ExactTotals, HiddenDraws, KnownDraws, NoisyCounts
-from treeleak.given import Given, KnownParts
 from treeleak.metrics import likeliest_draws
-from treeleak.noise import DiscreteLaplace, Gaussian, Laplace
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
-from treeleak.verify import check_rows
+from treeleak.side_information.given import Given, KnownParts
+from treeleak.verification.counts import check_rows
 
 THREE = Schema([Binary("a"), Binary("b"), Binary("c")])
 SMALL = [

@@ -21,7 +21,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from treeleak.errors import BadModel, NotCovered, TreeleakError
+from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 
 MODELS = Path(__file__).parent / "models"

@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
-from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     AllRows,
     Bootstrap,
@@ -43,7 +43,7 @@ from treeleak.release import (
     snapshot,
     to_release,
 )
-from treeleak.release.skops_archive import read_archive
+from treeleak.release.readers.skops_archive import read_archive
 
 rng = np.random.default_rng(11)
 N = 50

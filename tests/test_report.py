@@ -23,8 +23,8 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
-from treeleak._plain import plain, shortened
 from treeleak.cli import app
+from treeleak.core.plain import plain, shortened
 from treeleak.report import render_html
 from treeleak.report.blocks import Bar, Bars, Share, Stack
 from treeleak.report.sheet import sheet_of

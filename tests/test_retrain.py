@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import treeleak
 from helpers import valid
 from treeleak.cli import app
-from treeleak.errors import BadInput, NotCovered
-from treeleak.harden import retrain as module
-from treeleak.harden.retrain import retrain
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.hardening import retrain as module
+from treeleak.hardening.retrain import retrain
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers import Stated, columns_of_any_kind, tampered
-from treeleak.attacks.row_program import RowProgram
-from treeleak.attacks.space import values_of
-from treeleak.attacks.statement import Statement
-from treeleak.clock import Clock
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_program import RowProgram
+from treeleak.core.clock import Clock
+from treeleak.partition.values import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 MOST = 30_000

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import Drawn, all_points, drawn, equations_of, released_counts, some_drawn
-from treeleak.attacks import dual, rows
-from treeleak.attacks.dual import certain_rows, fit, reaction
-from treeleak.attacks.row_solver import RowSolver
-from treeleak.attacks.rows import RowProblem, Unmet
-from treeleak.clock import Clock
-from treeleak.errors import NotCovered
+from treeleak.attacks.known_draws import candidates as rows
+from treeleak.attacks.known_draws import dual
+from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.known_draws.dual import certain_rows, fit, reaction
+from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry, enumerate_drawable
 

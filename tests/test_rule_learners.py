@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 import treeleak.learn.subcubes as subcubes
 from helpers import shared_file
-from treeleak.errors import BadInput, NotProvedWarning
+from treeleak.core.errors import BadInput, NotProvedWarning
 from treeleak.learn import GreedyRuleList, OptimalRuleList
 
 Rows = tuple[np.ndarray, np.ndarray]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.errors import BadInput, BadModel, NotCovered
+from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     Condition,
     DecisionRule,
@@ -30,7 +30,7 @@ from treeleak.release import (
     write_rules,
 )
 from treeleak.release.bounds import MOST_ROWS
-from treeleak.release.rule_file import rules_from_dict, rules_to_dict
+from treeleak.release.readers.rule_file import rules_from_dict, rules_to_dict
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(

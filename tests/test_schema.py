@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeleak.errors import BadSchema
+from treeleak.core.errors import BadSchema
 from treeleak.schema import (
     AtMost,
     Attribute,

@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers import valid
-from treeleak.attacks.noisy import most_samples
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.audit.shape import FEWEST, Shape, guesses_from_shape, tried_shape
-from treeleak.audit.yardsticks import held_against
+from treeleak.attacks.posterior.noisy_counts import most_samples
+from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
+from treeleak.auditing.assessors.yardsticks import held_against
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.cli import app
-from treeleak.errors import BadInput, PrivacyWarning
+from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
-from treeleak.noise import Gaussian, LabelNoise
 from treeleak.release import to_release
+from treeleak.release.noise.laws import Gaussian, LabelNoise
 from treeleak.release.tree import Disjoint
 from treeleak.report import render
 
@@ -181,7 +181,9 @@ def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     stopped = replace(rebuilt, interrupted=True)
     assert guesses_from_shape(release, stopped, 60, 10, 0, None, {}) == ()
     monkeypatch.setattr(
-        sys.modules["treeleak.audit.shape"], "reconstruct", lambda *_args, **_more: stopped
+        sys.modules["treeleak.auditing.assessors.shape"],
+        "reconstruct",
+        lambda *_args, **_more: stopped,
     )
     told = []
     assert guesses_from_shape(release, rebuilt, 60, 10, 0, told.append, {}) == ()

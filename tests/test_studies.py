@@ -25,7 +25,7 @@ import treeleak
 from toy_study import TRACE, study, traced
 from treeleak import studies
 from treeleak.cli import app
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.studies import (
     STUDIES,
     Run,

@@ -11,10 +11,10 @@ import pytest
 
 import treeleak
 from helpers import shared_file, small_table
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets.draft import draft_schema
-from treeleak.errors import BadInput, NotCovered
-from treeleak.noise import Laplace
 from treeleak.release import AllRows, Release, Tree
+from treeleak.release.noise.laws import Laplace
 from treeleak.studies import dp_runs, draft_dp
 from treeleak.studies.dp_runs import (
     accuracy,

@@ -8,14 +8,14 @@ import pytest
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifier
-from treeleak.probabilistic import from_rule_list, from_tree
 from treeleak.schema import Schema
 from treeleak.studies import STUDIES, Run, Store, carry_out, ferry, find_study, gambs, plan
 from treeleak.studies.page import runs_of
 from treeleak.studies.runner import as_frame
 from treeleak.studies.study import AGREES, DIFFERS
+from treeleak.uncertainty import from_rule_list, from_tree
 
 GRID = [
     {"dataset": dataset, "share": share, "method": method, "support": support, "seed": seed}

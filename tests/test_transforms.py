@@ -36,11 +36,11 @@ from typer.testing import CliRunner
 
 import treeleak
 from treeleak.cli import app
-from treeleak.errors import BadInput, NotCovered
-from treeleak.infer import infer_schema, suggest_schema, told_by_transformers
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import StoredObject, to_release
-from treeleak.release.inputs import Code, Indicator, Inputs, Missing, Number
+from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_transformers
 from treeleak.release.live import snapshot
+from treeleak.release.pipeline.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.schema import Binary, Categorical, Numeric, OneHot
 
 N = 24

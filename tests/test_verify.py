@@ -23,10 +23,10 @@ from helpers import (
     some_rows,
     summed,
 )
-from treeleak.clock import Clock
+from treeleak.core.clock import Clock
 from treeleak.release import to_release
-from treeleak.release.draws import known_draws
-from treeleak.verify import check_rows
+from treeleak.release.draws.seeds import known_draws
+from treeleak.verification.counts import check_rows
 
 
 def example(schema, seed, counts_are="rows"):

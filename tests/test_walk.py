@@ -21,16 +21,16 @@ from helpers import (
     random_tree,
     rows_at,
 )
-from treeleak.attacks._heat_kernels import Bath, Likes, walk
-from treeleak.attacks.likeness import learned, near
-from treeleak.attacks.statement import Statement
+from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.walk_kernels import Bath, Likes, walk
+from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.tree_prior import TreePrior
-from treeleak.attacks.walkers import Walker
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
-from treeleak.partial import KnownTables
 from treeleak.partition import Geometry
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
-from treeleak.verify import check_rows
+from treeleak.side_information.known_tables import KnownTables
+from treeleak.verification.counts import check_rows
 
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 

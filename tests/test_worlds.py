@@ -18,8 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
 from helpers import all_points, counted, leaves_of, random_tree, values_of
-from treeleak.errors import BadModel
-from treeleak.probabilistic import ProbabilisticDataset, from_rule_list, from_tree, regions
+from treeleak.core.errors import BadModel
 from treeleak.release import Condition, DecisionRule, RuleList
 from treeleak.schema import (
     AtMost,
@@ -33,6 +32,7 @@ from treeleak.schema import (
     Rule,
     Schema,
 )
+from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree, regions
 
 FEW = (
     Binary("b"),

@@ -14,16 +14,16 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.audit.in_order import measure_in_order
-from treeleak.audit.measurement import Measurement
-from treeleak.audit.pace import time_needed, time_words
-from treeleak.audit.policy import Policy
-from treeleak.audit.score_words import in_full, in_short
-from treeleak.audit.standing import LEVEL, standing_of
-from treeleak.audit.yardsticks import Yardstick, held_against, try_all
-from treeleak.clock import Incumbent
-from treeleak.errors import TimeUp
+from treeleak.auditing.assessors.in_order import measure_in_order
+from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.pace import time_needed, time_words
+from treeleak.auditing.assessors.yardsticks import Yardstick, held_against, try_all
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.score_words import in_full, in_short
+from treeleak.auditing.findings.standing import LEVEL, standing_of
+from treeleak.auditing.policy import Policy
+from treeleak.core.clock import Incumbent
+from treeleak.core.errors import TimeUp
 from treeleak.metrics import reconstruction_error
 from treeleak.metrics.baseline import bounded_schema, guessed_rows, measured_guesses
 from treeleak.metrics.likeness import middle_of, mixed_from, nearest_others, usual_of_group
@@ -366,7 +366,7 @@ def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
     assert treeleak.audit(tree, X, X["a"], schema=schema).verdict == NO_LEAK
     for part in ("singled_out", "measure"):
         with monkeypatch.context() as patched:
-            patched.setattr(sys.modules["treeleak.audit.run"], part, late)
+            patched.setattr(sys.modules["treeleak.auditing.run"], part, late)
             found = treeleak.audit(tree, X, X["a"], schema=schema)
         assert found.verdict == OPEN, part
         ruling = treeleak.judge(found, Policy("p", {"proved_alone": 0.0}))

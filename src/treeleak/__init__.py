@@ -1,21 +1,21 @@
 """treeleak: how much of its training data does a tree model give away?"""
 
-from treeleak import datasets, metrics, plots, probabilistic
+from treeleak import datasets, metrics
+from treeleak import uncertainty as probabilistic
 from treeleak._version import __version__
-from treeleak.audit import Audit, Policy, Ruling, audit, judge, read_policy
-from treeleak.errors import (
-    BadInput,
-    BadModel,
-    BadSchema,
-    Mismatch,
-    NotCovered,
-    TreeleakError,
-)
-from treeleak.harden import Hardened, Retraining, harden
-from treeleak.harden.retrain import retrain
-from treeleak.informed import InformedAudit, InformedGuess, informed, informed_audit
-from treeleak.reconstruct import reconstruct
+from treeleak.auditing import Audit, Policy, Ruling, audit, judge, read_policy
+from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, TreeleakError
+from treeleak.hardening import Hardened, Retraining, harden
+from treeleak.hardening.retrain import retrain
 from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.leave_one_out import (
+    InformedAudit,
+    InformedGuess,
+    informed,
+    informed_audit,
+)
+from treeleak.reconstruction.run import reconstruct
+from treeleak.report import plots
 from treeleak.schema import (
     AtMost,
     Binary,

@@ -16,16 +16,16 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.ensemble import RandomForestClassifier
 
-from treeleak._output import write_file
-from treeleak._private import dataclass
-from treeleak.audit import Audit, audit
-from treeleak.audit.percent import percent
-from treeleak.clock import Progress
+from treeleak.auditing import Audit, audit
+from treeleak.core.clock import Progress
+from treeleak.core.errors import BadInput, cause
+from treeleak.core.output import write_file
+from treeleak.core.percent import percent
+from treeleak.core.private import dataclass
 from treeleak.datasets import load_compas
-from treeleak.errors import BadInput, cause
 from treeleak.metrics import random_rows
-from treeleak.reconstruct import reconstruct
 from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.run import reconstruct
 from treeleak.report import render_html
 
 __all__ = ["REPORT", "Demo", "make", "run"]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.exact import exact
-from treeleak.attacks.hidden import hidden_draws
-from treeleak.attacks.known import known_draws
-from treeleak.attacks.noisy import behind_noise
+from treeleak.attacks.exact.run import exact
+from treeleak.attacks.known_draws.run import known_draws
+from treeleak.attacks.posterior.hidden_draws import hidden_draws
+from treeleak.attacks.posterior.noisy_counts import behind_noise
+from treeleak.attacks.posterior.prior_only import without_counts
 from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
-from treeleak.attacks.without_counts import without_counts
-from treeleak.clock import Clock
-from treeleak.errors import BadInput
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput
 from treeleak.evidence import (
     Evidence,
     ExactCounts,
@@ -23,8 +23,8 @@ from treeleak.evidence import (
     LeafLabels,
     NoisyCounts,
 )
-from treeleak.given import Given
 from treeleak.partition import Geometry
+from treeleak.side_information.given import Given
 
 __all__ = ["Answer", "Attack", "Rows", "attack", "attack_for"]
 

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
 from treeleak.attacks.samples import Samples
-from treeleak.attacks.space import Values, values_of
+from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values, values_of
 
 __all__ = ["ENUMERATED", "NOT_NEEDED", "Answer", "Rows", "nothing_open", "status_of"]
 

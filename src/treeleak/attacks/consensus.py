@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from treeleak._private import dataclass
-from treeleak.attacks._kernels import pair_costs
-from treeleak.attacks.space import Values
+from treeleak.attacks.kernels import pair_costs
+from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
 
 __all__ = [
     "MAX_ALIGNED",

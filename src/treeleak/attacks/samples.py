@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.attacks.space import Values
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
 
 __all__ = ["Samples"]
 

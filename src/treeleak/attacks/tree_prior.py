@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 
 __all__ = ["TreePrior"]
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from treeleak._ending import Terminated, terminable
-from treeleak._plain import plain
 from treeleak._version import __version__
 from treeleak.cli.files import INTERRUPTED, say
-from treeleak.errors import TreeleakError
+from treeleak.core.ending import Terminated, terminable
+from treeleak.core.errors import TreeleakError
+from treeleak.core.plain import plain
 
 __all__ = ["app", "main"]
 

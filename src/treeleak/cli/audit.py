@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import (
     AUDITED,
@@ -48,11 +47,12 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Beside, Tables, named, training_rows
-from treeleak.clock import Clock
-from treeleak.errors import BadInput
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
-    from treeleak.audit import Audit, Edition
+    from treeleak.auditing import Audit, Edition
 
 __all__ = ["audit"]
 
@@ -105,7 +105,7 @@ def audit(
 ) -> None:
     """Find out what a model gives away: inventory, counts, reconstruction."""
     import treeleak
-    from treeleak.audit.counts import THRESHOLD
+    from treeleak.auditing.assessors.counts import THRESHOLD
     from treeleak.report import render, render_html
 
     check_options(time_limit, bootstrap)

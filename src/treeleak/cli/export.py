@@ -23,7 +23,7 @@ def export(
 ) -> None:
     """Write trees and counts as a file that no library is needed to read."""
     from treeleak.release import to_release
-    from treeleak.release.exchange import write_release
+    from treeleak.release.readers.release_file import write_release
 
     check_free(out, force, model)
     release = to_release(model, trust_pickle)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from treeleak._plain import plain
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from treeleak.clock import Progress
+    from treeleak.core.clock import Progress
     from treeleak.reconstruction import Reconstruction
 
 __all__ = [

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import (
     check_free,
@@ -32,7 +31,8 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Tables, training_rows
-from treeleak.errors import NotCovered
+from treeleak.core.errors import NotCovered
+from treeleak.core.output import write_file
 
 __all__ = ["harden"]
 
@@ -85,7 +85,7 @@ def harden(
 ) -> None:
     """Take out of a model's file what predictions do not need, and attack what is left."""
     import treeleak
-    from treeleak.harden import DEFAULT
+    from treeleak.hardening import DEFAULT
     from treeleak.report import render_hardened
 
     check_options(time_limit, "auto")

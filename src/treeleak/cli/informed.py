@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import check_place, console, progress_shown
 from treeleak.cli.options import Model, Quiet, SchemaFile, Seed, TrustPickle, read_schema
 from treeleak.cli.tables import Tables, named, training_rows
+from treeleak.core.output import write_file
 
 __all__ = ["informed"]
 

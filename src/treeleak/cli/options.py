@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 
 if TYPE_CHECKING:
     from treeleak.schema import Schema

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from treeleak._output import write_file
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free, progress_shown, say, status_of
 from treeleak.cli.options import (
@@ -31,8 +30,9 @@ from treeleak.cli.options import (
     read_schema,
 )
 from treeleak.cli.tables import Beside, Tables, named, read_records
-from treeleak.clock import Clock
-from treeleak.errors import BadInput
+from treeleak.core.clock import Clock
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
     from treeleak.reconstruction import Reconstruction

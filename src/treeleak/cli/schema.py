@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from treeleak._output import write_file
-from treeleak._plain import plain
 from treeleak.cli.app import app
 from treeleak.cli.files import check_free, say
 from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
 from treeleak.cli.tables import Tables, training_rows
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+from treeleak.core.plain import plain
 
 __all__ = ["schema"]
 
@@ -31,8 +31,8 @@ def schema(
     quiet: Quiet = False,
 ) -> None:
     """Write a starting schema, for you to correct: what a row can be."""
-    from treeleak.infer import suggest_rule_schema, suggest_schema
     from treeleak.release import RuleList, read_model, to_release
+    from treeleak.release.infer_schema import suggest_rule_schema, suggest_schema
 
     if out is not None:
         check_free(out, force, model, train)

@@ -12,7 +12,7 @@ import typer
 from treeleak.cli.app import app
 from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
-from treeleak.errors import BadInput, NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 
 if TYPE_CHECKING:
     from treeleak.studies import Plan, Store

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadInput, NotCovered, TreeleakError, cause
+from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,8 +117,8 @@ def training_rows(
 
 def read_records(path: Path, tables: Tables) -> pd.DataFrame:
     """Read records in the model's columns, and find what is wrong with them before any work."""
-    from treeleak.infer import read_columns
     from treeleak.release import to_release
+    from treeleak.release.infer_schema import read_columns
 
     table = tables.read(path)
     if "membership" in table:
@@ -215,8 +215,8 @@ def _marginals(path: Path) -> Any:
     """Read column -> {value: share}; JSON writes values that are numbers as texts."""
     import json
 
+    from treeleak.core.text_files import read_text
     from treeleak.schema import MOST_BYTES
-    from treeleak.text_files import read_text
 
     text = read_text(path, MOST_BYTES, BadInput)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 from treeleak.schema import Schema
 
 __all__ = ["Dataset"]

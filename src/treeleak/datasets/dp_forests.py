@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from treeleak.core.errors import BadInput, BadModel
 from treeleak.datasets.draft import draft_schema
-from treeleak.errors import BadInput, BadModel
-from treeleak.noise import Laplace
+from treeleak.release.noise.laws import Laplace
 from treeleak.release.tree import LEAF, AllRows, Release, Tree
 
 __all__ = ["load_dp_forest"]

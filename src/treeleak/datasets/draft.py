@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from treeleak._private import dataclass
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
 from treeleak.datasets.dataset import Dataset
 from treeleak.datasets.recipes import ADULT, COMPAS
-from treeleak.errors import BadInput
 from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
 
 __all__ = ["draft_sample", "draft_schema", "load_draft"]

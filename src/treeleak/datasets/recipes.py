@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 from treeleak.schema import Binary, OneHot, Schema
 
 __all__ = [

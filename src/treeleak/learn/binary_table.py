@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass, shows_no_value
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass, shows_no_value
 
 __all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
 

@@ -6,7 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 
 __all__ = ["rows_of", "seconds", "share", "whole"]
 

@@ -18,11 +18,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from treeleak.errors import BadInput, PrivacyWarning
+from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn.checks import whole
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.learn.sampling import discrete_laplace, truncated_laplace
-from treeleak.noise import DiscreteLaplace, Laplace
+from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.tree import Tree
 from treeleak.schema import Schema
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from treeleak.clock import Clock
-from treeleak.errors import NotProvedWarning
-from treeleak.learn._subcube_kernels import Search
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotProvedWarning
 from treeleak.learn.binary_table import BinaryTable, read_table
 from treeleak.learn.checks import seconds, share, whole
+from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes, enumerate_subcubes
 
 __all__ = ["OptimalModel", "best_literal", "errors_of"]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
-from treeleak.learn._subcube_kernels import Search
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
 from treeleak.learn.binary_table import BinaryTable, read_columns
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
+from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes
 from treeleak.release.tree import LEAF, Tree
 

@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 
-from treeleak._private import dataclass
-from treeleak.errors import BadSchema
+from treeleak.core.errors import BadSchema
+from treeleak.core.private import dataclass
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
 

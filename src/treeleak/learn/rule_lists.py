@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from treeleak.errors import BadInput
-from treeleak.learn._subcube_kernels import Search, best_rule
+from treeleak.core.errors import BadInput
 from treeleak.learn.binary_table import BinaryTable, read_columns, read_table
 from treeleak.learn.checks import rows_of, share, whole
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
+from treeleak.learn.subcube_kernels import Search, best_rule
 from treeleak.learn.subcubes import Subcubes
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 

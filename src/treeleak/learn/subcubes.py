@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.clock import Clock
-from treeleak.learn._subcube_kernels import (
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.learn.binary_table import BinaryTable
+from treeleak.learn.subcube_kernels import (
     LITERALS_PER_WORD,
     Points,
     Search,
@@ -28,7 +29,6 @@ from treeleak.learn._subcube_kernels import (
     least_errors,
     lower_bounds,
 )
-from treeleak.learn.binary_table import BinaryTable
 
 __all__ = ["Subcubes", "enumerate_subcubes"]
 

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, Mismatch, NotCovered
+from treeleak.core.private import dataclass
 from treeleak.metrics.matching import reconstruction_error
 from treeleak.release import to_release
 from treeleak.release.tree import Release, Tree
-from treeleak.training import in_model_columns, match_training
+from treeleak.verification.training_rows import in_model_columns, match_training
 
 __all__ = ["BaggingBound", "bagging_bound", "likeliest_draws"]
 

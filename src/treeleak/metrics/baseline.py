@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass, shows_no_value
-from treeleak.errors import BadInput, BadSchema
+from treeleak.core.errors import BadInput, BadSchema
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.metrics.matching import (
     MATCH_LIMIT,
     Table,

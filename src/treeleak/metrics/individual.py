@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 from treeleak.metrics.matching import Matching, Table, best_matching, table_columns
 from treeleak.metrics.partial import known_values
 from treeleak.schema import Schema

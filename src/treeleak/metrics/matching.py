@@ -22,8 +22,8 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from treeleak._private import shows_no_value
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.private import shows_no_value
 from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
 
 __all__ = [

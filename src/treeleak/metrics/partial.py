@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.metrics.matching import Table, row_distances, table_columns
 from treeleak.schema import Schema
 

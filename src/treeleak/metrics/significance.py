@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
 from treeleak.metrics.matching import MATCH_LIMIT, part_errors
 from treeleak.schema import Schema

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.errors import BadSchema
+from treeleak.core.errors import BadSchema
+from treeleak.core.private import dataclass
 from treeleak.release.tree import Release
 from treeleak.schema import (
     Attribute,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass, shows_no_value
+from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
 from treeleak.schema import Rule

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.errors import BadSchema, NotCovered
-from treeleak.partition._kernels import mark_drawable, mark_open, signatures
+from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
+from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
 from treeleak.release.tree import Release
 from treeleak.schema import Schema
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.clock import Clock
-from treeleak.partition._live_kernels import Walk, list_live
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.cells import class_bits
+from treeleak.partition.live_kernels import Walk, list_live
 
 __all__ = ["MAX_LIVE", "LiveBoxes", "enumerate_live"]
 

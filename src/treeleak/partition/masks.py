@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treeleak._private import dataclass
-from treeleak.errors import NotCovered
-from treeleak.partition._mask_kernels import close_leaves, leaves_of, number_leaves
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
 from treeleak.partition.cells import Geometry
+from treeleak.partition.mask_kernels import close_leaves, leaves_of, number_leaves
 
 __all__ = ["MAX_MASKS", "Masks"]
 

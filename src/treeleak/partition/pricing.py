@@ -11,10 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.clock import Clock
-from treeleak.partition._pricing_kernels import Node, Search, climb_all, explore
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
+from treeleak.partition.pricing_kernels import Node, Search, climb_all, explore
 
 __all__ = ["Best", "best_point", "best_points"]
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 # Imported for what they register: formats of files, kinds of models.
-from treeleak.release import (  # noqa: F401
-    diffprivlib,
-    json_files,
-    learned,
-    optimal,
-    pickled,
-    sklearn,
-    skops_archive,
-)
-from treeleak.release.corels import from_corels, read_corels
-from treeleak.release.j48 import read_j48
+from treeleak.release.adapters import diffprivlib, learned, optimal, sklearn  # noqa: F401
+from treeleak.release.adapters.corels import from_corels, read_corels
 from treeleak.release.live import snapshot
+from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401
+from treeleak.release.readers.j48 import read_j48
+from treeleak.release.readers.rule_file import read_rules, write_rules
 from treeleak.release.registry import adapter, read_model, reader, to_release
-from treeleak.release.rule_file import read_rules, write_rules
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import (

@@ -6,7 +6,7 @@ beyond would take hours or more memory than there is, long before it told anybod
 
 from __future__ import annotations
 
-from treeleak.errors import BadModel
+from treeleak.core.errors import BadModel
 
 __all__ = [
     "MOST_CLASSES",

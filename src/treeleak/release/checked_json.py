@@ -1,7 +1,7 @@
 """JSON taken for hostile until checked: nothing in it is run, and every fault is named.
 
-Shared by the files that hold a model: :mod:`treeleak.release.exchange` (trees) and
-:mod:`treeleak.release.rule_file` (rules).
+Shared by the files that hold a model: :mod:`treeleak.release.readers.release_file` (trees) and
+:mod:`treeleak.release.readers.rule_file` (rules).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from treeleak.errors import BadModel
+from treeleak.core.errors import BadModel
+from treeleak.core.text_files import read_text
 from treeleak.release.bounds import (
     MOST_JSON_BYTES,
     MOST_JSON_LISTS,
     MOST_JSON_VALUES,
     at_most,
 )
-from treeleak.text_files import read_text
 
 __all__ = [
     "EXACT_WHOLE",

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, rel_entr
 
-from treeleak.errors import BadInput, NotCovered
-from treeleak.noise import CountNoise, LabelNoise
-from treeleak.noise_table import FLOOR, NoiseTable, excess_bound, sum_laws
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.tree import Bootstrap, Disjoint, Release
 
 __all__ = [

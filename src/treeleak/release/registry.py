@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treeleak._private import dataclass
-from treeleak.errors import BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.private import dataclass
 from treeleak.release.live import snapshot
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
@@ -134,7 +134,7 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         If the estimator is not fitted.
     NotCovered
         If this is no tree model; the message names the class. Rules have no trees: they are for
-        :func:`treeleak.probabilistic.from_rule_list`.
+        :func:`treeleak.uncertainty.from_rule_list`.
     """
     origin = ""
     if isinstance(model, (str, os.PathLike)):
@@ -144,7 +144,7 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         return model
     if isinstance(model, RuleList):
         raise NotCovered(
-            f"{origin}rules, which hold no trees: use treeleak.probabilistic.from_rule_list, "
+            f"{origin}rules, which hold no trees: use treeleak.uncertainty.from_rule_list, "
             "or treeleak audit"
         )
     stored = model if isinstance(model, StoredObject) else snapshot(model)
@@ -153,7 +153,7 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
         raise NotCovered(
             f"{origin}{stored.name} holds rules and no trees: give treeleak audit the file that "
             "treeleak.release.write_rules(model.rule_list_, path) writes; treeleak.audit and "
-            "treeleak.probabilistic.from_rule_list also take the fitted model"
+            "treeleak.uncertainty.from_rule_list also take the fitted model"
         )
     if function is None:
         raise NotCovered(f"{origin}{stored.type} is not a tree model that treeleak knows")

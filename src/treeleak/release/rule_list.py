@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput, BadModel
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
     MOST_COLUMNS,

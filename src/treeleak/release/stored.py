@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 
 __all__ = ["Leftover", "Opaque", "StoredObject"]
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak._private import dataclass
-from treeleak.errors import BadModel
-from treeleak.noise import CountNoise, LabelNoise
+from treeleak.core.errors import BadModel
+from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
     MOST_COLUMNS,
@@ -23,7 +22,8 @@ from treeleak.release.bounds import (
     MOST_TREES,
     at_most,
 )
-from treeleak.release.inputs import Inputs
+from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.stored import Leftover
 
 __all__ = [

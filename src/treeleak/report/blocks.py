@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from treeleak._private import dataclass
+from treeleak.core.private import dataclass
 
 __all__ = [
     "Answer",

@@ -8,8 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from treeleak.audit.percent import percent
-from treeleak.harden import Hardened, Leak, State
+from treeleak.core.percent import percent
+from treeleak.hardening import Hardened, Leak, State
 from treeleak.report.plainly import Text, plainly
 from treeleak.report.retrain import retraining_told
 

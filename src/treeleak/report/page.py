@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from treeleak._plain import plain
 from treeleak._version import __version__
-from treeleak.audit import Audit
-from treeleak.audit.releasable import Edition
+from treeleak.auditing import Audit
+from treeleak.auditing.disclosure.releasable import Edition
+from treeleak.core.plain import plain
 from treeleak.report import svg
 from treeleak.report.blocks import Bars, Block, Sheet, Stack
 from treeleak.report.sheet import sheet_of

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.measure import Measurement
 from rich.segment import Segment
 
-from treeleak._plain import plain
+from treeleak.core.plain import plain
 
 __all__ = ["Text", "escape", "guard", "plainly"]
 

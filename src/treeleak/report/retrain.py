@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.table import Table
 
-from treeleak.audit.percent import percent
-from treeleak.harden.retrain import Alternative, Retraining
+from treeleak.core.percent import percent
+from treeleak.hardening.retrain import Alternative, Retraining
 from treeleak.report.plainly import Text
 
 __all__ = ["retraining_told"]

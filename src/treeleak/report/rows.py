@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from treeleak._plain import plain, shortened
-from treeleak.audit import Audit, Exposure, NearLeaf
-from treeleak.audit.percent import percent
+from treeleak.auditing import Audit, Exposure, NearLeaf
+from treeleak.core.percent import percent
+from treeleak.core.plain import plain, shortened
 from treeleak.reconstruction import Reconstruction
 from treeleak.report.blocks import Pages, Prose, Section
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from treeleak.audit import Audit
-from treeleak.audit.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
-from treeleak.audit.percent import percent
-from treeleak.audit.result import Edition
-from treeleak.audit.score_words import by_chance, in_full, in_short, read_scores
-from treeleak.audit.yardsticks import WORDS
+from treeleak.auditing import Audit
+from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.findings.score_words import by_chance, in_full, in_short, read_scores
+from treeleak.auditing.result import Edition
+from treeleak.core.percent import percent
 from treeleak.report.blocks import (
     Answer,
     Bar,

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from treeleak._plain import plain, shortened
-from treeleak.audit.percent import percent
+from treeleak.core.percent import percent
+from treeleak.core.plain import plain, shortened
 from treeleak.report.blocks import Bar, Bars, Chart, Grid, Stack
 
 __all__ = ["draw", "figures"]

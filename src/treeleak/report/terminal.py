@@ -11,11 +11,11 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 
-from treeleak.audit import Audit, Counts, Entry, Exposed, Measurement, Ruling
-from treeleak.audit.percent import percent
-from treeleak.audit.result import Edition
-from treeleak.audit.score_words import by_chance
-from treeleak.audit.yardsticks import WORDS
+from treeleak.auditing import Audit, Counts, Entry, Exposed, Measurement, Ruling
+from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.score_words import by_chance
+from treeleak.auditing.result import Edition
+from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.studies import draft, draft_dp, ferry, gambs
 from treeleak.studies.study import Study
 

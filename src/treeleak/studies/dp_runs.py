@@ -20,14 +20,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import treeleak
-from treeleak._private import dataclass
+from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
+from treeleak.core.private import dataclass
 from treeleak.datasets import Dataset, draft_sample, load_dp_forest, load_draft
-from treeleak.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.matching import MATCH_LIMIT
-from treeleak.noise import Laplace
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
+from treeleak.release.noise.laws import Laplace
 from treeleak.studies.study import Parameters, Record
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
 from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from treeleak.studies.published import read_published
 from treeleak.studies.study import AGREES, DIFFERS, Parameters, Record, Study, Table
@@ -108,7 +108,7 @@ def _have_tables() -> None:
 
 
 def _left_open(model: Any, schema: Any) -> Any:
-    from treeleak.probabilistic import from_rule_list, from_tree
+    from treeleak.uncertainty import from_rule_list, from_tree
 
     return (from_rule_list if hasattr(model, "rule_list_") else from_tree)(model, schema)
 

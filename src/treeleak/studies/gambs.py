@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import pandas as pd
 
-from treeleak._ending import private_folder
-from treeleak.errors import BadInput
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadInput
 from treeleak.studies.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from treeleak.studies.published import read_published
 from treeleak.studies.study import AGREES, DIFFERS, Parameters, Record, Study, Table
@@ -30,9 +30,9 @@ from treeleak.studies.study import AGREES, DIFFERS, Parameters, Record, Study, T
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from treeleak.probabilistic import ProbabilisticDataset
     from treeleak.release import Release
     from treeleak.schema import Schema
+    from treeleak.uncertainty import ProbabilisticDataset
 
 __all__ = ["C45", "CART", "STUDIES", "arff", "raw_adult", "trees_on_more_and_more"]
 
@@ -103,7 +103,7 @@ def raw_adult() -> tuple[Schema, pd.DataFrame, pd.Series[Any]]:
 def _rebuilt(
     X: pd.DataFrame, y: pd.Series[Any], schema: Schema, learner: str
 ) -> ProbabilisticDataset:
-    from treeleak.probabilistic import from_tree
+    from treeleak.uncertainty import from_tree
 
     if learner == C45:
         return from_tree(_c45(X, y, schema), schema)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from treeleak._output import write_file
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
 from treeleak.studies.results_version import say_versions
 from treeleak.studies.runner import as_frame
 from treeleak.studies.shown import as_markdown, write_figures

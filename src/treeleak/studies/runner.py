@@ -11,8 +11,8 @@ from typing import Any
 import joblib
 import pandas as pd
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
 from treeleak.reconstruction import versions
 from treeleak.studies.store import Run, Store, key_of
 from treeleak.studies.study import Parameters, Study

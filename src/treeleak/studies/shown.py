@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from treeleak._output import write_file
+from treeleak.core.output import write_file
 from treeleak.studies.drawing import styled
 from treeleak.studies.study import Table
 

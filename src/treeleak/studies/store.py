@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from treeleak._output import write_file
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
 from treeleak.studies.results_version import UNKNOWN
 
 __all__ = ["Run", "Store", "key_of"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from treeleak._private import dataclass
-from treeleak.errors import BadInput
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
 from treeleak.studies.results_version import results_version
 
 if TYPE_CHECKING:

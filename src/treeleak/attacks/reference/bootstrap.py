@@ -21,19 +21,13 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.reference.literals import encodings_of
-from treeleak.attacks.reference.program import (
-    Program,
-    RowVariables,
-    check_size,
-    paths_of,
-    whole_logs,
-)
-from treeleak.attacks.space import Values
-from treeleak.clock import Clock
+from treeleak.attacks.solvers.literals import encodings_of
+from treeleak.attacks.solvers.program import Program, RowVariables, check_size, paths_of, whole_logs
+from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
-from treeleak.given import KnownParts
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.side_information.given import KnownParts
 
 __all__ = ["MOST_DRAWS", "bootstrap_program", "draw_weights", "most_draws"]
 

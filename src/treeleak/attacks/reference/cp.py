@@ -17,13 +17,13 @@ from ortools.sat.python import cp_model
 from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
-from treeleak.attacks.reference.program import STAGE, Program, refuse, solve, unproved_rows
-from treeleak.attacks.space import Values, values_of
-from treeleak.clock import Clock, OutOfTime
-from treeleak.errors import BadInput
+from treeleak.attacks.solvers.program import STAGE, Program, refuse, solve, unproved_rows
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.errors import BadInput
 from treeleak.evidence import Contradiction, ExactCounts, HiddenDraws, KnownDraws
-from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values, values_of
+from treeleak.side_information.given import NOTHING, Given
 
 __all__ = ["reference_cp"]
 

@@ -22,21 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from treeleak._private import dataclass
 from treeleak.attacks.answer import NOT_NEEDED, Answer
-from treeleak.attacks.reference.program import (
+from treeleak.attacks.solvers.program import (
     check_size,
     node_tests,
     refuse,
     unproved_rows,
     values_at,
 )
-from treeleak.attacks.space import Values, values_of
-from treeleak.clock import Clock
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, ExactCounts
-from treeleak.given import NOTHING, Given
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values, values_of
 from treeleak.release.tree import Tree
+from treeleak.side_information.given import NOTHING, Given
 
 __all__ = ["reference_milp"]
 

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer
-from treeleak.attacks.reference.literals import encodings_of
-from treeleak.attacks.reference.program import (
+from treeleak.attacks.solvers.literals import encodings_of
+from treeleak.attacks.solvers.program import (
     STAGE,
     Program,
     RowVariables,
@@ -32,14 +32,14 @@ from treeleak.attacks.reference.program import (
     unproved_rows,
     whole_logs,
 )
-from treeleak.attacks.space import Values, values_of
-from treeleak.clock import Clock, OutOfTime
-from treeleak.errors import BadInput, NotCovered
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.evidence import NoisyCounts
-from treeleak.given import NOTHING, Given, KnownParts
-from treeleak.noise import CountNoise
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values, values_of
+from treeleak.release.noise.laws import CountNoise
 from treeleak.release.tree import AllRows
+from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 __all__ = ["noise_bound", "noisy_program", "reference_noisy", "rows_interval"]
 

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.integer import limited
-from treeleak.attacks.reference.literals import encodings_of, one_of
-from treeleak.attacks.reference.program import Program, RowVariables, check_size, paths_of
-from treeleak.attacks.space import Values
-from treeleak.clock import Clock
+from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.literals import encodings_of, one_of
+from treeleak.attacks.solvers.program import Program, RowVariables, check_size, paths_of
+from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws
-from treeleak.given import KnownParts
 from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.side_information.given import KnownParts
 
 __all__ = ["placed_program"]
 

@@ -1,0 +1,325 @@
+"""Search for rows that meet the counts, near a given set of weights or near given rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.kernels import anneal
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+
+__all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack", "run_all"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+T = TypeVar("T")
+
+_SLICE = 250_000
+"""Steps between two looks at the clock: about 50 ms."""
+
+_STEPS_PER_MOVE = 3500
+"""Steps of a draw for each row and each atom it may take."""
+
+MAX_NEIGHBOURS = 2**27
+"""Entries of the table of neighbouring points: 512 MiB."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a run cools, and what moves it makes.
+
+    Attributes
+    ----------
+    hot, cold : float
+        First and last temperature.
+    swaps, jumps : float
+        Shares of the moves.
+    """
+
+    hot: float
+    cold: float
+    swaps: float
+    jumps: float
+
+
+LOOSE = Schedule(6.0, 0.7, 0.3, 0.2)
+"""Mixes well: for systems that many datasets meet."""
+
+TIGHT = Schedule(3.0, 0.8, 0.5, 0.05)
+"""Meets counts that few datasets meet: swaps keep what is right already."""
+
+_SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The best rows that one annealing run met.
+
+    Attributes
+    ----------
+    points : int array, shape (n_rows,)
+        Positions in the space's points.
+    misfit : int
+        Sum over the distinct equations of |A m - n|.
+    """
+
+    points: IntArray
+    misfit: int
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSpace:
+    """Points that rows may take, with all that a run needs; shared by all runs.
+
+    Attributes
+    ----------
+    code : int array, shape (n_points,)
+        A number that tells the points apart, ascending: the grid point, and the class.
+    origin : int array, shape (n_points,)
+        Position of each point in the arrays that the space was made from.
+    attributes : int array
+        The attributes of which more than one atom occurs: only these can move.
+    stride : int array, shape (n_attributes,)
+        Weight of each attribute's atom in the code; attributes of which one atom occurs are left
+        out.
+    value : int32 array, shape (n_points, n_attributes)
+        Atoms that occur, numbered over all attributes.
+    atom_start : int array, shape (n_attributes + 1,)
+    atom : int array, shape (n_atoms,)
+        Number of each atom within its attribute.
+    cell : int32 array, shape (n_points,)
+    signature : int32 array, shape (n_cells, n_trees)
+    target : int array, shape (n_leaves,)
+    n_rows : int
+    """
+
+    code: IntArray
+    origin: IntArray
+    attributes: IntArray
+    stride: IntArray
+    value: NDArray[np.int32]
+    atom_start: IntArray
+    atom: IntArray
+    cell: NDArray[np.int32]
+    signature: NDArray[np.int32]
+    target: IntArray
+    n_rows: int
+
+    @property
+    def n_atoms(self) -> int:
+        """Atoms of all attributes."""
+        return len(self.atom)
+
+    @classmethod
+    def of(
+        cls,
+        atoms: IntArray,
+        stride: IntArray,
+        cell: IntArray,
+        signature: NDArray[np.int32],
+        target: IntArray,
+        n_rows: int,
+    ) -> SearchSpace:
+        """Lay out the space.
+
+        Parameters
+        ----------
+        atoms : int array, shape (n_points, n_attributes)
+            Atom of each attribute; the last attribute is the class.
+        stride : int array, shape (n_attributes,)
+        cell : int array, shape (n_points,)
+            Column of ``signature`` of each point; columns that no point has are dropped.
+        """
+        code = atoms @ stride
+        order = np.argsort(code, kind="stable")
+        used, cell = np.unique(cell[order], return_inverse=True)
+        value, start, number, kept = [], [0], [], []
+        for a in range(atoms.shape[1]):
+            present, compact = np.unique(atoms[order, a], return_inverse=True)
+            if len(present) > 1:
+                value.append(compact.ravel() + start[-1])
+                start.append(start[-1] + len(present))
+                number.append(present)
+                kept.append(a)
+        return cls(
+            code=code[order],
+            origin=order,
+            attributes=np.array(kept, dtype=np.int64),
+            stride=stride[kept],
+            value=np.stack(value, axis=1).astype(np.int32)
+            if value
+            else np.zeros((len(order), 0), np.int32),
+            atom_start=np.array(start),
+            atom=np.concatenate(number) if number else np.zeros(0, np.int64),
+            cell=cell.ravel().astype(np.int32),
+            signature=np.ascontiguousarray(signature[used]),
+            target=target,
+            n_rows=n_rows,
+        )
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the table of neighbours would not fit."""
+        return len(self.code) * self.n_atoms > MAX_NEIGHBOURS
+
+    @cached_property
+    def neighbour(self) -> NDArray[np.int32]:
+        """The point with one atom set, -1 where it is not possible; (n_points, n_atoms)."""
+        out = np.empty((len(self.code), self.n_atoms), dtype=np.int32)
+        for a, stride in enumerate(self.stride):
+            for v in range(self.atom_start[a], self.atom_start[a + 1]):
+                wanted = self.code + (self.atom[v] - self.atom[self.value[:, a]]) * stride
+                at = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
+                out[:, v] = np.where(self.code[at] == wanted, at, -1)
+        return out
+
+    @cached_property
+    def packed(self) -> NDArray[np.int32]:
+        """The distinct equations of each cell, in as few columns as come of it, -1 for none."""
+        return pack(self.signature, self.target)
+
+    @cached_property
+    def packed_target(self) -> IntArray:
+        """The n of the equations that are packed; 0 for their copies."""
+        out = np.zeros_like(self.target)
+        kept = self.packed[self.packed >= 0]
+        out[kept] = self.target[kept]
+        return out
+
+    @cached_property
+    def reading_order(self) -> IntArray:
+        """Points in the order of their leaves in the first trees."""
+        keys = self.signature[self.cell, : min(8, self.signature.shape[1])]
+        return np.lexsort(keys.T[::-1]).astype(np.int64)
+
+    def spread(self, w: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Draw rows from weights systematically: every leaf of the first tree is met closely."""
+        if not self.n_rows:
+            return np.zeros(0, dtype=np.int64)
+        order = self.reading_order
+        edge = np.cumsum(w[order])
+        at = (np.arange(self.n_rows) + rng.random()) * (edge[-1] / self.n_rows)
+        chosen: IntArray = order[np.minimum(np.searchsorted(edge, at), len(order) - 1)]
+        return chosen
+
+    def misfit(self, rows: IntArray) -> int:
+        """Sum over all equations of |A m - n|."""
+        drawn = np.bincount(self.signature[self.cell[rows]].ravel(), minlength=len(self.target))
+        return int(np.abs(drawn - self.target).sum())
+
+    def _residual(self, rows: IntArray) -> IntArray:
+        """A m - n, for the distinct equations; 0 for the others."""
+        own = self.packed[self.cell[rows]]
+        drawn = np.bincount(own[own >= 0], minlength=len(self.target)).astype(np.int64)
+        return drawn - self.packed_target
+
+    def default_steps(self) -> int:
+        """Length of a run that usually meets all counts: it grows with rows times moves."""
+        return int(np.clip(_STEPS_PER_MOVE * self.n_rows * self.n_atoms, 200_000, 60_000_000))
+
+    def near_weights(
+        self, w: FloatArray, steps: int, seed: int, clock: Clock, schedule: Schedule = LOOSE
+    ) -> Chain:
+        """Draw a dataset near weights that meets the counts: from hot to cold, until it does."""
+        rng = np.random.default_rng(seed)
+        log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
+        cost = np.zeros((0, self.n_atoms), dtype=np.float32)
+        start = self.spread(w, rng)
+        return self._run(start, log_prior, w, cost, steps, schedule, True, rng, clock)
+
+    def near_rows(
+        self, start: IntArray, cost: FloatArray, w: FloatArray, steps: int, seed: int, clock: Clock
+    ) -> Chain:
+        """Search for the cheapest rows that meet the counts as well as ``start`` does.
+
+        Parameters
+        ----------
+        cost : float array, shape (n_rows, n_atoms)
+            Expected distance of each atom, row by row.
+        """
+        rng = np.random.default_rng(seed)
+        scaled = (4.0 * cost).astype(np.float32)
+        flat = np.zeros(len(self.code))
+        return self._run(start, flat, w, scaled, steps, _SETTLE, False, rng, clock)
+
+    def _run(
+        self,
+        start: IntArray,
+        log_prior: FloatArray,
+        w: FloatArray,
+        cost: NDArray[np.float32],
+        steps: int,
+        schedule: Schedule,
+        stop_at_zero: bool,
+        rng: np.random.Generator,
+        clock: Clock,
+    ) -> Chain:
+        rows = np.array(start, dtype=np.int64)
+        best = rows.copy()
+        residual = self._residual(rows)
+        misfit = float(np.abs(residual).sum())
+        own_cost = 0.0
+        if len(cost):
+            own_cost = float(cost[np.arange(len(rows))[:, None], self.value[rows]].sum())
+        score = np.array([misfit, own_cost, misfit, own_cost])
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        jump = np.cumsum(w)
+        step = 0
+        while step < steps and not clock.stopped and not (stop_at_zero and score[2] == 0):
+            step = anneal(
+                self.packed, self.cell, self.value, self.neighbour, log_prior, jump, cost,
+                rows, residual, best, score, state, step, min(step + _SLICE, steps), steps,
+                schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, stop_at_zero,
+            )  # fmt: skip
+        return Chain(best, int(score[2]))
+
+
+def run_all(jobs: Sequence[Callable[[], T]], each: Callable[[T], None] = lambda _: None) -> list[T]:
+    """Run jobs on two threads; ``each`` gets every result as it comes, in any order.
+
+    The results are in the order of the jobs. A job ends early when its own clock stops.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(job) for job in jobs]
+        for future in as_completed(futures):
+            each(future.result())
+        return [future.result() for future in futures]
+
+
+def pack(signature: NDArray[np.int32], target: IntArray) -> NDArray[np.int32]:
+    """Keep each distinct equation once, and lay trees that share no cell over each other.
+
+    Shallow trees ask the same question many times over; a search that pays for each tree is twice
+    as fast on the packed form.
+    """
+    n_cells, n_trees = signature.shape
+    seen: set[bytes] = set()
+    columns: list[NDArray[np.int32]] = []
+    for t in range(n_trees):
+        order = np.argsort(signature[:, t], kind="stable")
+        cuts = np.flatnonzero(np.diff(signature[order, t])) + 1
+        column = np.full(n_cells, -1, dtype=np.int32)
+        for members in np.split(order, cuts):
+            equation = signature[members[0], t]
+            key = members.astype(np.int32).tobytes() + target[equation].tobytes()
+            if key not in seen:
+                seen.add(key)
+                column[members] = equation
+        columns.append(column)
+    out: list[NDArray[np.int32]] = []
+    for column in sorted(columns, key=lambda c: -int((c >= 0).sum())):
+        taken = column >= 0
+        if not taken.any():
+            continue
+        host = next((c for c in out if not (c[taken] >= 0).any()), None)
+        if host is None:
+            out.append(column)
+        else:
+            host[taken] = column[taken]
+    return np.ascontiguousarray(np.stack(out, axis=1)) if out else signature[:, :0]

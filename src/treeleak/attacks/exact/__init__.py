@@ -1,0 +1,1 @@
+"""The attack on exact counts where every tree used each row once."""

@@ -1,0 +1,130 @@
+"""Maximum entropy: how many rows to expect at each point, given the evidence alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.kernels import fit_weights
+from treeleak.core.private import dataclass
+
+__all__ = ["Weights", "maximum_entropy", "mean_skew"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A fitted histogram over points.
+
+    Attributes
+    ----------
+    w : float array, shape (n_points,)
+        Expected rows at each point.
+    prior : float array, shape (n_points,)
+        What it was fitted from: a product of marginals, or the population.
+    residual : float
+        Largest |A w - n|.
+    """
+
+    w: FloatArray
+    prior: FloatArray
+    residual: float
+
+
+def maximum_entropy(
+    values: IntArray,
+    sizes: FloatArray,
+    cell: IntArray,
+    signature: NDArray[np.int32],
+    target: IntArray,
+    *,
+    settled: FloatArray | None = None,
+    binaries: IntArray | None = None,
+    log_population: FloatArray | None = None,
+    told: FloatArray | None = None,
+    rounds: int = 12,
+    sweeps: int = 6,
+) -> Weights:
+    """Fit the histogram of least KL(w || prior) with A w = n.
+
+    The prior is the product of the attributes' marginals, and the marginals are those of the fit
+    itself and of the settled rows: fit and prior take turns, so that what the evidence says of a
+    column in some rows speaks for the rows in which it is silent. A column of which it says
+    nothing anywhere is taken to be as skewed as the other binary columns are on average.
+
+    Where the population is known, it is the prior, and there is nothing to refit.
+
+    Parameters
+    ----------
+    values : int array, shape (n_points, n_attributes)
+        Values, numbered over all attributes.
+    sizes : float array, shape (n_values,)
+        Points of the schema that each value stands for.
+    cell, signature, target
+        As in :class:`~treeleak.evidence.CountSystem`.
+    settled : float array, shape (n_values,), optional
+        Rows with each value beside those that are fitted.
+    binaries : int array, shape (n_binaries, 2), optional
+        The two values, 0 and 1, of each binary column.
+    log_population : float array, shape (n_points,), optional
+        Log probability of each point in the population, up to a constant.
+    told : float array, shape (n_told, 2, n_values), optional
+        The same of further binary columns: 1 for each value that has a 0, or a 1, there.
+    rounds, sweeps : int
+        Rounds of refitting the prior, and sweeps of scaling in each.
+    """
+    n_cells = len(signature)
+    target_float = target.astype(float)
+    n_rows = target.sum() / max(signature.shape[1], 1)
+    beside = np.zeros(len(sizes)) if settled is None else settled
+    pairs = np.zeros((0, 2), dtype=np.int64) if binaries is None else binaries
+    further = np.zeros((0, 2, len(sizes))) if told is None else told
+    # One row's worth of the sizes stays with every attribute: a fit rules no value out.
+    doubt = sizes / _group_total(values, sizes)
+    prior = _normalised(np.log(sizes)[values].sum(axis=1))
+    if log_population is not None:
+        prior, rounds = _normalised(log_population), 1
+    w, worst = prior * n_rows, np.inf
+    for turn in range(rounds):
+        if turn:
+            heard = beside.copy()
+            for a in range(values.shape[1]):
+                heard += np.bincount(values[:, a], w, minlength=len(sizes))
+            doubt[pairs] = mean_skew(np.concatenate([heard[pairs], further @ heard]))
+            prior = _normalised(np.log(heard + doubt)[values].sum(axis=1))
+        mass = np.bincount(cell, prior, minlength=n_cells)
+        fitted = mass * n_rows
+        last = 5 if turn == rounds - 1 else 1
+        worst = fit_weights(signature, target_float, fitted, last * sweeps, 1e-3)
+        w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
+    return Weights(w, prior, float(worst))
+
+
+def mean_skew(heard: FloatArray) -> FloatArray:
+    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
+
+    Parameters
+    ----------
+    heard : float array, shape (n_binaries, 2)
+        Rows with each value.
+    """
+    total = heard.sum(axis=1)
+    ones = heard[total > 0, 1] / total[total > 0]
+    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
+    return np.array([1.0 - p, p])
+
+
+def _normalised(log_q: FloatArray) -> FloatArray:
+    q = np.exp(log_q - log_q.max())
+    return q / q.sum()  # type: ignore[no-any-return]
+
+
+def _group_total(values: IntArray, sizes: FloatArray) -> FloatArray:
+    """Total size of the values that occur of the same attribute, per value."""
+    out = np.ones(len(sizes))
+    for a in range(values.shape[1]):
+        own = np.unique(values[:, a])
+        out[own] = sizes[own].sum()
+    return out

@@ -1,0 +1,431 @@
+"""Several worlds of one system, and the dataset in their middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace, run_all
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
+from treeleak.attacks.exact.maximum_entropy import maximum_entropy
+from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.evidence import CountSystem
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+
+if TYPE_CHECKING:
+    from treeleak.side_information.population import Density
+
+__all__ = ["World", "WorldSearch"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+N_WORLDS = 10
+"""Worlds that are drawn at least."""
+_MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
+"""Worlds that are drawn at most, and the steps that all beyond the least may take together."""
+_MIX = 1.0
+"""Work for the integer solver (about seconds) to combine runs that miss some counts."""
+_TRIAL = 200_000
+"""Steps from which the speed of a run is judged."""
+_STEP_WORK = 1e-7
+"""Work of the integer solver that goes with one step of a run."""
+_AGAIN = 6
+"""Most runs that are tried again, longer, because they missed counts."""
+_LONGER = 2
+"""Factor by which runs grow that missed counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A dataset proposed by a search.
+
+    Attributes
+    ----------
+    points : int array, shape (n_open,)
+        Positions of the open rows in the search space.
+    values : int array, shape (n_anchored + n_open, n_attributes + 1)
+        Values of the anchored rows, then of the open ones.
+    misfit : int
+    """
+
+    points: IntArray
+    values: IntArray
+    misfit: int
+
+
+@dataclass(frozen=True, eq=False)
+class WorldSearch:
+    """The part of a system that is still open, ready to be searched.
+
+    Rows that every solution holds at one point are *settled* if the point is a single row of the
+    schema, else *anchored*: the counts fix their atoms, and only values within atoms are open.
+
+    Attributes
+    ----------
+    system : CountSystem
+    values : Values
+    atoms : int array, shape (n_live, n_attributes + 1)
+        Atoms of the live points, numbered over all attributes; the last is the class.
+    live : int array, shape (n_live,)
+        The system's points that a row may take.
+    settled, anchored : int array, shape (n_settled,), (n_anchored,)
+        Live points of these rows, one entry per row.
+    space : SearchSpace
+        Over the live points that open rows may take.
+    live_of : int array
+        Live point of each point of the space.
+    w, value_prior : float array
+        Expected open rows per point of the space; probability of each value given its atom.
+    population : Density or None
+        Where given, what the values within atoms are drawn from instead.
+    """
+
+    system: CountSystem
+    values: Values
+    atoms: IntArray
+    live: IntArray
+    settled: IntArray
+    anchored: IntArray
+    space: SearchSpace
+    live_of: IntArray
+    w: FloatArray
+    value_prior: FloatArray
+    population: Density | None
+
+    @classmethod
+    def of(
+        cls,
+        system: CountSystem,
+        known: Bounds,
+        geometry: Geometry,
+        values: Values,
+        population: Density | None = None,
+    ) -> WorldSearch:
+        """Set up the search of what the bounds leave open."""
+        live = np.flatnonzero(known.upper[system.cell] > 0)
+        cell = system.cell[live]
+        grid = geometry.atoms(system.points[live])
+        atoms = np.column_stack([grid, system.label[live]])
+        single = system.cell_size[cell] == 1
+        certain = np.where(single, known.lower[cell], 0)
+        fixed = np.repeat(np.arange(len(live)), certain)
+        m = np.bincount(cell[fixed], minlength=len(system.signature))
+        target = -system.residual(m)
+        movable = np.flatnonzero(~single | (known.upper[cell] > known.lower[cell]))
+        space = SearchSpace.of(
+            atoms[movable],
+            np.append(geometry.stride, geometry.n_points),
+            cell[movable],
+            system.signature,
+            target,
+            system.n_rows - len(fixed),
+        )
+        numbered = atoms + values.atom_start[:-1]
+        fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
+        own = numbered[movable[space.origin]]
+        w = np.zeros(len(space.code))
+        if space.n_rows:
+            at = live[movable[space.origin]]
+            w = maximum_entropy(
+                own,
+                values.atom_sizes,
+                space.cell.astype(np.int64),
+                space.signature,
+                space.target,
+                settled=fixed_atoms,
+                binaries=values.binaries,
+                log_population=None
+                if population is None
+                else population.log_prior(system.points[at], system.label[at]),
+                told=values.told,
+            ).w
+        marginal = fixed_atoms.copy()
+        for a in range(own.shape[1]):
+            marginal += np.bincount(own[:, a], w, minlength=values.n_atoms)
+        prior = values.prior(marginal)
+        whole = values.settled[numbered[fixed]].all(axis=1)
+        return cls(
+            system=system,
+            values=values,
+            atoms=numbered,
+            live=live,
+            settled=fixed[whole],
+            anchored=fixed[~whole],
+            space=space,
+            live_of=movable[space.origin],
+            w=w,
+            value_prior=prior,
+            population=population,
+        )
+
+    def worlds(
+        self,
+        exact: Sequence[IntArray],
+        problem: IntegerProblem | None,
+        clock: Clock,
+        stage: str,
+        seed: int,
+    ) -> list[World]:
+        """Search for several datasets that meet all counts.
+
+        Parameters
+        ----------
+        exact : sequence of int array
+            Histograms over the system's cells that meet all counts, if any are known.
+        problem : IntegerProblem or None
+            Helps when no run meets all counts; None where it is too large.
+
+        Returns
+        -------
+        list of World
+            At least one meets all counts, unless time ran out.
+
+        Raises
+        ------
+        NoSolution
+            If it is proved on the way that no dataset meets all counts.
+        """
+        rng = np.random.default_rng(seed)
+        if self.space.too_large and exact:
+            return [self._world(self._spots(exact[0], rng), rng) for _ in range(N_WORLDS)]
+        if self.space.too_large:
+            raise NotCovered(
+                f"{len(self.space.code):,} points stay possible, each with {self.space.n_atoms} "
+                "neighbours: too many to search"
+            )
+        if not self._can_move:
+            return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
+        # Made once, before the threads ask for them.
+        _ = self.space.neighbour, self.space.packed_target
+        steps = self.space.default_steps()
+        n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
+        n, steps = self._affordable(n, steps, clock, seed)
+        chains = self._run(n, steps, LOOSE, clock, stage, seed)
+        if missed := sum(c.misfit > 0 for c in chains):
+            again, steps = min(missed, _AGAIN), _LONGER * steps
+            chains = [c for c in chains if c.misfit == 0]
+            chains += self._run(again, steps, TIGHT, clock, stage, seed + n)
+        while not exact and min(c.misfit for c in chains) and not clock.stopped:
+            exact = self._mixed(chains, problem, clock, seed)
+            if not exact:
+                steps *= _LONGER
+                more, exact = self._run_beside(problem, steps, clock, stage, seed + steps)
+                chains += more
+        worlds = [self._world(c.points, rng) for c in chains]
+        if all(w.misfit for w in worlds):
+            worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
+        return worlds
+
+    def middle(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
+        """Find the dataset that meets the counts and lies closest to all worlds."""
+        least = min(w.misfit for w in worlds)
+        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
+            return next(w for w in worlds if w.misfit == least)
+        chosen = [w.values for w in worlds]
+        final = worlds[most_central(self.values, chosen, [w.misfit == least for w in worlds])]
+        for turn in range(2):
+            cost = self.values.expected_cost(shares(self.values, final.values, chosen))
+            points, misfit = final.points, final.misfit
+            if self._can_move and not clock.stopped:
+                clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
+                steps = max(self.space.default_steps() // 3, 100_000)
+                own_cost = self._atom_cost(cost[len(self.anchored) :])
+                chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
+                points, misfit = chain.points, self.space.misfit(chain.points)
+            final = World(points, self._cheapest(self._live(points), cost), misfit)
+        return final
+
+    def rows(self, final: World, worlds: Sequence[World], known: Bounds) -> Rows:
+        """Put settled and open rows together, each value with its probability."""
+        live = np.concatenate([self.settled, self._live(final.points)])
+        cell = self.system.cell[self.live[live]]
+        whole = np.zeros((len(self.settled), self.values.n_values))
+        values = np.concatenate([self._cheapest(self.settled, whole), final.values])
+        confidence = np.ones(values.shape)
+        if len(final.values):
+            confidence[len(self.settled) :] = self._confidence(final, worlds)
+        proved = _rank(cell) < known.lower[cell]
+        confidence[self._certain(live, cell, proved)] = 1.0
+        unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
+        return Rows(values, confidence, proved, unique, final.misfit)
+
+    def histogram(self, world: World) -> IntArray:
+        """Rows in each of the system's cells."""
+        live = np.concatenate([self.settled, self._live(world.points)])
+        return np.bincount(self.system.cell[self.live[live]], minlength=len(self.system.signature))
+
+    @property
+    def _can_move(self) -> bool:
+        space = self.space
+        return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
+
+    def _affordable(self, n: int, steps: int, clock: Clock, seed: int) -> tuple[int, int]:
+        """Fewer, then shorter runs, where the time left would not do for all of them.
+
+        A run that is cut off while hot is worth nothing; a short one that ends cold is.
+        """
+        self.space.near_weights(self.w, 1, seed, clock)  # what is made once is not what a run costs
+        start = clock.seconds
+        self.space.near_weights(self.w, _TRIAL, seed, clock)
+        each = (clock.seconds - start) / _TRIAL * steps
+        share = 0.8 * clock.left / max(each / 2, 1e-9)
+        if share >= n:
+            return n, steps
+        runs = max(int(share), 2)
+        return runs, max(int(steps * min(1.0, share / runs)), _TRIAL)
+
+    def _live(self, points: IntArray) -> IntArray:
+        """Live points of the anchored and the open rows."""
+        return np.concatenate([self.anchored, self.live_of[points]])
+
+    def _run(
+        self, n: int, steps: int, schedule: Schedule, clock: Clock, stage: str, seed: int
+    ) -> list[Chain]:
+        misfits: list[int] = []
+
+        def each(chain: Chain) -> None:
+            misfits.append(chain.misfit)
+            clock.record(min(misfits))
+            clock.tell(stage, 0.7 * len(misfits) / n, min(misfits))
+
+        search = self.space.near_weights
+        jobs = [partial(search, self.w, steps, seed + i, clock, schedule) for i in range(n)]
+        return run_all(jobs, each)
+
+    def _mixed(
+        self, chains: Sequence[Chain], problem: IntegerProblem | None, clock: Clock, seed: int
+    ) -> list[IntArray]:
+        """Combine the runs: look for a solution among the cells that any of them used."""
+        if problem is None:
+            return []
+        points = np.unique(np.concatenate([c.points for c in chains]))
+        fixed = np.concatenate([self.settled, self.anchored])
+        live = np.concatenate([self.live_of[points], fixed])
+        cells = np.unique(self.system.cell[self.live[live]])
+        try:
+            return problem.within(cells).solutions(clock, _MIX, seed)
+        except NoSolution:
+            return []
+
+    def _run_beside(
+        self, problem: IntegerProblem | None, steps: int, clock: Clock, stage: str, seed: int
+    ) -> tuple[list[Chain], list[IntArray]]:
+        """Run longer, with the integer solver on the other thread for about as long."""
+
+        def walk(i: int) -> Chain:
+            chain = self.space.near_weights(self.w, steps, seed + i, clock, TIGHT)
+            clock.record(chain.misfit)
+            clock.tell(stage, 0.5, chain.misfit)
+            return chain
+
+        def beside() -> Chain | list[IntArray]:
+            if problem is None:
+                return walk(1)
+            return problem.solutions(clock, _STEP_WORK * steps, seed)
+
+        jobs: list[Callable[[], Chain | list[IntArray]]] = [partial(walk, 0), beside]
+        done = run_all(jobs)
+        chains = [d for d in done if isinstance(d, Chain)]
+        return chains, [m for d in done if not isinstance(d, Chain) for m in d]
+
+    def _world(self, points: IntArray, rng: np.random.Generator) -> World:
+        atoms = self.atoms[self._live(points)]
+        prior = self.value_prior if self.population is None else self.population.within(atoms)
+        values = self.values.draw(atoms, np.atleast_2d(prior), rng)
+        return World(points, values, self.space.misfit(points))
+
+    def _spots(self, m: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw points of the space for a histogram over the system's cells, settled rows apart."""
+        cell = self.system.cell[self.live]
+        fixed = np.concatenate([self.settled, self.anchored])
+        left = m - np.bincount(cell[fixed], minlength=len(m))
+        own = cell[self.live_of]
+        order = np.argsort(own, kind="stable")
+        edge = np.cumsum(self.w[order] + 1e-12)
+        begin = np.searchsorted(own[order], np.arange(len(m)))
+        end = np.searchsorted(own[order], np.arange(len(m)), side="right")
+        where = np.repeat(np.flatnonzero(left > 0), left[left > 0])
+        low = np.where(begin[where] > 0, edge[begin[where] - 1], 0.0)
+        u = low + rng.random(len(where)) * (edge[end[where] - 1] - low)
+        return order[np.clip(np.searchsorted(edge, u), begin[where], end[where] - 1)]
+
+    def _atom_cost(self, cost: FloatArray) -> FloatArray:
+        """Cost of each atom that can move: that of its cheapest value."""
+        lowest = np.full((len(cost), self.values.n_atoms), np.inf)
+        for value, atom in enumerate(self.values.atom_of):
+            lowest[:, atom] = np.minimum(lowest[:, atom], cost[:, value])
+        first = np.repeat(
+            self.values.atom_start[self.space.attributes], np.diff(self.space.atom_start)
+        )
+        moving: FloatArray = lowest[:, first + self.space.atom]
+        return moving
+
+    def _cheapest(self, live: IntArray, cost: FloatArray) -> IntArray:
+        """Value of least cost for each atom of some live points; ``cost`` is rows x values."""
+        atoms = self.atoms[live]
+        out = np.empty_like(atoms)
+        for a in range(atoms.shape[1]):
+            own = slice(self.values.start[a], self.values.start[a + 1])
+            allowed = self.values.atom_of[own][None, :] == atoms[:, a, None]
+            best = np.where(allowed, cost[:, own], np.inf).argmin(axis=1)
+            out[:, a] = self.values.start[a] + best
+        return out
+
+    def _confidence(self, final: World, worlds: Sequence[World]) -> FloatArray:
+        """How often each value stands in the aligned worlds, with doubt that wanes as they grow.
+
+        The weight of the doubt was set on real data: ten worlds that agree are right in about 99
+        of 100 values, since the answer is the middle of the worlds and not one of them.
+        """
+        n, n_worlds = len(final.values), len(worlds)
+        start = self.values.start
+        # An interval is listed as one value and holds many: it is never certain.
+        doubt = 1.0 / np.maximum(np.diff(start), 2)[None, :]
+        if n > MAX_ALIGNED:
+            # Too many rows to align: count how often the whole row stands in another world.
+            live = self._live(final.points)
+            held = [np.bincount(self._live(w.points), minlength=len(self.live)) for w in worlds]
+            share = np.mean([h[live] > _rank(live) for h in held], axis=0)[:, None]
+        else:
+            table = shares(self.values, final.values, [w.values for w in worlds])
+            share = np.take_along_axis(table, final.values, axis=1)
+        weight = 2.5 / n_worlds
+        return (n_worlds * share + weight * doubt) / (n_worlds + weight)  # type: ignore[no-any-return]
+
+    def _certain(
+        self, live: IntArray, cell: IntArray, proved: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""
+        if not len(live):
+            return np.zeros((0, self.atoms.shape[1]), dtype=bool)
+        everywhere = self.atoms.min(axis=0) == self.atoms.max(axis=0)
+        own = self.system.cell[self.live]
+        order = np.argsort(own, kind="stable")
+        cells, first = np.unique(own[order], return_index=True)
+        low = np.minimum.reduceat(self.atoms[order], first, axis=0)
+        high = np.maximum.reduceat(self.atoms[order], first, axis=0)
+        alike = (low == high)[np.searchsorted(cells, cell)]
+        same = everywhere[None, :] | (alike & proved[:, None])
+        certain: NDArray[np.bool_] = same & self.values.settled[self.atoms[live]]
+        return certain
+
+
+def _rank(x: IntArray) -> IntArray:
+    """How many equal entries stand before each entry."""
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    lengths = np.diff(np.append(begins, len(x)))
+    rank = np.empty(len(x), dtype=np.int64)
+    rank[order] = np.arange(len(x)) - np.repeat(begins, lengths)
+    return rank

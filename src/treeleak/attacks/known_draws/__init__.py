@@ -1,0 +1,1 @@
+"""The attack on a bootstrap whose draws are known: rows are numbered."""

@@ -1,0 +1,306 @@
+"""Rows told apart by their draws: which (cell, class) pairs each of them may be.
+
+A row's candidates are the pairs whose leaf in every tree counts at least as many draws of the
+class as the tree drew of the row. They are listed from the evidence alone, so that nothing true
+is ever missing, and then narrowed by bounds on every equation.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.known_draws import row_kernels as kernels
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.evidence import KnownDraws, Pairs
+from treeleak.partition import GridTooLarge, Partition
+
+__all__ = ["MAX_CANDIDATES", "RowProblem", "Unmet"]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+MAX_CANDIDATES = 50_000_000
+"""Most (row, candidate) pairs that are held: 2 to 3 GB."""
+MAX_TABLE = 2**27
+"""Most entries of the table of scores, one for each number of draws and equation: 1 GiB."""
+THREADS = 2
+
+
+class Unmet(Exception):
+    """No rows meet the counts; ``equation`` is where that shows, -1 if nowhere in particular."""
+
+    def __init__(self, equation: int = -1) -> None:
+        super().__init__(equation)
+        self.equation = equation
+
+
+@dataclass(frozen=True, eq=False)
+class RowProblem:
+    """Choose a candidate for every open row so that the counts left over are met.
+
+    Attributes
+    ----------
+    evidence : KnownDraws
+    settled : int array, shape (n_rows,)
+        Pair of each row that has one candidate; -1 for the others.
+    rows : int array, shape (n_open,)
+        The open rows.
+    start : int array, shape (n_open + 1,)
+        Candidates of open row i are ``column[start[i]:start[i + 1]]``.
+    column : int32 array, shape (n_candidates,)
+    pair : int array, shape (n_columns,)
+        Pair of each column; only those are columns that are somebody's candidate.
+    equation : int32 array, shape (n_trees, n_columns)
+        leaf * n_classes + class of each column in every tree.
+    draws : array of unsigned int, shape (n_trees, n_open)
+    n : int array, shape (n_leaves * n_classes,)
+        Draws that the settled rows leave over.
+    d : int array, shape (n_leaves,) or (0,)
+        Distinct rows that the settled rows leave over; empty if not used.
+    """
+
+    evidence: KnownDraws
+    settled: IntArray
+    rows: IntArray
+    start: IntArray
+    column: NDArray[np.int32]
+    pair: IntArray
+    equation: NDArray[np.int32]
+    draws: NDArray[np.unsignedinteger[Any]]
+    n: IntArray
+    d: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        evidence: KnownDraws,
+        partition: Partition,
+        pairs: Pairs,
+        group: IntArray | None = None,
+    ) -> RowProblem:
+        """List the candidates of every row that some tree drew; ``group`` as for the row sets.
+
+        Raises
+        ------
+        Unmet
+            If a row has none.
+        NotCovered
+            If there are too many.
+        """
+        if (int(evidence.draws.max(initial=0)) + 1) * evidence.n.size > MAX_TABLE:
+            raise NotCovered(f"a tree drew one row {int(evidence.draws.max()):,} times")
+        sets = evidence.row_sets(group)
+        leaf = partition.signature[pairs.cell]
+        n_rows, n_classes = evidence.n_rows, evidence.n.shape[1]
+        if sets.sets.shape[1] * len(leaf) > MAX_CANDIDATES:
+            raise _too_many(f"{n_rows:,} rows in {len(leaf):,} places")
+        bits = kernels.open_rows(leaf, pairs.label_of, sets.set_of, sets.sets)
+        counts = kernels.count_rows(bits, 64 * sets.sets.shape[1])[: n_rows + 1]
+        if (total := int(counts.sum())) > MAX_CANDIDATES:
+            raise _too_many(f"{total:,} candidates for {n_rows:,} rows")
+        start = np.cumsum(counts)
+        column = kernels.list_rows(bits, start)
+        rows = np.flatnonzero(evidence.drawn)
+        if (counts[1:][rows] == 0).any():
+            raise Unmet
+        problem = cls(
+            evidence=evidence,
+            settled=np.full(n_rows, -1, dtype=np.int64),
+            rows=rows,
+            start=np.append(start[rows], start[-1]),
+            column=column,
+            pair=np.arange(len(leaf)),
+            equation=_equations(leaf[:, : len(evidence.draws)], pairs.label_of, n_classes),
+            draws=evidence.draws[:, rows],
+            n=evidence.n.ravel(),
+            d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
+        )
+        return problem.only(np.ones(len(column), dtype=bool))
+
+    @property
+    def n_open(self) -> int:
+        """Rows with more than one candidate."""
+        return len(self.rows)
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return self.evidence.n.shape[1]  # type: ignore[no-any-return]
+
+    @property
+    def first(self) -> IntArray:
+        """First equation of each tree, and the end."""
+        return self.evidence.geometry.leaf_start[: len(self.draws) + 1] * self.n_classes
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """Open row of each candidate."""
+        return np.repeat(np.arange(self.n_open), np.diff(self.start))
+
+    def only(self, alive: BoolArray) -> RowProblem:
+        """Keep some candidates, settle rows that have one left, and drop unused columns.
+
+        Raises
+        ------
+        Unmet
+            If a row has none left.
+        """
+        left = np.bincount(self.owner[alive], minlength=self.n_open)
+        if (left == 0).any():
+            raise Unmet
+        one = left == 1
+        last = self.column[alive & one[self.owner]]
+        found, found_d = self._counts(last, self.draws[:, one])
+        settled = self.settled.copy()
+        settled[self.rows[one]] = self.pair[last]
+        keep = alive & ~one[self.owner]
+        used = np.zeros(len(self.pair), dtype=bool)
+        used[self.column[keep]] = True
+        number = np.cumsum(used, dtype=np.int32) - 1
+        return replace(
+            self,
+            settled=settled,
+            rows=self.rows[~one],
+            start=np.append(0, np.cumsum(left[~one])),
+            column=number[self.column[keep]].astype(np.int32),
+            pair=self.pair[used],
+            equation=np.ascontiguousarray(self.equation[:, used]),
+            draws=np.ascontiguousarray(self.draws[:, ~one]),
+            n=self.n - found,
+            d=self.d - found_d if len(self.d) else self.d,
+        )
+
+    def narrowed(self, clock: Clock) -> RowProblem:
+        """Narrow by bounds on the equations until nothing changes or the time is up.
+
+        Raises
+        ------
+        Unmet
+            With the equation that cannot be met.
+        """
+        problem = self
+        n_trees = len(self.draws)
+        with ThreadPoolExecutor(THREADS) as pool:
+            while problem.n_open and not clock.stopped:
+                alive = np.ones(len(problem.column), dtype=bool)
+                p = problem
+                jobs = [
+                    pool.submit(
+                        kernels.narrow, np.arange(i, n_trees, THREADS), p.start, p.column, alive,
+                        p.equation, p.first, p.draws, p.n, p.d, p.n_classes,
+                    )
+                    for i in range(THREADS)
+                ]  # fmt: skip
+                done = [job.result() for job in jobs]
+                if broken := [e for e in done if e >= 0]:
+                    raise Unmet(min(broken))
+                if alive.all():
+                    break
+                problem = problem.only(alive)
+        if not problem.n_open and (problem.n.any() or problem.d.any()):
+            raise Unmet(int(np.flatnonzero(problem.n)[0]) if problem.n.any() else -1)
+        return problem
+
+    def misfit(self, choice: NDArray[np.integer[Any]]) -> int:
+        """Sum over all equations of |n - counts|, with open row i in column ``choice[i]``."""
+        off, off_d = self._left(choice)
+        return int(np.abs(off).sum()) + int(np.abs(off_d).sum())
+
+    def suspicion(self, choice: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Share of each open row's trees whose counts ``choice`` misses where it puts the row."""
+        off, off_d = self._left(choice)
+        missed = off != 0
+        if len(off_d):
+            missed |= np.repeat(off_d != 0, self.n_classes)
+        share: NDArray[np.float64] = kernels.off_share(choice, self.equation, self.draws, missed)
+        return share
+
+    def descended(self, choice: NDArray[np.integer[Any]], clock: Clock) -> IntArray:
+        """Move single rows to where more counts are met, until no such move is left."""
+        off, off_d = self._left(choice)
+        out = choice.astype(np.int64)
+        moved = True
+        while moved and not clock.stopped:
+            moved = kernels.descend(
+                self.start, self.column, self.equation, self.draws, off, off_d, out, self.n_classes
+            )
+        return out
+
+    def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:
+        """Pair of every row, -1 for those that no tree drew."""
+        out = self.settled.copy()
+        out[self.rows] = self.pair[choice]
+        return out
+
+    def columns_of(self, pair: IntArray) -> IntArray:
+        """Column of each open row, given the pair of every row."""
+        return np.searchsorted(self.pair, pair[self.rows])
+
+    def carried(self, parent: RowProblem, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Take over numbers per candidate from a problem with more candidates."""
+        scale = int(parent.pair[-1]) + 1 if len(parent.pair) else 1
+        theirs = parent.rows[parent.owner] * scale + parent.pair[parent.column]
+        return x[np.searchsorted(theirs, self.rows[self.owner] * scale + self.pair[self.column])]
+
+    def log_prior(
+        self, u: NDArray[np.float64], doubt: float | NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Logarithm of how many rows are in each candidate's pair, u taken for the open ones.
+
+        ``doubt``: how many are expected there beside, in any pair or in each.
+        """
+        sure = self.settled[self.settled >= 0]
+        size = max(int(max(self.pair.max(initial=0), sure.max(initial=0))) + 1, np.size(doubt))
+        held = np.bincount(sure, minlength=size).astype(float)
+        held += np.bincount(self.pair[self.column], u, minlength=size)
+        return np.log(held + doubt)[self.pair][self.column]
+
+    def likeliest(
+        self, choice: NDArray[np.integer[Any]], expected: NDArray[np.float64]
+    ) -> IntArray:
+        """Move each open row to the likeliest of its candidates that leave every count as it is.
+
+        Parameters
+        ----------
+        choice : int array, shape (n_open,)
+        expected : float array, shape (n_columns,)
+            How likely each column is, for any row.
+        """
+        out = choice.astype(np.int64)
+        for i, chosen in enumerate(out):
+            own = self.column[self.start[i] : self.start[i + 1]]
+            counted = self.equation[self.draws[:, i] > 0]
+            same = own[(counted[:, own] == counted[:, [chosen]]).all(axis=0)]
+            out[i] = same[expected[same].argmax()]
+        return out
+
+    def _left(self, choice: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
+        found, found_d = self._counts(choice, self.draws)
+        return self.n - found, self.d - found_d if len(self.d) else self.d
+
+    def _counts(
+        self, choice: NDArray[np.integer[Any]], draws: NDArray[np.unsignedinteger[Any]]
+    ) -> tuple[IntArray, IntArray]:
+        found = np.zeros(len(self.n), dtype=np.int64)
+        found_d = np.zeros(len(self.n) // self.n_classes, dtype=np.int64)
+        kernels.argmax_rows(choice, self.equation, draws, found, found_d, self.n_classes)
+        return found, found_d
+
+
+def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDArray[np.int32]:
+    if (int(leaf.max(initial=0)) + 1) * n_classes >= 2**31:
+        raise NotCovered("the leaves times the classes are over 2^31")
+    return np.ascontiguousarray((leaf * n_classes + label[:, None].astype(np.int32)).T)
+
+
+def _too_many(what: str) -> GridTooLarge:
+    most = f"at most {MAX_CANDIDATES:,} are held"
+    return GridTooLarge(f"{what} stay possible given the draws; {most}")

@@ -1,0 +1,282 @@
+"""Maximum entropy over the candidates of rows, through its smooth dual; and proofs from it.
+
+Let u_kj be the probability that row k is column j. Among the u whose expected counts are the
+released ones, that nearest to a reference r is u_kj ~ r_kj exp(sum over t of b_tk lambda_te +
+[b_tk > 0] nu_tv), where e and v are the equation and the leaf of column j in tree t. The dual, the
+sum of the log-normalisers minus lambda n minus nu d, is convex and smooth.
+
+Any lambda, nu give every assignment of candidates that meets the counts the same total score,
+lambda n + nu d. So if an assignment meets the counts and gives every row its best score, strictly,
+it is the only one; a row that another assignment could move only at a loss that all others cannot
+make up for stays in place; and if even the best scores of all rows add up to less, there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from treeleak.attacks.known_draws import row_kernels as kernels
+from treeleak.attacks.known_draws.candidates import THREADS, RowProblem, Unmet
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+
+__all__ = ["Fit", "certain_rows", "fit", "reaction"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_MEMORY = 15
+_TOLERANCE = 1e-4
+# The dual's least value is the entropy left: towards zero it falls fast, else it levels off.
+_PATIENCE, _PROGRESS = 40, 0.08
+_BITS, _LARGEST, _MOST = 2.0**20, 2**36, 2**62
+# A count is a whole number: it says no more than this variance allows.
+_LEAST_VARIANCE = 0.5
+_MOST_REACTION = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Where the fit stands.
+
+    Attributes
+    ----------
+    u : float array, shape (n_candidates,)
+        Probability of each candidate.
+    multipliers : float array, shape (n_equations [+ n_leaves],)
+        lambda, then nu where distinct counts are used.
+    choice : int array, shape (n_open,)
+        Likeliest column of each row.
+    misfit : int
+        Of ``choice``.
+    """
+
+    u: FloatArray
+    multipliers: FloatArray
+    choice: IntArray
+    misfit: int
+
+
+class _Done(Exception):
+    pass
+
+
+def fit(
+    problem: RowProblem,
+    clock: Clock,
+    *,
+    reference: FloatArray | None = None,
+    start: FloatArray | None = None,
+    evaluations: int = 1000,
+    beyond: int = 0,
+    tell: Callable[[Fit], None] = lambda _: None,
+) -> Fit:
+    """Fit u until its likeliest assignment meets every count, or nothing more is gained.
+
+    Parameters
+    ----------
+    problem : RowProblem
+    clock : Clock
+    reference : float array, shape (n_candidates,), optional
+        log r; flat if not given.
+    start : float array, optional
+        Multipliers to start from.
+    evaluations : int
+        At most this many.
+    beyond : int
+        Evaluations more once every count is met: they widen the gap to the other candidates.
+    tell : callable
+        Gets every evaluation.
+
+    Raises
+    ------
+    Unmet
+        If it comes upon a proof that no candidates meet the counts (with a flat reference).
+    """
+    n_equations, use_d = len(problem.n), len(problem.d) > 0
+    target = np.concatenate([problem.n, problem.d]).astype(float)
+    base = np.zeros(len(problem.column)) if reference is None else reference
+    u = np.zeros(len(problem.column))
+    best = np.zeros(problem.n_open, dtype=np.int64)
+    edges = _even(problem.start)
+    seen: list[float] = []
+    met = 0
+    latest: list[Fit] = []
+
+    def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal met
+        score = _scores(problem, x)
+        expected = np.zeros((THREADS, n_equations))
+        expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
+        jobs = [
+            pool.submit(
+                kernels.fit_rows, edges[i], edges[i + 1], problem.start, problem.column,
+                problem.equation, problem.draws, score, base, u, expected[i], expected_d[i],
+                best, problem.n_classes,
+            )
+            for i in range(THREADS)
+        ]  # fmt: skip
+        value = sum(job.result() for job in jobs) - float(x @ target)
+        gradient = expected.sum(axis=0)
+        if use_d:
+            gradient = np.concatenate([gradient, expected_d.sum(axis=0)])
+        choice = problem.column[best].astype(np.int64)
+        now = Fit(u, x.copy(), choice, problem.misfit(choice))
+        latest[:] = [now]
+        tell(now)
+        if reference is None and value < 0 and _is_unmet(problem, x):
+            raise Unmet
+        seen.append(min([value, *seen[-1:]]))
+        stuck = len(seen) > _PATIENCE and _levelled(seen[-_PATIENCE], seen[-1])
+        met += now.misfit == 0
+        if met > beyond or stuck or len(seen) >= evaluations or clock.stopped:
+            raise _Done
+        return value, gradient - target
+
+    x = np.zeros(len(target)) if start is None else start
+    options: Any = {
+        "maxcor": _MEMORY, "maxfun": 10**6, "maxiter": 10**6, "ftol": 0.0, "gtol": _TOLERANCE,
+    }  # fmt: skip
+    # The vectors are short: on a busy machine BLAS's own threads would mostly wait for each other.
+    one_thread = threadpool_limits(1, "blas")
+    with ThreadPoolExecutor(THREADS) as pool, one_thread, suppress(_Done):
+        minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
+    return latest[-1]
+
+
+def _levelled(before: float, now: float) -> bool:
+    return before - now < _PROGRESS * abs(before)
+
+
+def certain_rows(
+    problem: RowProblem, choice: IntArray, multipliers: FloatArray
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Prove, in whole numbers, which rows no assignment that meets the counts can move.
+
+    Against ``choice``, any other assignment that meets the counts loses in some rows what it gains
+    in others. So a row that would lose more than all others together could gain stays where it is.
+
+    Parameters
+    ----------
+    choice : int array, shape (n_open,)
+        Column of each open row; must meet every count.
+    multipliers : float array
+        Any; those of a fit whose likeliest candidates are ``choice`` will do.
+
+    Returns
+    -------
+    certain : bool array, shape (n_open,)
+    against : bool array, shape (n_candidates,)
+        Candidates that score no less than their row's own column.
+    """
+    mine, other, against = _exact_scores(problem, choice, _whole(problem, multipliers))
+    loss = mine - other
+    # Python's integers do not overflow.
+    gain = -sum(np.minimum(loss, 0).tolist())
+    certain = loss > gain if gain < _MOST else np.zeros(len(loss), dtype=bool)
+    return certain, against
+
+
+def _is_unmet(problem: RowProblem, multipliers: FloatArray) -> bool:
+    whole = _whole(problem, multipliers)
+    some = problem.column[problem.start[:-1]].astype(np.int64)
+    mine, other, _ = _exact_scores(problem, some, whole)
+    target = np.concatenate([problem.n, problem.d])
+    # Python's integers do not overflow.
+    needed = sum(int(x) * int(n) for x, n in zip(whole, target, strict=True))
+    return int(np.maximum(mine, other).astype(object).sum()) < needed
+
+
+def _whole(problem: RowProblem, multipliers: FloatArray) -> IntArray:
+    """Multipliers as whole numbers, small enough that no row's score overflows."""
+    terms = int(problem.draws.sum(axis=0, dtype=np.int64).max(initial=0)) + len(problem.draws)
+    most = min(_LARGEST, 2**60 // max(terms, 1))
+    return np.clip(np.rint(multipliers * _BITS), -most, most).astype(np.int64)
+
+
+def _exact_scores(
+    problem: RowProblem, choice: IntArray, whole: IntArray
+) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """Score of each row's column ``choice``, the best of its other candidates, and its rivals."""
+    score = _scores(problem, whole)
+    mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
+    rival = np.zeros(len(problem.column), dtype=bool)
+    kernels.best_scores(
+        problem.start, problem.column, problem.equation, problem.draws, score, choice, mine, other,
+        rival,
+    )  # fmt: skip
+    return mine, other, rival
+
+
+def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
+    """What the counts say of each candidate once a row's own share in them is taken out.
+
+    Maximum entropy asks that expected counts match, and forgets that a row is in one place only:
+    whether row k is in equation e changes what the others have to make up by b. With a normal
+    law for the others, of covariance S, the log-odds that it adds are 1/2 a' S^-1 a (2 p_ke - 1),
+    a = (b, 1) for draws and distinct rows: the reaction term of the mean-field theory of Thouless,
+    Anderson and Palmer (and of approximate message passing).
+
+    Returns
+    -------
+    float array, shape (n_candidates,)
+    """
+    n_classes, n_equations = problem.n_classes, len(problem.n)
+    first = problem.first
+    var_n, cov = np.zeros(n_equations), np.zeros(n_equations)
+    var_d = np.zeros(n_equations // n_classes)
+    out = np.empty(len(u))
+    edges = _even(problem.start)
+    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
+    with ThreadPoolExecutor(THREADS) as pool:
+        jobs = [
+            pool.submit(
+                kernels.spread, np.arange(i, len(problem.draws), THREADS), problem.start,
+                problem.column, problem.equation, first, problem.draws, u, n_classes,
+                var_n, cov, var_d,
+            )
+            for i in range(THREADS)
+        ]  # fmt: skip
+        for job in jobs:
+            job.result()
+        var_n = np.maximum(var_n, _LEAST_VARIANCE)
+        if len(problem.d):
+            both = np.repeat(np.maximum(var_d, _LEAST_VARIANCE), n_classes)
+            determinant = np.maximum(var_n * both - cov**2, 0.05 * var_n * both)
+            gain = 0.5 * (b**2 * both - 2 * b * cov + var_n) / determinant
+        else:
+            gain = 0.5 * b**2 / var_n
+        jobs = [
+            pool.submit(
+                kernels.reaction, edges[i], edges[i + 1], problem.start, problem.column,
+                problem.equation, first, problem.draws, u, gain, _MOST_REACTION, out,
+            )
+            for i in range(THREADS)
+        ]  # fmt: skip
+        for job in jobs:
+            job.result()
+    return out
+
+
+def _scores(problem: RowProblem, x: NDArray[Any]) -> NDArray[Any]:
+    """What b draws of a row in an equation add to its score: b lambda_e + nu_v."""
+    n_equations = len(problem.n)
+    b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=x.dtype)
+    score: NDArray[Any] = b[:, None] * x[None, :n_equations]
+    if len(problem.d):
+        score += np.repeat(x[n_equations:], problem.n_classes)[None, :]
+    return score
+
+
+def _even(start: IntArray) -> list[int]:
+    """Cut the rows into runs of about as many candidates."""
+    cuts = np.searchsorted(start, np.linspace(0, start[-1], THREADS + 1)[1:-1])
+    return [0, *(int(c) for c in cuts), len(start) - 1]

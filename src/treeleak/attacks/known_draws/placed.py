@@ -1,0 +1,221 @@
+"""From a (cell, class) pair for every row to values, and how sure each of them is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.evidence import Pairs
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+
+if TYPE_CHECKING:
+    from treeleak.side_information.population import Density
+
+__all__ = ["placed_rows", "typicality"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+_ROUNDS = 3
+_POINTS = 4096
+"""Points of a cell that are looked at; of larger cells, evenly spaced ones."""
+_LEAST, _MOST = 1e-3, 0.9999
+"""Bounds on what is not proved."""
+_OWN = 0.01
+"""Weight of the answer's own pair beside what is believed of a row."""
+
+
+def placed_rows(
+    pair: IntArray,
+    proved: BoolArray,
+    belief: RowProblem,
+    u: FloatArray,
+    pairs: Pairs,
+    geometry: Geometry,
+    values: Values,
+    population: Density | None = None,
+) -> Rows:
+    """Write rows that are told apart.
+
+    Within a cell nothing tells points apart, so that a row gets the one whose values are common
+    among all rows. A row that no tree drew gets the pair that resembles the others most.
+
+    Parameters
+    ----------
+    pair : int array, shape (n_rows,)
+        Pair of each row; -1 where no tree drew it.
+    proved : bool array, shape (n_rows,)
+        Whether the pair is proved.
+    belief : RowProblem
+        Candidates ...
+    u : float array, shape (n_candidates,)
+        ... and their probabilities, for the rows that are not proved.
+    population : Density, optional
+        Says which points of a cell are likely, and which values of an atom.
+    """
+    share, row = _shares(pair, proved, belief, u, len(pairs.cell))
+    times = np.bincount(row).astype(float)
+    used = np.flatnonzero(np.asarray(share.sum(axis=0)).ravel())
+    share = share[:, used]
+    points = _Points.of(used, pairs, geometry, values)
+    marginal = np.zeros(values.n_atoms)
+    if population is not None:
+        label = points.atoms[:, -1] - values.atom_start[-2]
+        inside = points.within(population.log_prior(points.grid, label))
+    for _ in range(_ROUNDS):
+        if population is None:
+            inside = points.within(points.product(marginal + values.atom_sizes / len(pair)))
+        table = (share @ inside).tocsr()
+        marginal = np.asarray(table.T @ times).ravel()
+
+    typical = points.typical(inside)
+    never = pair < 0
+    if never.any():
+        # Where nothing is known, the pair that shares most values with the rows that are known.
+        likeness = np.asarray(inside @ (marginal / len(pair))).ravel()
+        pair = np.where(never, used[int(likeness.argmax())], pair)
+    at = np.searchsorted(used, pair)
+    atoms = typical[at]
+    sure = np.column_stack([
+        np.asarray(table[row, atoms[:, a]]).ravel() for a in range(atoms.shape[1])
+    ])  # fmt: skip
+    prior = values.prior(marginal)[None, :] if population is None else population.within(atoms)
+    chosen = _likeliest(values, atoms, prior)
+    certain = proved[:, None] & points.alike[at] & values.settled[atoms]
+    share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
+    confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, _MOST))
+    return Rows(chosen, confidence, proved, bool(proved.all()), 0)
+
+
+def typicality(
+    pair: IntArray, wanted: IntArray, pairs: Pairs, geometry: Geometry, values: Values
+) -> FloatArray:
+    """How typical some pairs are of rows: log of the product of their values' shares among these.
+
+    Parameters
+    ----------
+    pair : int array, shape (n_rows,)
+        Pair of each row; -1 where it is not known.
+    wanted : int array, shape (n_wanted,)
+        Pairs, ascending.
+
+    Returns
+    -------
+    float array, shape (n_wanted,)
+        For a cell of several points, the sum over them.
+    """
+    rows, times = np.unique(pair[pair >= 0], return_counts=True)
+    points = _Points.of(rows, pairs, geometry, values)
+    inside = points.within(points.product(values.atom_sizes))
+    heard = np.asarray(inside.T @ times.astype(float)).ravel()
+    own = _Points.of(wanted, pairs, geometry, values)
+    log_w = np.log(heard + values.atom_sizes / values.n_atoms)[own.atoms].sum(axis=1)
+    out = np.full(len(wanted), -np.inf)
+    np.logaddexp.at(out, own.owner, log_w)
+    return out
+
+
+def _shares(
+    pair: IntArray, proved: BoolArray, belief: RowProblem, u: FloatArray, n_pairs: int
+) -> tuple[sparse.csr_array, IntArray]:
+    """Probability of each pair for each row that some tree drew, and once for all the others.
+
+    Returns
+    -------
+    share : sparse array, shape (n_different, n_pairs)
+    row : int array, shape (n_rows,)
+        Where in ``share`` each row stands.
+    """
+    drawn = np.flatnonzero(pair >= 0)
+    row = np.full(len(pair), len(drawn), dtype=np.int64)
+    row[drawn] = np.arange(len(drawn))
+    open_ = np.zeros(len(pair), dtype=bool)
+    open_[belief.rows] = True
+    single = drawn[proved[drawn] | ~open_[drawn]]
+    chosen = np.where(proved, pair, belief.settled)[single]
+    several = np.flatnonzero(~proved[belief.rows][belief.owner])
+    at = np.concatenate([row[single], row[belief.rows[belief.owner[several]]], row[drawn]])
+    column = np.concatenate([chosen, belief.pair[belief.column[several]], pair[drawn]])
+    # The answer's own pair is never ruled out.
+    weight = np.concatenate([np.ones(len(single)), u[several], np.full(len(drawn), _OWN)])
+    out = sparse.csr_array((weight, (at, column)), shape=(len(drawn), n_pairs))
+    if len(drawn) < len(pair):
+        common = sparse.csr_array(np.asarray(out.sum(axis=0)).reshape(1, -1))
+        out = sparse.vstack([out, common], format="csr")
+    total = np.asarray(out.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(1.0 / total) @ out), row
+
+
+class _Points:
+    """The points of some pairs, as atoms numbered through; the last attribute is the class."""
+
+    def __init__(
+        self,
+        grid: IntArray,
+        atoms: IntArray,
+        owner: IntArray,
+        alike: BoolArray,
+        n_pairs: int,
+        n_atoms: int,
+    ) -> None:
+        self.grid, self.atoms, self.owner, self.alike = grid, atoms, owner, alike
+        self.n_pairs, self.n_atoms = n_pairs, n_atoms
+
+    @classmethod
+    def of(cls, used: IntArray, pairs: Pairs, geometry: Geometry, values: Values) -> _Points:
+        number = np.full(len(pairs.cell), -1, dtype=np.int64)
+        number[used] = np.arange(len(used))
+        own = np.flatnonzero(number[pairs.pair] >= 0)
+        own = own[np.argsort(number[pairs.pair[own]], kind="stable")]
+        owner = number[pairs.pair[own]]
+        atoms = geometry.atoms(pairs.points[own]) + values.atom_start[:-2]
+        atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[own]])
+        first = np.searchsorted(owner, np.arange(len(used)))
+        alike = np.minimum.reduceat(atoms, first) == np.maximum.reduceat(atoms, first)
+        size = np.bincount(owner, minlength=len(used))
+        step = np.maximum(-(-size // _POINTS), 1)
+        few = (np.arange(len(owner)) - first[owner]) % step[owner] == 0
+        grid = pairs.points[own[few]]
+        return cls(grid, atoms[few], owner[few], alike, len(used), values.n_atoms)
+
+    def product(self, weight: FloatArray) -> FloatArray:
+        """Log of the product of the weights of each point's atoms."""
+        return np.log(weight)[self.atoms[:, :-1]].sum(axis=1)  # type: ignore[no-any-return]
+
+    def within(self, log_w: FloatArray) -> sparse.csr_array:
+        """Share of each atom in each pair, given the weights of points."""
+        highest = np.full(self.n_pairs, -np.inf)
+        np.maximum.at(highest, self.owner, log_w)
+        w = np.exp(log_w - highest[self.owner])
+        w /= np.bincount(self.owner, w, minlength=self.n_pairs)[self.owner]
+        n_attributes = self.atoms.shape[1]
+        return sparse.csr_array(
+            (np.repeat(w, n_attributes), (np.repeat(self.owner, n_attributes), self.atoms.ravel())),
+            shape=(self.n_pairs, self.n_atoms),
+        )
+
+    def typical(self, inside: sparse.csr_array) -> IntArray:
+        """Atoms of the point of each pair that shares most with the others."""
+        shared = np.zeros(len(self.owner))
+        for a in range(self.atoms.shape[1]):
+            shared += np.asarray(inside[self.owner, self.atoms[:, a]]).ravel()
+        order = np.lexsort((-shared, self.owner))
+        first = np.searchsorted(self.owner[order], np.arange(self.n_pairs))
+        return self.atoms[order[first]]
+
+
+def _likeliest(values: Values, atoms: IntArray, prior: FloatArray) -> IntArray:
+    """The likeliest value of every atom of some rows; ``prior`` as in :meth:`Values.draw`."""
+    out = np.empty_like(atoms)
+    for a in range(atoms.shape[1]):
+        own = slice(values.start[a], values.start[a + 1])
+        allowed = values.atom_of[own][None, :] == atoms[:, a, None]
+        out[:, a] = values.start[a] + np.where(allowed, prior[:, own], -1.0).argmax(axis=1)
+    return out

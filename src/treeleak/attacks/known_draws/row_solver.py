@@ -1,0 +1,154 @@
+"""Rows told apart by their draws, through CP-SAT: one literal per candidate."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.solvers.integer import limited
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+
+__all__ = ["RowSolver"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSolver:
+    """A row problem as an integer model."""
+
+    problem: RowProblem
+
+    @cached_property
+    def n_terms(self) -> int:
+        """Terms of the model, about."""
+        drawn = (self.problem.draws > 0).sum(axis=0)
+        return int(drawn @ np.diff(self.problem.start)) * (2 if len(self.problem.d) else 1)
+
+    @cached_property
+    def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
+        p = self.problem
+        model = cp_model.CpModel()
+        x = [model.new_bool_var("") for _ in p.column]
+        for low, high in zip(p.start[:-1].tolist(), p.start[1:].tolist(), strict=True):
+            model.add_exactly_one(x[low:high])
+        for t, draws in enumerate(p.draws):
+            b = draws[p.owner].astype(np.int64)
+            drawn = np.flatnonzero(b)
+            equation = p.equation[t, p.column[drawn]]
+            _add_sums(model, x, drawn, b[drawn], equation, p.n)
+            if len(p.d):
+                _add_sums(model, x, drawn, np.ones_like(drawn), equation // p.n_classes, p.d)
+        return model, x
+
+    def solve(
+        self,
+        clock: Clock,
+        limit: float,
+        seed: int,
+        hint: IntArray | None = None,
+        score: NDArray[np.float64] | None = None,
+    ) -> IntArray | None:
+        """Look for a candidate per open row that meets every count.
+
+        Parameters
+        ----------
+        clock : Clock
+        limit : float
+            Deterministic work, about seconds.
+        seed : int
+        hint : int array, shape (n_open,), optional
+            Columns to start from.
+        score : float array, shape (n_candidates,), optional
+            Look for the choice of the highest sum, as far as the work goes.
+
+        Returns
+        -------
+        int array, shape (n_open,), or None
+            A column per row; None if there was not time enough.
+
+        Raises
+        ------
+        Unmet
+            If it is proved that there is none.
+        """
+        model, x = self._model
+        if hint is not None:
+            model = model.clone()
+            chosen = self.problem.column == hint[self.problem.owner]
+            for literal, value in zip(x, chosen.tolist(), strict=True):
+                model.add_hint(literal, value)
+        if score is not None:
+            model = model.clone()
+            model.maximize(cp_model.LinearExpr.weighted_sum(x, score.tolist()))
+        choice, none, _ = self._run(model, clock, limit, seed)
+        if none:
+            raise Unmet
+        return choice
+
+    def always(
+        self, choice: IntArray, clock: Clock, limit: float, seed: int
+    ) -> tuple[NDArray[np.bool_], bool]:
+        """Find the rows that stand in every solution, given one of them.
+
+        Asks again and again for a solution that differs in some row that all known ones share.
+
+        Returns
+        -------
+        same : bool array, shape (n_open,)
+            Rows that all known solutions share.
+        proved : bool
+            Whether no solution differs in any of them.
+        """
+        model, x = self._model
+        p = self.problem
+        same = np.ones(p.n_open, dtype=bool)
+        chosen = np.flatnonzero(p.column == choice[p.owner])
+        while same.any() and limit > 0 and not clock.stopped:
+            probe = model.clone()
+            probe.add_bool_or([x[q].negated() for q in chosen[same].tolist()])
+            other, none, work = self._run(probe, clock, limit, seed)
+            limit -= work
+            if other is None:
+                return same, none
+            same &= other == choice
+        return same, not same.any()
+
+    def _run(
+        self, model: cp_model.CpModel, clock: Clock, limit: float, seed: int
+    ) -> tuple[IntArray | None, bool, float]:
+        solver, status = limited(model, clock, limit, seed)
+        work = solver.deterministic_time
+        if status == cp_model.INFEASIBLE:
+            return None, True, work
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None, False, max(work, 1e-3)
+        p = self.problem
+        taken = np.array([solver.boolean_value(literal) for literal in self._model[1]], dtype=bool)
+        return p.column[taken].astype(np.int64), False, work
+
+
+def _add_sums(
+    model: cp_model.CpModel,
+    x: list[Any],
+    which: IntArray,
+    weight: IntArray,
+    equation: IntArray,
+    target: IntArray,
+) -> None:
+    """State sum of weight * x = target for every equation in which some literal stands.
+
+    Narrowing has made sure that nothing is left over where none stands.
+    """
+    order = np.argsort(equation, kind="stable")
+    cuts = np.flatnonzero(np.diff(equation[order])) + 1
+    for own in np.split(order, cuts) if len(order) else []:
+        literals = [x[q] for q in which[own].tolist()]
+        total = int(target[equation[own[0]]])
+        model.add(cp_model.LinearExpr.weighted_sum(literals, weight[own].tolist()) == total)

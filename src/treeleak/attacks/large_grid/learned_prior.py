@@ -1,0 +1,123 @@
+"""What rows are like, learned from datasets: a prior over atoms for rows that walk.
+
+A tree over the attributes (Chow and Liu 1968), of which those with many atoms are cut into a few
+bins that hold about as many rows each. Within a bin, atoms are as likely as they were found to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.walk_kernels import Likes
+from treeleak.attacks.tree_prior import TreePrior
+
+__all__ = ["learned", "near"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_BINS = 6
+"""Bins of an attribute with more atoms."""
+_DOUBT = 2.0
+"""Rows' worth of all atoms of a bin being alike."""
+
+
+def learned(
+    statement: Statement, samples: Sequence[NDArray[np.int32]], labels: Sequence[IntArray]
+) -> Likes:
+    """Fit what rows are like to datasets.
+
+    Parameters
+    ----------
+    statement : Statement
+    samples : sequence of int32 array, shape (n_rows, n_attributes)
+        Atoms.
+    labels : sequence of int array, shape (n_rows,)
+    """
+    start = statement.masks.start
+    rows, label = np.concatenate(samples).astype(np.int64), np.concatenate(labels)
+    share = statement.n_rows / max(len(rows), 1)
+    bin_, within = np.zeros(start[-1], dtype=np.int64), np.zeros(start[-1])
+    radix = []
+    for a in range(len(start) - 1):
+        own = slice(start[a], start[a + 1])
+        times = np.bincount(rows[:, a], minlength=start[a + 1] - start[a]).astype(float)
+        bin_[own], within[own] = _binned(share * times)
+        radix.append(int(bin_[own].max(initial=0)) + 1)
+    binned = np.column_stack([bin_[start[:-1] + rows], label])
+    sizes = np.ones(sum(radix) + statement.n_classes)
+    tree = TreePrior.fitted(
+        binned, statement.n_rows, np.array([*radix, statement.n_classes]), sizes
+    )
+    return _laid_out(statement, tree, np.array(radix), bin_, within)
+
+
+def near(statement: Statement, cost: FloatArray, strength: float) -> Likes:
+    """Prefer, row by row, atoms that cost little; ``cost`` has the shape (n_rows, n_atoms)."""
+    log_share = (-strength * (cost - cost.min(axis=1, keepdims=True))).astype(np.float32)
+    line = np.arange(statement.n_rows, dtype=np.int32)
+    return statement.flat._replace(log_share=log_share, line=line)
+
+
+def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Bin of each atom of an attribute, and the log of its share of the bin."""
+    n = len(times)
+    if n <= _BINS:
+        return np.arange(n), np.zeros(n)
+    middle = (np.cumsum(times) - times / 2) / max(times.sum(), 1.0)
+    wanted = np.minimum((middle * _BINS).astype(np.int64), _BINS - 1)
+    bin_ = np.unique(wanted, return_inverse=True)[1].ravel()
+    size = np.bincount(bin_)[bin_]
+    own = times + _DOUBT / size
+    return bin_, np.log(own / np.bincount(bin_, own)[bin_])
+
+
+def _laid_out(
+    statement: Statement, tree: TreePrior, radix: IntArray, bin_: IntArray, within: FloatArray
+) -> Likes:
+    """Lay a tree out as pairs of neighbours, each with log P(a, b) / (P(a) P(b))."""
+    start, n_attributes = statement.masks.start, len(radix)
+    marginal = _marginals(tree)
+    neighbours: list[list[tuple[int, FloatArray]]] = [[] for _ in range(n_attributes)]
+    log_share = np.tile(within.astype(np.float32), (statement.n_classes, 1))
+    for a in range(n_attributes):
+        own = slice(start[a], start[a + 1])
+        log_share[:, own] += np.log(marginal[a])[bin_[own]]
+        up = int(tree.parent[a])
+        if up < 0:
+            continue
+        ratio = tree.log_share[a] - np.log(marginal[a])
+        if up == n_attributes:
+            log_share[:, own] += ratio[:, bin_[own]]
+        else:
+            neighbours[a].append((up, ratio.T))
+            neighbours[up].append((a, ratio))
+    most, widest = max(max(map(len, neighbours), default=0), 1), int(radix.max(initial=1))
+    neighbour = np.full((n_attributes, most), -1, dtype=np.int32)
+    coupling = np.zeros((n_attributes, most, widest, widest), dtype=np.float32)
+    for a, own_neighbours in enumerate(neighbours):
+        for q, (other, table) in enumerate(own_neighbours):
+            neighbour[a, q] = other
+            coupling[a, q, : table.shape[0], : table.shape[1]] = table
+    return Likes(
+        log_share, statement.label.astype(np.int32), bin_.astype(np.int32), neighbour, coupling
+    )
+
+
+def _marginals(tree: TreePrior) -> list[FloatArray]:
+    """Probability of each atom of each attribute, the class included."""
+    out: list[FloatArray] = [np.zeros(0)] * len(tree.parent)
+
+    def fill(a: int) -> FloatArray:
+        if not len(out[a]):
+            table, up = np.exp(tree.log_share[a]), int(tree.parent[a])
+            out[a] = table[0] if up < 0 else fill(up) @ table
+        return out[a]
+
+    for a in range(len(tree.parent)):
+        fill(a)
+    return out

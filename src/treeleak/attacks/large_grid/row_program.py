@@ -1,0 +1,154 @@
+"""Rows told apart by their draws, through CP-SAT, with no list of cells.
+
+Each row has literals for the atoms of its columns, and one for each leaf of each tree that drew it;
+a leaf demands what its path does. Rows that are held to be settled are taken out of the counts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.literals import Encoding, encodings_of
+from treeleak.attacks.solvers.program import RowVariables, paths_of
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
+
+__all__ = ["RowProgram"]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_SMALL = 80_000
+"""Pairs of row and leaf up to which the solver is asked for all rows at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowProgram:
+    """A statement as an integer model; classes are as the statement has them.
+
+    Attributes
+    ----------
+    statement : Statement
+    values : Values
+    """
+
+    statement: Statement
+    values: Values
+
+    @cached_property
+    def _encodings(self) -> tuple[Encoding, ...]:
+        return encodings_of(self.values)
+
+    @cached_property
+    def _paths(self) -> list[list[int] | None]:
+        return paths_of(self.statement.geometry, self._encodings)
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether to ask for all rows at once: by the leaves that they may be in."""
+        s, start = self.statement, self.statement.geometry.leaf_start
+        per_tree = np.add.reduceat(self._fits, start[:-1], axis=0)
+        open_leaves = per_tree[np.arange(len(per_tree)), s.label[:, None], s.draws]
+        return bool(open_leaves[s.draws > 0].sum() <= _SMALL)
+
+    def solve(
+        self,
+        label: IntArray,
+        visited: NDArray[np.int32],
+        free: BoolArray,
+        limit: float,
+        clock: Clock,
+        seed: int,
+    ) -> tuple[NDArray[np.int32] | None, bool]:
+        """Look for places of all rows that meet every count.
+
+        Parameters
+        ----------
+        label : int array, shape (n_rows,)
+        visited : int32 array, shape (n_visits, n_rows, n_trees)
+            Leaves (rows of A) in which rows were seen: ...
+        free : bool array, shape (n_rows,)
+            ... these rows may be anywhere, all others only there.
+        limit : float
+            Deterministic work, about seconds.
+        clock : Clock
+        seed : int
+
+        Returns
+        -------
+        places : int32 array, shape (n_rows, n_attributes + 1), or None
+            Atoms of each row, and its class; None if none were found.
+        none : bool
+            Whether it is proved that there are none.
+        """
+        s, fits = self.statement, self._fits
+        model = cp_model.CpModel()
+        counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
+        distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
+        start, rows = s.geometry.leaf_start.tolist(), []
+        for k, c in enumerate(label.tolist()):
+            clock.check()
+            row = RowVariables.of(model, self.values, self._encodings, c, self._allowed(k))
+            rows.append(row)
+            for t in np.flatnonzero(s.draws[k]).tolist():
+                b, here = int(s.draws[k, t]), []
+                where = range(start[t], start[t + 1])
+                for v in where if free[k] else np.unique(visited[:, k, t]).tolist():
+                    path = self._paths[v]
+                    if path is None or not fits[v, c, b]:
+                        continue
+                    stands = model.new_bool_var("")
+                    here.append(stands)
+                    if path:
+                        model.add_bool_and(row.demanded(path)).only_enforce_if(stands)
+                    counted[s.equation[v, c]].append((b, stands))
+                    distinct[v].append(stands)
+                model.add_exactly_one(here)
+        for total, terms in zip(s.target.tolist(), counted, strict=True):
+            if total or terms:
+                literals, weights = [z for _, z in terms], [b for b, _ in terms]
+                model.add(cp_model.LinearExpr.weighted_sum(literals, weights) == total)
+        if s.distinct is not None:
+            for total, literals in zip(s.distinct.tolist(), distinct, strict=True):
+                if total or literals:
+                    model.add(cp_model.LinearExpr.sum(literals) == total)
+        solver, status = limited(model, clock, limit, seed, linearization=0)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None, status == cp_model.INFEASIBLE
+        return np.array([row.chosen(solver) for row in rows], dtype=np.int32), False
+
+    def _allowed(self, k: int) -> BoolArray | None:
+        """Atoms that row k may take, where something is known of it."""
+        s, first = self.statement, self.values.atom_start
+        known = np.flatnonzero(s.held[k] >= 0)
+        if not len(known):
+            return None
+        allowed = np.ones(self.values.n_atoms, dtype=bool)
+        for a in known:
+            allowed[first[a] : first[a + 1]] = False
+            allowed[first[a] + s.held[k, a]] = True
+        return allowed
+
+    @cached_property
+    def _fits(self) -> BoolArray:
+        """Whether a row of a class that was drawn b times may lie in a leaf, by (leaf, class, b).
+
+        d different rows are drawn n times together: none of them more than n - d + 1 times, and a
+        single one n times.
+        """
+        s = self.statement
+        b = np.arange(int(s.draws.max(initial=1)) + 1)
+        own = s.target[s.equation]
+        fits = own[:, :, None] >= b
+        if s.distinct is not None:
+            n, d = own.sum(axis=1)[:, None], s.distinct[:, None]
+            fits &= ~((b > n - d + 1) | ((d == 1) & (b != n)))[:, None, :]
+        return np.asarray(fits)

@@ -1,0 +1,102 @@
+"""Rows that walk over a grid too large to list, until they meet the counts.
+
+Each row is a vector of atoms; cells come into being as rows step into them. The same walk serves
+exact counts, where every tree counts every row once and rows are exchangeable, and known draws,
+where row k counts as often as each tree drew it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.walk_kernels import Bath, Counts, Likes, Rows, walk
+from treeleak.core.private import dataclass
+
+__all__ = ["Walker"]
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Walker:
+    """One dataset on its walk; moved on in place.
+
+    Attributes
+    ----------
+    statement : Statement
+    rows : Rows
+    counts : Counts
+    likes : Likes
+    """
+
+    statement: Statement
+    rows: Rows
+    counts: Counts
+    likes: Likes
+
+    @classmethod
+    def started(
+        cls,
+        statement: Statement,
+        seed: int,
+        begin: NDArray[np.int32] | None = None,
+        fixed: NDArray[np.bool_] | None = None,
+    ) -> Walker:
+        """Start somewhere.
+
+        Parameters
+        ----------
+        statement : Statement
+        seed : int
+        begin : int32 array, shape (n_rows, n_attributes + 1), optional
+            Where to start, the class last; anywhere if not given ...
+        fixed : bool array, shape (n_rows,), optional
+            ... and which of the rows stay there, the others starting anywhere.
+        """
+        rng = np.random.default_rng(seed)
+        radix = np.diff(statement.masks.start)
+        anywhere = rng.integers(radix, size=(statement.n_rows, len(radix)))
+        anywhere = np.where(statement.held < 0, anywhere, statement.held)
+        fresh = np.column_stack([anywhere, statement.label]).astype(np.int32)
+        begin = fresh if begin is None else begin
+        open_rows = np.arange(statement.n_rows, dtype=np.int32)
+        if fixed is not None:
+            begin = np.where(fixed[:, None], begin, fresh)
+            open_rows = open_rows[~fixed]
+        atoms, label = np.ascontiguousarray(begin[:, :-1]), begin[:, -1].copy()
+        state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        leaves = statement.masks.trace(atoms)
+        counts = statement.counted(leaves, label.astype(np.int64))
+        misfit = int(np.abs(counts.residual[: counts.n_own]).sum())
+        open_label = open_rows[statement.open_label[open_rows]]
+        both = np.array([misfit, misfit])
+        rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
+        return cls(statement, rows, counts, statement.flat)
+
+    @property
+    def misfit(self) -> int:
+        """Least misfit so far."""
+        return int(self.rows.misfit[1])
+
+    @property
+    def atoms(self) -> NDArray[np.int32]:
+        """The rows as they are."""
+        return self.rows.atoms  # type: ignore[no-any-return]
+
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """The rows as they are, the class last."""
+        return np.column_stack([self.rows.atoms, self.rows.label])
+
+    def forget(self) -> None:
+        """Begin anew to look for the least misfit, with no multipliers."""
+        self.counts.multiplier[:] = 0.0
+        self.rows.misfit[1] = self.rows.misfit[0]
+        self.rows.best[:, :-1], self.rows.best[:, -1] = self.rows.atoms, self.rows.label
+
+    def walked(self, sweeps: int, bath: Bath) -> int:
+        """Move on; say how many sweeps it took."""
+        s = self.statement
+        return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, bath))

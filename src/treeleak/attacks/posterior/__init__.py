@@ -1,0 +1,1 @@
+"""Attacks that sample: hidden draws, noise, labels of leaves, one missing row."""

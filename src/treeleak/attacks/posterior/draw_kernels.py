@@ -1,0 +1,892 @@
+"""Compiled loops of the chains that walk over datasets. Every loop releases the GIL.
+
+An *equation* is a leaf and a class, numbered leaf * n_classes + class. ``rows`` holds
+a = (A m)_tvc, how many rows of the dataset lie there. With hidden draws, ``seen`` holds what the
+release counts there, either draws n or distinct rows d; with noise, the law has a table of what a
+further row is worth; and where leaves name a class only, that follows from all rows of the leaf.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from treeleak.attacks.kernels import draw_scored, uniform
+from treeleak.attacks.posterior.prior_kernels import draw_row, relearn
+
+__all__ = [
+    "RULES",
+    "TABLED",
+    "Ground",
+    "Law",
+    "Moves",
+    "Prior",
+    "State",
+    "believe_all",
+    "climb",
+    "drop_all",
+    "log_complete",
+    "log_marginal",
+    "log_named",
+    "log_prior_of",
+    "log_surjections",
+    "room_for_baths",
+    "split",
+    "walk",
+]
+
+TABLED = 256
+"""Draws up to which the numbers of surjections are tabled."""
+RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}
+"""Rules of :class:`LabelNoise`, as numbers."""
+_SCANNED = 48
+"""Ways to split distinct rows between two classes up to which all are weighed."""
+_STEPS = 12
+"""Steps of a walk over the splits, where there are more."""
+
+
+class Ground(NamedTuple):
+    """What a row can be, and into which leaves it falls.
+
+    Attributes
+    ----------
+    radix, start : int32 array, shape (n_attributes + 1,)
+        Atoms of each attribute, and the number of its first one; the last attribute is the class.
+    stride : int64 array, shape (n_attributes,) or (0,)
+        As in :attr:`Geometry.stride`; empty where points are not listed.
+    table : int32 array, shape (n_points, n_trees) or (0, n_trees)
+        Leaves of every grid point, where that is small enough.
+    rule_start : int64 array, shape (n_tables,)
+        Where each table of ``valid`` begins: one over all points, where they are listed, else one
+        per rule of the schema; none without rules.
+    rule_stride : int64 array, shape (n_tables, n_attributes)
+        Weight of each atom in the place in a table; 0 for attributes of which it does not speak.
+    valid : bool array
+        What the schema's rules allow.
+    until : int32 array, shape (n_tested,)
+        Per test and atom, the next atom that goes another way.
+    root, attribute, test, left, right, goes_left
+        The compiled trees: see :class:`Geometry`.
+    """
+
+    radix: Any
+    start: Any
+    stride: Any
+    table: Any
+    rule_start: Any
+    rule_stride: Any
+    valid: Any
+    until: Any
+    root: Any
+    attribute: Any
+    test: Any
+    left: Any
+    right: Any
+    goes_left: Any
+
+
+class Moves(NamedTuple):
+    """What may change, and how often each kind of change is tried.
+
+    Attributes
+    ----------
+    open_rows : int32 array
+        Rows of which something is not known.
+    group : int32 array, shape (n_rows,)
+    allowed : bool array, shape (n_groups, n_atoms)
+        As in :class:`KnownParts`.
+    open_start : int32 array, shape (n_groups + 1,)
+    open_attribute : int32 array
+        The attributes that are open in a group.
+    swaps, jumps, fresh, baths : float
+        Shares of the moves; fresh ones send a row to a place drawn from the prior, baths weigh all
+        atoms of an attribute.
+    single : float
+        Share of the swaps in which rows exchange one attribute.
+    jump_start : int64 array, shape (n_groups + 1,)
+        Where the pairs begin to which the rows of a group jump.
+    jump_sum : float64 array, shape (n_jumps,)
+        Their weights, cumulated within the group.
+    jump_pair : int64 array, shape (n_jumps,)
+        Their numbers, point * n_classes + class.
+    jump_log : float32 array, shape (n_points * n_classes,)
+        Log weight of every pair; -inf where it is not jumped to.
+    """
+
+    open_rows: Any
+    group: Any
+    allowed: Any
+    open_start: Any
+    open_attribute: Any
+    swaps: Any
+    jumps: Any
+    fresh: Any
+    baths: Any
+    single: Any
+    jump_start: Any
+    jump_sum: Any
+    jump_pair: Any
+    jump_log: Any
+
+
+class Prior(NamedTuple):
+    """Log probability of a row, as a tree of attributes or as a table over all pairs.
+
+    Attributes
+    ----------
+    parent : int32 array, shape (n_attributes + 1,)
+        The attribute on which each depends; -1 for the root.
+    bin : int32 array, shape (n_attributes + 1, most atoms)
+        Atoms of a parent that make no difference below it have the same number.
+    offset : int64 array, shape (n_attributes + 1,)
+        Where its table begins: bin of the parent's atom times own radix plus own atom.
+    log_share : float64 array
+    grid : float32 array, shape (n_points * n_classes,) or (0,)
+        Taken instead of the tree where it is there.
+    order : int32 array, shape (n_attributes + 1,) or (0,)
+        Attributes, parents first; needed for fresh moves.
+    """
+
+    parent: Any
+    bin: Any
+    offset: Any
+    log_share: Any
+    grid: Any
+    order: Any
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
+    """EM on the multinomial likelihood of one class, in place.
+
+    m <- m / T x A'(n / A m), up to the total: a step never lowers sum n log(A m).
+
+    Parameters
+    ----------
+    table : int32 array, shape (n_points, n_trees)
+    draws : float64 array, shape (n_leaves,)
+    weight : float64 array, shape (n_points,)
+        m, shares of the rows of the class.
+    """
+    n_points, n_trees = table.shape
+    total = np.zeros(len(draws))
+    ratio = np.zeros(len(draws))
+    for _ in range(sweeps):
+        total[:] = 0.0
+        for p in range(n_points):
+            if weight[p] > 1e-12:
+                for t in range(n_trees):
+                    total[table[p, t]] += weight[p]
+        mass = 0.0
+        for v in range(len(draws)):
+            ratio[v] = draws[v] / total[v] if total[v] > 0.0 else 0.0
+        for p in range(n_points):
+            if weight[p] > 1e-12:
+                pull = 0.0
+                for t in range(n_trees):
+                    pull += ratio[table[p, t]]
+                weight[p] *= pull
+                mass += weight[p]
+            else:
+                weight[p] = 0.0
+        if mass <= 0.0:
+            return
+        for p in range(n_points):
+            weight[p] /= mass
+
+
+class Law(NamedTuple):
+    """How what is seen of an equation depends on the rows in it.
+
+    Attributes
+    ----------
+    distinct : bool
+        Whether distinct rows are seen, or draws.
+    log : float64 array
+        Logarithms of 0 (never asked for), 1, 2, ...
+    start : int32 array, shape (n_mixed + 1,)
+        Where the equations begin of each leaf whose distinct rows split among classes.
+    equation : int32 array
+        Those of them that count any draws.
+    draws : int32 array, shape (n_equations,)
+    table : float64 array
+        Log surj(n, d) for small n: see :func:`log_surjections`.
+    log_factorial : float64 array
+    every : int
+        Steps between two looks at the splits; 0 for never.
+    offset : int64 array, shape (n_equations,) or (0,)
+        Where the gains of each equation begin in ``gain``; taken instead of what is seen where it
+        is there.
+    gain : float64 array
+        Change of the log likelihood when a row joins none, one, two, ...
+    named : int32 array, shape (n_leaves,) or (0,)
+        The class that each leaf names, -1 where it names none; taken instead of what is seen where
+        it is there.
+    rule : int
+        How a leaf chooses: see :data:`RULES`.
+    scale : float
+        As in :class:`LabelNoise`.
+    """
+
+    distinct: Any
+    log: Any
+    start: Any
+    equation: Any
+    draws: Any
+    table: Any
+    log_factorial: Any
+    every: Any
+    offset: Any
+    gain: Any
+    named: Any
+    rule: Any
+    scale: Any
+
+
+class State(NamedTuple):
+    """One dataset on its walk.
+
+    Attributes
+    ----------
+    atoms : int16 array, shape (n_rows, n_attributes + 1)
+        Atom of each attribute, counted from 0 in each; the class is the last.
+    leaves : int32 array, shape (n_rows, n_trees)
+    rows, seen : int32 array, shape (n_equations,)
+        What lies in each equation, and what is counted there.
+    log_prior : float64 array, shape (n_rows,)
+    rng : uint64 array, shape (1,)
+    """
+
+    atoms: Any
+    leaves: Any
+    rows: Any
+    seen: Any
+    log_prior: Any
+    rng: Any
+
+
+@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _gain(a: int, seen: int, distinct: bool, gap: float, log: Any) -> float:
+    """Change of the log likelihood when a row joins the a that lie in an equation.
+
+    log (a + 1)^n - log a^n for n draws; log C(a + 1, d) - log C(a, d) for d distinct rows. What no
+    draw could give, n > 0 of a = 0 or d > a, costs ``gap`` per draw or row missing.
+    """
+    if seen == 0:
+        return 0.0
+    if distinct:
+        return gap if a < seen else log[a + 1] - log[a + 1 - seen]
+    return gap if a == 0 else seen * (log[a + 1] - log[a])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
+    """Log probability of a row before anything is counted."""
+    if len(prior.grid):
+        return prior.grid[pair]  # type: ignore[no-any-return]
+    out = 0.0
+    for a in range(len(radix)):
+        at = prior.offset[a] + atom[a]
+        if prior.parent[a] >= 0:
+            at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
+        out += prior.log_share[at]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
+    """Log probability of a row for each atom of one attribute, up to a constant; not by a table."""
+    at = prior.offset[a]
+    if prior.parent[a] >= 0:
+        at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
+    out[: radix[a]] = prior.log_share[at : at + radix[a]]
+    for b in range(len(radix)):
+        if prior.parent[b] == a:
+            below = prior.offset[b] + atom[b]
+            for x in range(radix[a]):
+                out[x] += prior.log_share[below + prior.bin[a, x] * radix[b]]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def believe_all(state: Any, ground: Any, prior: Any) -> None:
+    """Note the log probability of all rows under a prior, in place."""
+    n_classes = ground.radix[-1]
+    for i in range(len(state.atoms)):
+        pair = _point(state.atoms[i], ground.stride) * n_classes + state.atoms[i, -1]
+        state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, ground.radix)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _point(atom: Any, stride: Any) -> int:
+    point = 0
+    for a in range(len(stride)):
+        point += atom[a] * stride[a]
+    return point
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _obeys(atom: Any, ground: Any) -> bool:
+    """Whether a row meets the rules of the schema."""
+    for k in range(len(ground.rule_start)):
+        if not ground.valid[ground.rule_start[k] + _point(atom, ground.rule_stride[k])]:
+            return False
+    return True
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
+    """Find the leaf of a row in every tree."""
+    if len(ground.table):
+        for t in range(len(leaf)):
+            leaf[t] = ground.table[point, t]
+        return
+    for t in range(len(leaf)):
+        v = ground.root[t]
+        while ground.attribute[v] >= 0:
+            left = ground.goes_left[ground.test[v] + atom[ground.attribute[v]]]
+            v = ground.left[v] if left else ground.right[v]
+        leaf[t] = ground.left[v]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
+    """Find the leaves of all rows, in place."""
+    for i in range(len(atoms)):
+        _drop(atoms[i], _point(atoms[i], ground.stride), ground, leaves[i])
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_surjections(most: int) -> Any:
+    """Log of the number of ways in which n draws hit exactly d rows, for n, d <= most.
+
+    surj(n, d) = d (surj(n - 1, d) + surj(n - 1, d - 1)).
+    """
+    out = np.full((most + 1, most + 1), -np.inf)
+    out[0, 0] = 0.0
+    for n in range(1, most + 1):
+        for d in range(1, n + 1):
+            x, y = out[n - 1, d], out[n - 1, d - 1]
+            high = max(x, y)
+            out[n, d] = np.log(d) + high + np.log(np.exp(x - high) + np.exp(y - high))
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
+    """Log surj(n, d); beyond the table by Temme's uniform approximation (1993)."""
+    if n < len(table):
+        return table[n, d]  # type: ignore[no-any-return]
+    if d <= 1 or d >= n:
+        if d == n:
+            return log_factorial[n]  # type: ignore[no-any-return]
+        return 0.0 if d == 1 else -np.inf
+    # x / (1 - exp(-x)) = n / d by Newton's method, from above where the left side is convex.
+    ratio = n / d
+    x = ratio if ratio > 1.5 else 2.0 * (ratio - 1.0)
+    for _ in range(30):
+        e = np.exp(-x)
+        f = x / (1.0 - e) - ratio
+        slope = (1.0 - e - x * e) / (1.0 - e) ** 2
+        x_new = max(x - f / slope, 1e-12)
+        if abs(x_new - x) < 1e-12 * x:
+            x = x_new
+            break
+        x = x_new
+    t = ratio - 1.0
+    height = -n * np.log(x) + d * (x + np.log(-np.expm1(-x))) - d * t + (n - d) * np.log(t)
+    # Stirling's number: sqrt(t / ((1 + t)(x - t))) e^height d^(n - d) C(n, d); times d!.
+    return (  # type: ignore[no-any-return]
+        0.5 * np.log(t / ((1.0 + t) * (x - t)))
+        + height
+        + (n - d) * np.log(d)
+        + log_factorial[n]
+        - log_factorial[n - d]
+    )
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_hits(
+    a: int, n: int, d: int, gap: float, heat: float, table: Any, log_factorial: Any
+) -> float:
+    """Log of the number of ways in which n draws hit exactly d of a rows."""
+    ways = gap * (a - d)
+    if a >= d:
+        ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
+    return (ways + _log_surjection(n, d, table, log_factorial)) / heat  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_complete(rows: Any, seen: Any, draws: Any, gap: float, table: Any, log_fact: Any) -> float:
+    """Log likelihood of draws together with one way to split the distinct rows among classes."""
+    total = 0.0
+    for e in range(len(rows)):
+        if draws[e] > 0:
+            total += _log_hits(rows[e], draws[e], seen[e], gap, 1.0, table, log_fact)
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_marginal(
+    rows: Any, distinct: Any, draws: Any, n_classes: int, gap: float, table: Any, log_fact: Any
+) -> float:
+    """Log likelihood of draws and distinct rows, over all ways to split these among classes."""
+    total = 0.0
+    for leaf in range(len(distinct)):
+        most = distinct[leaf]
+        ways, more = np.full(most + 1, -np.inf), np.empty(most + 1)
+        ways[0] = 0.0
+        for c in range(n_classes):
+            e = leaf * n_classes + c
+            if draws[e] == 0:
+                continue
+            more[:] = -np.inf
+            for d in range(1, min(draws[e], most) + 1):
+                own = _log_hits(rows[e], draws[e], d, gap, 1.0, table, log_fact)
+                for x in range(most - d + 1):
+                    both = ways[x] + own
+                    high = max(both, more[x + d])
+                    if high > -np.inf:
+                        low = min(both, more[x + d])
+                        more[x + d] = high + np.log1p(np.exp(low - high))
+            ways[:] = more
+        total += ways[most]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def split(heat: float, gap: float, state: Any, law: Any) -> None:
+    """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
+
+    Two classes at a time, given the rows: a Gibbs step where there are few splits, else a walk.
+    """
+    rng, rows, seen = state.rng, state.rows, state.seen
+    mixed_start, mixed, draws = law.start, law.equation, law.draws
+    table, log_factorial = law.table, law.log_factorial
+    weight = np.empty(_SCANNED + 1)
+    for leaf in range(len(mixed_start) - 1):
+        for k in range(mixed_start[leaf], mixed_start[leaf + 1] - 1):
+            e, f = mixed[k], mixed[k + 1]
+            both = seen[e] + seen[f]
+            low, high = max(1, both - draws[f]), min(draws[e], both - 1)
+            if high <= low:
+                continue
+            if high - low <= _SCANNED:
+                best = -np.inf
+                for x in range(low, high + 1):
+                    w = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
+                    w += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                    weight[x - low] = w
+                    best = max(best, w)
+                total = 0.0
+                for x in range(high - low + 1):
+                    total += np.exp(weight[x] - best)
+                    weight[x] = total
+                at = uniform(rng) * total
+                x = 0
+                while x < high - low and weight[x] <= at:
+                    x += 1
+                seen[e], seen[f] = low + x, both - low - x
+                continue
+            now = _log_hits(rows[e], draws[e], seen[e], gap, heat, table, log_factorial)
+            now += _log_hits(rows[f], draws[f], seen[f], gap, heat, table, log_factorial)
+            reach = 1 + int(0.5 * np.sqrt(both))
+            for _ in range(_STEPS):
+                x = seen[e] + 1 + int(uniform(rng) * reach)
+                if uniform(rng) < 0.5:
+                    x = 2 * seen[e] - x
+                if x < low or x > high:
+                    continue
+                then = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
+                then += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                if then >= now or uniform(rng) < np.exp(then - now):
+                    now = then
+                    seen[e], seen[f] = x, both - x
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
+    """Give one open attribute of a row another atom."""
+    n_open = moves.open_start[g + 1] - moves.open_start[g]
+    a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_open)]
+    new = int(uniform(rng) * (ground.radix[a] - 1))
+    atom[a] = new + 1 if new >= atom[a] else new
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _exchanged(
+    state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
+) -> bool:
+    """Exchange some attributes of two rows that may be; False if that comes to nothing."""
+    first[:], second[:] = state.atoms[i], state.atoms[j]
+    differ, exchanged = 0, 0
+    if moves.single > 0 and uniform(state.rng) < moves.single:
+        one, n = -1, 0
+        for a in range(len(first) - 1):
+            if first[a] != second[a] and (
+                moves.allowed[moves.group[i], ground.start[a] + second[a]]
+                and moves.allowed[moves.group[j], ground.start[a] + first[a]]
+            ):
+                n += 1
+                if uniform(state.rng) * n < 1.0:
+                    one = a
+        if one >= 0:
+            first[one], second[one] = second[one], first[one]
+        return one >= 0
+    # Exchanging the classes as well would be exchanging the other attributes instead.
+    for a in range(len(first) - 1):
+        if first[a] != second[a]:
+            differ += 1
+            legal = moves.allowed[moves.group[i], ground.start[a] + second[a]]
+            legal &= moves.allowed[moves.group[j], ground.start[a] + first[a]]
+            if legal and uniform(state.rng) < 0.5:
+                exchanged += 1
+                first[a], second[a] = second[a], first[a]
+    alike = moves.group[i] == moves.group[j] and first[-1] == second[-1]
+    return exchanged > 0 and not (alike and exchanged == differ)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def log_named(rows: Any, label: int, rule: int, scale: float, gap: float) -> float:
+    """Log probability that a leaf with these rows of each class names one of them.
+
+    What a majority could not name costs ``gap`` per row missing.
+    """
+    most = rows.max()
+    if rule == 0:
+        if rows[label] < most:
+            return -gap * (most - rows[label])  # type: ignore[no-any-return]
+        ties = 0
+        for a in rows:
+            ties += a == most
+        return -np.log(ties)  # type: ignore[no-any-return]
+    if rule == 2:
+        total = 0.0
+        for a in rows:
+            total += np.exp(scale * (a - most))
+        return scale * (rows[label] - most) - np.log(total)  # type: ignore[no-any-return]
+    # p_c times the integral over [0, 1] of the product over i != c of (1 - p_i x). In powers of
+    # 1 - x all terms are positive: however many classes there are, nothing cancels.
+    power = np.zeros(len(rows))
+    power[0] = 1.0
+    for i in range(len(rows)):
+        if i != label:
+            p = np.exp(scale * (rows[i] - most))
+            for k in range(len(rows) - 1, 0, -1):
+                power[k] = (1.0 - p) * power[k] + p * power[k - 1]
+            power[0] *= 1.0 - p
+    total = 0.0
+    for k in range(len(rows)):
+        total += power[k] / (k + 1)
+    return scale * (rows[label] - most) + np.log(total)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _look_at_leaf(e: int, rows: Any, law: Any, gap: float, tally: Any) -> None:
+    """Note what joining and leaving change, for all classes of the leaf of equation e."""
+    n_classes = len(rows) // len(law.named)
+    leaf = e // n_classes
+    label, own = law.named[leaf], rows[leaf * n_classes : (leaf + 1) * n_classes]
+    if label < 0:
+        tally[leaf * n_classes : (leaf + 1) * n_classes] = 0.0
+        return
+    now = log_named(own, label, law.rule, law.scale, gap)
+    for c in range(n_classes):
+        f = leaf * n_classes + c
+        own[c] += 1
+        tally[f, 0] = log_named(own, label, law.rule, law.scale, gap) - now
+        own[c] -= 1
+        tally[f, 1] = 0.0
+        if own[c] > 0:
+            own[c] -= 1
+            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, gap)
+            own[c] += 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _relabelled(
+    leaves: Any, old: int, new: int, rows: Any, law: Any, gap: float, tally: Any
+) -> float:
+    """What the sum of leaving and joining misses where a row changes its class within a leaf."""
+    n_classes = len(rows) // len(law.named)
+    out = 0.0
+    for leaf in leaves:
+        label = law.named[leaf]
+        if label >= 0:
+            own = rows[leaf * n_classes : (leaf + 1) * n_classes]
+            now = log_named(own, label, law.rule, law.scale, gap)
+            own[old] -= 1
+            own[new] += 1
+            out += log_named(own, label, law.rule, law.scale, gap) - now
+            own[old] += 1
+            own[new] -= 1
+            out -= tally[leaf * n_classes + new, 0] - tally[leaf * n_classes + old, 1]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _look(e: int, state: Any, law: Any, gap: float, tally: Any) -> None:
+    """Note what it changes if a row joins equation e, and if one leaves it."""
+    a = state.rows[e]
+    if len(law.offset):
+        at = law.offset[e] + a
+        tally[e, 0] = law.gain[at]
+        tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
+        return
+    if len(law.named):
+        _look_at_leaf(e, state.rows, law, gap, tally)
+        return
+    seen = state.seen[e]
+    tally[e, 0] = _gain(a, seen, law.distinct, gap, law.log)
+    tally[e, 1] = _gain(a - 1, seen, law.distinct, gap, law.log) if a > 0 else 0.0
+
+
+@nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_classes: int) -> float:
+    """Change of the log likelihood when one row goes from leaves and class to others."""
+    change = 0.0
+    if new != old:
+        for t in range(len(new_leaf)):
+            change += tally[new_leaf[t] * n_classes + new, 0]
+            change -= tally[old_leaf[t] * n_classes + old, 1]
+        return change
+    for t in range(len(new_leaf)):
+        # Without a branch: which trees tell two rows apart cannot be foreseen.
+        step = tally[new_leaf[t] * n_classes + new, 0] - tally[old_leaf[t] * n_classes + old, 1]
+        change += step * (new_leaf[t] != old_leaf[t])
+    return change
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gains(
+    i: int, a: int, state: Any, ground: Any, n_classes: int, tally: Any, stack: Any, out: Any
+) -> None:
+    """What row i is worth to the likelihood, in place, for each atom of one attribute.
+
+    Every tree is walked once, with all atoms at a time: they part where it tests the attribute.
+    """
+    atom = state.atoms[i]
+    c, r = atom[-1], ground.radix[a]
+    out[: r + 1] = 0.0
+    for t in range(len(ground.root)):
+        stack[0, 0], stack[0, 1], stack[0, 2] = ground.root[t], 0, r
+        top = 1
+        while top > 0:
+            top -= 1
+            v, low, high = stack[top, 0], stack[top, 1], stack[top, 2]
+            while ground.attribute[v] >= 0:
+                own = ground.attribute[v]
+                at = ground.test[v] + (low if own == a else atom[own])
+                here = ground.left[v] if ground.goes_left[at] else ground.right[v]
+                if own == a:
+                    x = min(ground.until[at], high)
+                    end = x
+                    while x < high:
+                        at = ground.test[v] + x
+                        stack[top, 0] = ground.left[v] if ground.goes_left[at] else ground.right[v]
+                        stack[top, 1] = x
+                        x = min(ground.until[at], high)
+                        stack[top, 2] = x
+                        top += 1
+                    high = end
+                v = here
+            leaf = ground.left[v]
+            e = leaf * n_classes + c
+            gain = tally[e, 1] if leaf == state.leaves[i, t] else tally[e, 0]
+            out[low] += gain
+            out[high] -= gain
+    for x in range(1, r):
+        out[x] += out[x - 1]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
+    """Draw an atom of an attribute for row i, by weights, among those that it may have."""
+    r, g = ground.radix[a], moves.group[i]
+    ruled = len(ground.rule_start) > 0
+    for x in range(r):
+        legal = moves.allowed[g, ground.start[a] + x]
+        if legal and ruled:
+            atom[a] = x
+            legal = _obeys(atom, ground)
+        log_weight[x] = log_weight[x] if legal else -np.inf
+    return draw_scored(log_weight, r, state.rng)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _settle(
+    i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, gap: float, tally: Any
+) -> None:
+    """Let row i lie elsewhere."""
+    last = len(atom) - 1
+    for t in range(len(leaf)):
+        e = state.leaves[i, t] * n_classes + state.atoms[i, last]
+        f = leaf[t] * n_classes + atom[last]
+        if e != f:
+            state.rows[e] -= 1
+            state.rows[f] += 1
+            _look(e, state, law, gap, tally)
+            _look(f, state, law, gap, tally)
+    state.leaves[i] = leaf
+    state.atoms[i] = atom
+
+
+def room_for_baths(radix: Any) -> tuple[Any, Any, Any]:
+    """Arrays that a walk with baths writes into: gains, weights and a stack of nodes."""
+    most = int(radix.max()) + 1
+    return np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def walk(
+    steps: int,
+    heat: float,
+    gap: float,
+    state: Any,
+    law: Any,
+    ground: Any,
+    moves: Any,
+    prior: Any,
+    belief: Any,
+    room: Any,
+) -> int:
+    """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over the rest, in place.
+
+    The target is the posterior, the prior of every row times the likelihood, to the power of
+    1 / heat; while it is learned what rows are like, only the likelihood is heated. ``room`` is
+    None where no move is a bath: without them, the loop is compiled to a faster one.
+
+    Returns
+    -------
+    int
+        Moves that were taken.
+    """
+    rng, atoms, leaves, log_prior = state.rng, state.atoms, state.leaves, state.log_prior
+    n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1
+    n_classes, n_open = ground.radix[n_attributes], len(moves.open_rows)
+    first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
+    leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
+    tally = np.empty((len(state.rows), 2))
+    cold = 1.0 / heat
+    cold_prior = 1.0 if belief.every > 0 else cold
+    taken, ruled = 0, len(ground.rule_start) > 0
+    if n_open == 0:
+        return 0
+    for e in range(len(state.rows)):
+        _look(e, state, law, gap, tally)
+    for step in range(steps):
+        if law.every > 0 and step % law.every == 0:
+            split(heat, gap, state, law)
+            for e in law.equation:
+                _look(e, state, law, gap, tally)
+        if belief.every > 0 and step % belief.every == 0:
+            relearn(rng, atoms, ground, belief)
+            believe_all(state, ground, prior)
+        i = moves.open_rows[int(uniform(rng) * n_open)]
+        g = moves.group[i]
+        kind = uniform(rng)
+        if kind < moves.swaps:
+            j = moves.open_rows[int(uniform(rng) * n_open)]
+            if not _exchanged(state, i, j, first, second, ground, moves):
+                continue
+            c, k = first[n_attributes], second[n_attributes]
+            here, there = _point(first, ground.stride), _point(second, ground.stride)
+            if ruled and not (_obeys(first, ground) and _obeys(second, ground)):
+                continue
+            log_first = log_prior_of(first, here * n_classes + c, prior, ground.radix)
+            log_second = log_prior_of(second, there * n_classes + k, prior, ground.radix)
+            _drop(first, here, ground, leaf)
+            _drop(second, there, ground, other)
+            change = 0.0
+            for t in range(n_trees):
+                from_i, to_i = leaves[i, t] * n_classes + c, leaf[t] * n_classes + c
+                from_j, to_j = leaves[j, t] * n_classes + k, other[t] * n_classes + k
+                if (from_i == to_i and from_j == to_j) or (from_i == to_j and from_j == to_i):
+                    continue
+                if from_j == to_j:
+                    change += tally[to_i, 0] - tally[from_i, 1]
+                elif from_i == to_i:
+                    change += tally[to_j, 0] - tally[from_j, 1]
+                elif from_i == to_j:
+                    change += tally[to_i, 0] - tally[from_j, 1]
+                elif from_j == to_i:
+                    change += tally[to_j, 0] - tally[from_i, 1]
+                else:
+                    # Each leaf is a product of sets: rows never leave or reach one together.
+                    change += tally[to_i, 0] - tally[from_i, 1]
+                    change += tally[to_j, 0] - tally[from_j, 1]
+            change *= cold
+            change += cold_prior * (log_first + log_second - log_prior[i] - log_prior[j])
+            if change >= 0.0 or uniform(rng) < np.exp(change):
+                _settle(i, first, leaf, n_classes, state, law, gap, tally)
+                _settle(j, second, other, n_classes, state, law, gap, tally)
+                log_prior[i], log_prior[j] = log_first, log_second
+                taken += 1
+            continue
+        first[:] = atoms[i]
+        if room is not None and kind >= 1.0 - moves.baths:
+            gain, weight, stack = room
+            n_own = moves.open_start[g + 1] - moves.open_start[g]
+            a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_own)]
+            if a == n_attributes:
+                continue
+            _gains(i, a, state, ground, n_classes, tally, stack, gain)
+            _log_priors(first, a, prior, ground.radix, weight)
+            now = weight[first[a]]
+            for x in range(ground.radix[a]):
+                gain[x] = cold * gain[x] + cold_prior * weight[x]
+            new = _bathed(i, a, first, gain, state, ground, moves)
+            first[a] = new
+            if new != atoms[i, a]:
+                _drop(first, 0, ground, leaf)
+                _settle(i, first, leaf, n_classes, state, law, gap, tally)
+                log_prior[i] += weight[new] - now
+                taken += 1
+            continue
+        old = first[n_attributes]
+        proposal, fresh = 0.0, False
+        if kind < moves.swaps + moves.jumps:
+            begin, end = moves.jump_start[g], moves.jump_start[g + 1]
+            if begin == end:
+                continue
+            own = moves.jump_sum[begin:end]
+            at = begin + np.searchsorted(own, uniform(rng) * own[-1], side="right")
+            pair = moves.jump_pair[min(at, end - 1)]
+            rest = pair // n_classes
+            for a in range(n_attributes):
+                first[a] = rest // ground.stride[a] % ground.radix[a]
+            first[n_attributes] = pair % n_classes
+            was = _point(atoms[i], ground.stride) * n_classes + old
+            proposal = moves.jump_log[was] - moves.jump_log[pair]
+        elif kind < moves.swaps + moves.jumps + moves.fresh:
+            draw_row(rng, first, ground, prior)
+            fresh = True
+        else:
+            _flip(rng, first, g, ground, moves)
+            if uniform(rng) < 0.3:
+                _flip(rng, first, g, ground, moves)
+        new = first[n_attributes]
+        same, legal = True, True
+        for a in range(n_attributes + 1):
+            same &= first[a] == atoms[i, a]
+            legal &= moves.allowed[g, ground.start[a] + first[a]]
+        if same or not legal:
+            continue
+        point = _point(first, ground.stride)
+        if ruled and not _obeys(first, ground):
+            continue
+        log_first = log_prior_of(first, point * n_classes + new, prior, ground.radix)
+        _drop(first, point, ground, leaf)
+        change = _moved(tally, leaves[i], leaf, old, new, n_classes)
+        if new != old and len(law.named):
+            same_leaves = leaf[leaf == leaves[i]]
+            change += _relabelled(same_leaves, old, new, state.rows, law, gap, tally)
+        if fresh:
+            proposal = log_prior[i] - log_first
+        change = cold * change + cold_prior * (log_first - log_prior[i]) + proposal
+        if change >= 0.0 or uniform(rng) < np.exp(change):
+            _settle(i, first, leaf, n_classes, state, law, gap, tally)
+            log_prior[i] = log_first
+            taken += 1
+    return taken

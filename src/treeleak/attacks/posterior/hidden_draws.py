@@ -1,0 +1,179 @@
+"""The attack on hidden draws: the posterior of the rows, with the draws summed out.
+
+Several chains walk over datasets, first in great heat, then at 1. The prior is a tree over the
+attributes, fitted to what the chains themselves find: what the counts say of most rows speaks for
+those of which they say little. The answer is the middle of the samples, which errs least on
+average; the likeliest dataset and the samples themselves come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.posterior.bayes_estimate import middle
+from treeleak.attacks.posterior.chains import GAP, Chain, Landscape
+from treeleak.attacks.posterior.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.walks import (
+    LEAST_SWEEPS,
+    Plan,
+    Walk,
+    affordable,
+    as_samples,
+    population_prior,
+    told,
+)
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.evidence import Contradiction, HiddenDraws
+from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.side_information.given import NOTHING, Given
+
+__all__ = ["hidden_draws"]
+
+_PLAN = Plan(
+    chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_gap=2.0
+)
+_LONG = replace(
+    _PLAN, chains=6, cooling=60, fits=4, hot=7.0, low_gap=GAP, share=0.65, by_factors=True
+)
+"""Where attributes have many atoms: rows come to rest slowly, and not before the heat is low."""
+_BRIEF, _AGREED = 8, 1.05
+"""A walk so many times shorter comes first. It will do if R, over its chains, is no more than this:
+they started apart, each in its own heat."""
+_MANY_ROWS = 1000
+"""Rows from which on chains start where the counts put the rows, and are not heated."""
+
+
+def hidden_draws(
+    evidence: HiddenDraws, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+) -> Answer:
+    """Rebuild the rows behind counts of hidden draws.
+
+    Parameters
+    ----------
+    evidence : HiddenDraws
+    geometry : Geometry
+    clock : Clock
+    seed : int
+    given : Given
+        Rows keep their places where parts of them are known.
+
+    Returns
+    -------
+    Answer
+        "likely", with the samples and the likeliest dataset; "infeasible" where no draws give the
+        counts; "unknown" if the time was too short for the chains to settle.
+    """
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    if (clash := evidence.contradiction()) is not None:
+        return Answer("infeasible", values, contradiction=clash)
+    likelihood = DrawLikelihood.of(evidence)
+    numbers = {
+        "grid_points": geometry.n_points,
+        "equations": int((likelihood.draws > 0).sum()),
+        "mixed_leaves": len(likelihood.mixed_start) - 1,
+    }
+    clock.tell("fitting the counts", 0.0)
+    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    if (clash := _out_of_reach(land, likelihood)) is not None:
+        return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+    plan = _LONG if land.moves.baths else _PLAN
+    if evidence.n_rows >= _MANY_ROWS and not land.moves.baths:
+        plan = replace(plan, hot=1.0)
+    flat = TreePrior.flat(land.radix, values.atom_weights)
+    density = None if given.population is None else given.population.fitted(geometry)
+    prior = flat if density is None else population_prior(density, land)
+    plan = affordable(plan, land, flat, clock, seed)
+    brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
+    found = None
+    if plan.hot > 1 and not land.moves.baths and brief.sweeps >= LEAST_SWEEPS:
+        found = _walked(land, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
+    if found is None:
+        found = _walked(land, plan, prior, clock, seed, (0.0, 1.0))
+    elif not (clock.stopped or found.samples.disagreement <= _AGREED):
+        # What the brief walk took is taken off each chain, not off their number.
+        cut = affordable(plan, land, flat, clock, seed)
+        plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
+        longer = _walked(land, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        found = longer if longer.cooled else found
+    walk, chains, samples = found.walk, found.chains, found.samples
+    if density is not None:
+        samples = told(samples, density)
+    freezing = replace(walk, plan=plan)
+    likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
+    numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
+    numbers["agreed"] = int(samples.disagreement <= _AGREED)
+    rows, error = middle(samples, land, clock, samples, seed)
+    return Answer(
+        "likely" if found.cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
+        values,
+        (rows,),
+        numbers=numbers,
+        ordered=given.parts is not None,
+        samples=samples,
+        likeliest=likeliest,
+        expected_distance=error,
+        cells=land.cells,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Where chains have walked to.
+
+    Attributes
+    ----------
+    walk : Walk
+    chains : sequence of Chain
+    samples : Samples
+    cooled : bool
+        Whether there was time to cool, and to learn what rows are like.
+    """
+
+    walk: Walk
+    chains: Sequence[Chain]
+    samples: Samples
+    cooled: bool
+
+
+def _walked(
+    land: Landscape,
+    plan: Plan,
+    prior: TreePrior | NDArray[np.float64],
+    clock: Clock,
+    seed: int,
+    part: tuple[float, float],
+) -> _Found:
+    """Cool chains, let them learn what rows are like, and draw samples."""
+    walk = Walk(land, plan, clock, part)
+    chains = walk.started(prior, seed)
+    walk.cool(chains)
+    if isinstance(prior, TreePrior):
+        prior = walk.learned(chains, prior)
+    cooled = not clock.stopped
+    drawn = walk.drawn(chains, plan.samples, "drawing datasets")
+    return _Found(walk, chains, as_samples(drawn, land.values, prior), cooled)
+
+
+def _out_of_reach(land: Landscape, likelihood: DrawLikelihood) -> Contradiction | None:
+    """Find a leaf that counts draws where no point of a listed grid goes."""
+    table, valid = land.ground.table, land.ground.valid
+    if not len(table):
+        return None
+    draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
+    reached = np.zeros(len(draws), dtype=bool)
+    reached[table[valid] if len(valid) else table] = True
+    lost = (draws > 0) & ~reached
+    if not lost.any():
+        return None
+    v = int(lost.argmax())
+    why = f"counts {draws[v]} draws where no row under this schema goes"
+    return Contradiction(*land.geometry.leaf_of_row(v), why)

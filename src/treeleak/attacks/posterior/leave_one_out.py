@@ -1,0 +1,302 @@
+"""One row is missing and all others are known: the exact posterior over what it is.
+
+What the leaves say, less what the known rows explain, is said by one row. Whether it lies in a leaf
+changes only what that leaf says, so the likelihood of a grid point and class is a sum over its
+leaves of entries of one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from treeleak.core.errors import Mismatch, NotCovered
+from treeleak.core.private import dataclass, shows_no_value
+from treeleak.partition import Geometry, GridTooLarge
+from treeleak.partition.atoms import rules_hold
+from treeleak.partition.values import Values, values_of
+from treeleak.release.noise.doubt import doubt_noise
+from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.tree import AllRows, Release
+from treeleak.schema import OneHot, Schema
+from treeleak.side_information.population import Density
+
+__all__ = ["MAX_ENTRIES", "MAX_GAINS", "MissingRow", "Told"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MAX_ENTRIES = 2**26
+"""Most (grid point, tree or class) pairs that are held."""
+MAX_GAINS = 2**26
+"""Most (leaf, class, class) triples that are held."""
+_CHUNK = 2**18
+_LIKELIEST = 4096
+"""Points of which it is asked which of the values that no tree tells apart go with them."""
+_FAINT = 1e-9
+"""Weight of what the population says of these values at all other points."""
+
+
+@shows_no_value
+class Told(NamedTuple):
+    """What the leaves tell of the missing row.
+
+    Attributes
+    ----------
+    posterior : float array, shape (n_points, n_classes)
+        Probability of each grid point and class.
+    bits : float
+        Its divergence from the prior.
+    n_possible : int
+        Grid points and classes that are not impossible, however improbable.
+    """
+
+    posterior: FloatArray
+    bits: float
+    n_possible: int
+
+
+@dataclass(frozen=True, eq=False)
+class MissingRow:
+    """What one row can be, and what the leaves would say with it.
+
+    Attributes
+    ----------
+    geometry : Geometry
+        Its grid is enumerated whole; where it is small enough, every value of a column with few
+        values is told apart.
+    values : Values
+    allowed : bool array, shape (n_points,)
+        Which grid points meet the schema's rules.
+    signature : int32 array, shape (n_trees, n_points)
+        Leaves of each grid point, as rows of A.
+    """
+
+    geometry: Geometry
+    values: Values
+    allowed: NDArray[np.bool_]
+    signature: NDArray[np.int32]
+    _says: Callable[[IntArray], FloatArray]
+
+    @classmethod
+    def of(cls, release: Release, schema: Schema) -> MissingRow:
+        """Enumerate the grid.
+
+        Raises
+        ------
+        NotCovered
+            If the release's counts are none of which one more row is told, the grid has too many
+            points, or there are too many leaves and classes.
+        """
+        says = _what_leaves_say(release)
+        n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
+        if n_gains > MAX_GAINS:
+            raise NotCovered(
+                f"what a row of each class changes in each leaf has {n_gains:.3g} entries; the "
+                f"missing row is looked for with at most {MAX_GAINS:,}"
+            )
+        n_each = max(len(release.trees), release.n_classes)
+        geometry = Geometry.of(release, schema, schema.columns)
+        if geometry.n_points * n_each > MAX_ENTRIES:
+            geometry = Geometry.of(release, schema)
+        if (total := geometry.n_points) * n_each > MAX_ENTRIES:
+            raise GridTooLarge(
+                f"the grid of thresholds has {total:.3g} points in {len(release.trees)} trees; the "
+                f"missing row is looked for among at most {MAX_ENTRIES // n_each:,}"
+            )
+        allowed = np.empty(total, dtype=bool)
+        signature = np.empty((len(release.trees), total), dtype=np.int32)
+        for begin in range(0, total, _CHUNK):
+            points = np.arange(begin, min(begin + _CHUNK, total))
+            signature[:, points] = geometry.trace(points).T
+            allowed[points] = rules_hold(schema.rules, geometry.parts, geometry.atoms(points))
+        return cls(geometry, values_of(geometry.parts, release.n_classes), allowed, signature, says)
+
+    def points_of(self, rows: FloatArray) -> IntArray:
+        """Grid point of each row, in the model's columns."""
+        parts = self.geometry.parts
+        atoms = [p.holding(rows[:, p.columns], self.geometry.release).argmax(axis=1) for p in parts]
+        return np.asarray(np.stack(atoms, axis=1) @ self.geometry.stride, dtype=np.int64)
+
+    def held_by(self, points: IntArray, label: IntArray) -> IntArray:
+        """Rows of each class in each leaf (rows of A)."""
+        n_classes, n_leaves = self.geometry.release.n_classes, int(self.geometry.leaf_start[-1])
+        at = self.signature[:, points] * n_classes + label
+        return np.bincount(at.ravel(), minlength=n_leaves * n_classes).reshape(n_leaves, n_classes)
+
+    def check(self, held: IntArray) -> None:
+        """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
+        release = self.geometry.release
+        if np.isneginf(self._says(held)).any():
+            raise Mismatch("the leaves say what these rows cannot make them say")
+        if not isinstance(release.noise, CountNoise):
+            return
+        off = np.split(_told(release) - held, self.geometry.leaf_start[1:-1])
+        if doubt := doubt_noise(release.noise, off):
+            how = {"larger": "more than", "smaller": "far less than"}.get(doubt.how, "other than")
+            raise Mismatch(
+                f"counts differ from those of these rows by {how} the noise explains: {doubt.why}. "
+                "They are not the training rows, or the noise is not what the release says"
+            )
+
+    def log_prior(self, density: Density) -> FloatArray:
+        """Log probability of each grid point and class, shape (n_points, n_classes)."""
+        points = np.arange(len(self.allowed))
+        n_classes = self.geometry.release.n_classes
+        out = np.stack([density.log_prior(points, c) for c in range(n_classes)], axis=1)
+        out[~self.allowed] = -np.inf
+        return np.asarray(out - logsumexp(out))
+
+    def posterior(self, log_prior: FloatArray, held: IntArray) -> Told:
+        """Weigh each grid point and class, given the known rows of each leaf and class.
+
+        Raises
+        ------
+        Mismatch
+            If no row explains what the leaves say.
+        """
+        gain = self._gain(held)
+        likelihood = np.zeros_like(log_prior)
+        for leaves in self.signature:
+            likelihood += gain.take(leaves, axis=0)
+        out = log_prior + likelihood
+        best = out.max()
+        if np.isneginf(best):
+            raise Mismatch(
+                "no row makes up for what the known rows lack of the counts. They must be all "
+                "training rows but one; if the counts carry noise, the release must say its law"
+            )
+        n_possible = int(np.isfinite(out).sum())
+        np.exp(out - best, out=out)
+        total = out.sum()
+        out /= total
+        told = np.where(out > 0, likelihood, 0.0).ravel() @ out.ravel() - best - np.log(total)
+        return Told(out, max(0.0, float(told / np.log(2))), n_possible)
+
+    def _gain(self, held: IntArray) -> FloatArray:
+        """What one row of a class in a leaf adds to the log likelihood, (n_leaves, n_classes)."""
+        before = self._says(held)
+        one = np.eye(held.shape[1], dtype=np.int64)
+        after = np.stack([self._says(held + own) for own in one], axis=1)
+        # What leaves cannot say without the row, the row must be in: one of them in a tree.
+        lacking = np.isneginf(before)
+        gain = after - np.where(lacking, 0.0, before)[:, None]
+        for first, last in zip(
+            self.geometry.leaf_start[:-1], self.geometry.leaf_start[1:], strict=True
+        ):
+            own = lacking[first:last]
+            if own.any():
+                gain[first:last][~own if own.sum() == 1 else slice(None)] = -np.inf
+        return gain
+
+    def shares(self, density: Density, posterior: FloatArray) -> FloatArray:
+        """Probability of each listed value of each attribute, those of the class at the end."""
+        shape = (*self.geometry.radix, posterior.shape[1])
+        atom_share = np.concatenate(_marginals(posterior.reshape(shape)))
+        values = self.values
+        if values.n_values == values.n_atoms:
+            return atom_share
+        flat = posterior.ravel()
+        top = np.argpartition(flat, -min(_LIKELIEST, len(flat)))[-_LIKELIEST:]
+        point, label = np.divmod(top, posterior.shape[1])
+        atoms = np.column_stack([self.geometry.atoms(point), label]) + values.atom_start[:-1]
+        within = density.within(atoms)
+        own = np.zeros((len(top), values.n_atoms), dtype=bool)
+        np.put_along_axis(own, atoms, True, axis=1)
+        heard = flat[top] @ (within * own[:, values.atom_of]) + _FAINT * within.mean(axis=0)
+        total = np.bincount(values.atom_of, heard, minlength=values.n_atoms)
+        return np.asarray(atom_share[values.atom_of] * heard / total[values.atom_of])
+
+    def answer(self, share: FloatArray) -> IntArray:
+        """Listed value of each attribute, and class, of the valid row of least expected error."""
+        values = self.values
+        cost = values.expected_cost(share[None])[0]
+        # Of an atom, the value that costs least; of the grid, the point.
+        order = np.lexsort((cost, values.atom_of))
+        best = order[np.searchsorted(values.atom_of[order], np.arange(values.n_atoms))]
+        start = values.atom_start
+        each = [cost[best[start[a] : start[a + 1]]] for a in range(len(self.geometry.parts))]
+        total = reduce(lambda x, y: np.add.outer(x, y).ravel(), each)
+        point = np.argmin(np.where(self.allowed, total, np.inf))
+        atoms = start[:-2] + self.geometry.atoms(np.array([point]))[0]
+        return np.append(best[atoms], values.start[-2] + share[values.start[-2] :].argmax())
+
+    def value_by_value(self, share: FloatArray) -> FloatArray:
+        """The value of least expected error of each column by itself; these may be no valid row."""
+        values = self.values
+        cost = values.expected_cost(share[None])[0]
+        out = np.empty(self.geometry.release.n_features)
+        for a, part in enumerate(values.parts):
+            own = slice(values.start[a], values.start[a + 1])
+            table = values.table(a)
+            one = isinstance(part.attribute, OneHot)
+            out[part.columns] = share[own] @ table > 0.5 if one else table[cost[own].argmin()]
+        return out
+
+    def sureness(self, share: FloatArray, chosen: IntArray) -> FloatArray:
+        """Probability of each column's value in a row of chosen values."""
+        values = self.values
+        out = np.empty(self.geometry.release.n_features)
+        for a, part in enumerate(values.parts):
+            own, table = slice(values.start[a], values.start[a + 1]), values.table(a)
+            mine = table[chosen[a] - values.start[a]]
+            same = (table == mine) | (np.isnan(table) & np.isnan(mine))
+            out[part.columns] = share[own] @ same
+        return np.minimum(out, 1.0)
+
+
+def _marginals(table: FloatArray) -> list[FloatArray]:
+    """Sums of a table over all axes but one, for each."""
+    if table.ndim == 1:
+        return [table]
+    half = table.ndim // 2
+    first, last = table.shape[:half], table.shape[half:]
+    flat = table.reshape(int(np.prod(first)), -1)
+    return [
+        *_marginals(flat.sum(axis=1).reshape(first)),
+        *_marginals(flat.sum(axis=0).reshape(last)),
+    ]
+
+
+def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
+    """Log probability of what each leaf says, as a function of its rows of each class."""
+    if release.not_covered is not None:
+        raise NotCovered(release.not_covered)
+    if not isinstance(release.sampling, AllRows):
+        why = {
+            "disjoint": "which tree each known row reached is not known",
+            "bootstrap": "how often each tree drew each known row is not known",
+        }.get(release.sampling.kind, "how rows reached the trees is not known")
+        raise NotCovered(f"a missing row is looked for where every tree saw every row; here {why}")
+    noise = release.noise
+    labels = isinstance(noise, LabelNoise)
+    if release.counts_are != ("labels" if labels else "rows"):
+        raise NotCovered(
+            "a missing row is looked for in counts of rows by class, or in leaves that name a "
+            f"class; this model holds {release.counts_are!r}"
+        )
+    told = _told(release)
+    if isinstance(noise, LabelNoise) and noise.rule == "present":
+        raise NotCovered("a missing row, where leaves name all classes that they hold")
+    if isinstance(noise, LabelNoise):
+        law, named = noise, told.argmax(axis=1)
+        return lambda held: law.log_prob(held)[np.arange(len(held)), named]
+    if isinstance(noise, CountNoise):
+        added = noise
+        return lambda held: np.asarray(added.log_prob(told - held).sum(axis=1))
+    return lambda held: np.where((told == held).all(axis=1), 0.0, -np.inf)
+
+
+def _told(release: Release) -> FloatArray:
+    """What the leaves say, shape (n_leaves, n_classes)."""
+    told = []
+    for t, tree in enumerate(release.trees):
+        if tree.counts is None:
+            raise NotCovered(f"tree {t} counts no classes")
+        told.append(tree.counts[tree.leaves])
+    return np.concatenate(told)

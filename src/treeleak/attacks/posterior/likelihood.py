@@ -1,0 +1,222 @@
+"""How likely hidden draws make the released counts, given how many rows lie in each leaf."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from treeleak.attacks.posterior.draw_kernels import (
+    TABLED,
+    Law,
+    log_complete,
+    log_marginal,
+    log_surjections,
+)
+from treeleak.core.private import dataclass
+from treeleak.evidence import HiddenDraws
+
+__all__ = ["DrawLikelihood", "Likelihood", "held_in"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_SPLIT_EVERY = 4
+"""Sweeps between two looks at how distinct rows split among classes."""
+
+
+class Likelihood(Protocol):
+    """How likely what is released is, given how many rows lie in each equation."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+
+    @property
+    def law(self) -> Law:
+        """The same for the kernels."""
+
+    def seen(self) -> NDArray[np.int32]:
+        """What each equation counts to begin with, where a walk may change it; else nothing."""
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation: a = (A m)_tvc."""
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """How far the rows are from what is released."""
+
+    def log_complete(
+        self, rows: NDArray[np.int32], seen: NDArray[np.int32], gap: float = np.inf
+    ) -> float:
+        """Log likelihood of the rows and of what is seen of them."""
+
+
+def held_in(
+    leaves: NDArray[np.int32], label: NDArray[Any], n_classes: int, n_equations: int
+) -> NDArray[np.int32]:
+    """How many rows lie in each equation: a = (A m)_tvc.
+
+    Parameters
+    ----------
+    leaves : int array, shape (n_rows, n_trees)
+    label : int array, shape (n_rows,)
+    n_classes, n_equations : int
+    """
+    equation = leaves.astype(np.int64) * n_classes + label[:, None]
+    return np.bincount(equation.ravel(), minlength=n_equations).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawLikelihood:
+    """The likelihood of :class:`HiddenDraws`, equation by equation (leaf x n_classes + class).
+
+    Attributes
+    ----------
+    draws : int32 array, shape (n_equations,)
+        n_tvc.
+    distinct : int array, shape (n_leaves,), or None
+        d_tv.
+    n_classes : int
+    most_rows : int
+        More rows than this never lie in a leaf.
+    """
+
+    draws: NDArray[np.int32]
+    distinct: IntArray | None
+    n_classes: int
+    most_rows: int
+
+    @classmethod
+    def of(cls, evidence: HiddenDraws) -> DrawLikelihood:
+        """Take the counts of the evidence."""
+        n = evidence.n
+        return cls(n.ravel().astype(np.int32), evidence.d, n.shape[1], evidence.n_rows)
+
+    @cached_property
+    def log(self) -> FloatArray:
+        """Logarithms of 0 (never asked for), 1, 2, ..."""
+        return np.asarray(np.log(np.maximum(np.arange(self.most_rows + 2.0), 1.0)))
+
+    @cached_property
+    def log_factorial(self) -> FloatArray:
+        """Of 0, 1, 2, ..."""
+        most = max(self.most_rows, int(self.draws.max(initial=0))) + 2
+        return np.asarray(gammaln(np.arange(most) + 1.0))
+
+    @cached_property
+    def log_surjections(self) -> FloatArray:
+        """Log of surj(n, d), for small n."""
+        most = int(self.draws.max(initial=0))
+        return np.asarray(log_surjections(min(most, TABLED)))
+
+    @cached_property
+    def mixed_start(self) -> NDArray[np.int32]:
+        """Where the equations of each mixed leaf begin in :attr:`mixed`."""
+        present = (self.draws.reshape(-1, self.n_classes) > 0).sum(axis=1)
+        return np.concatenate([[0], np.cumsum(present[present > 1])]).astype(np.int32)
+
+    @cached_property
+    def mixed(self) -> NDArray[np.int32]:
+        """Equations that count draws in leaves that count draws of several classes."""
+        table = self.draws.reshape(-1, self.n_classes) > 0
+        several = table & (table.sum(axis=1) > 1)[:, None]
+        return np.flatnonzero(several).astype(np.int32)
+
+    def seen(self) -> NDArray[np.int32]:
+        """What each equation counts: draws, or distinct rows, split in proportion if mixed."""
+        if self.distinct is None:
+            return self.draws.copy()
+        n = self.draws.reshape(-1, self.n_classes)
+        out = np.where(n > 0, self.distinct[:, None], 0)
+        for leaf in np.flatnonzero((n > 0).sum(axis=1) > 1):
+            own = np.flatnonzero(n[leaf])
+            share = self.distinct[leaf] * n[leaf, own] / n[leaf].sum()
+            part = np.clip(np.floor(share).astype(np.int64), 1, n[leaf, own])
+            # The rest goes, one by one, where the share is missed most.
+            while (left := int(self.distinct[leaf] - part.sum())) != 0:
+                room = part < n[leaf, own] if left > 0 else part > 1
+                gain = np.where(room, (share - part) * np.sign(left), -np.inf)
+                part[np.argmax(gain)] += np.sign(left)
+            out[leaf, own] = part
+        return out.ravel().astype(np.int32)
+
+    @cached_property
+    def law(self) -> Law:
+        """The same for the kernels."""
+        split = self.distinct is not None and len(self.mixed) > 0
+        none = np.zeros(0)
+        return Law(
+            self.distinct is not None,
+            self.log,
+            self.mixed_start,
+            self.mixed,
+            self.draws,
+            self.log_surjections if split else np.zeros((1, 1)),
+            self.log_factorial,
+            _SPLIT_EVERY * self.most_rows if split else 0,
+            none.astype(np.int64),
+            none,
+            none.astype(np.int32),
+            0,
+            0.0,
+        )
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.draws))
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """How many rows are lacking in all leaves together for the counts to be possible.
+
+        Parameters
+        ----------
+        rows : int array, shape (n_equations,)
+            a = (A m)_tvc.
+        """
+        present = self.draws > 0
+        lacking = np.where(present, np.maximum(1 - rows, 0), 0).reshape(-1, self.n_classes)
+        if self.distinct is None:
+            return int(lacking.sum())
+        most = np.where(present, np.minimum(rows, self.draws), 0).reshape(-1, self.n_classes)
+        short = self.distinct - np.maximum(most, present.reshape(most.shape)).sum(axis=1)
+        return int((lacking.sum(axis=1) + np.maximum(short, 0)).sum())
+
+    def log_likelihood(self, rows: NDArray[np.int32], gap: float = np.inf) -> float:
+        """Log P(n, d | m), without the terms that no dataset of N rows changes.
+
+        Sum of n log a, or of log C(a, d) + log surj(n, d), over the splits of each mixed leaf.
+
+        Parameters
+        ----------
+        rows : int array, shape (n_equations,)
+            a = (A m)_tvc.
+        gap : float
+            Price of each row that an equation lacks; by default, such rows are impossible.
+        """
+        if self.distinct is None:
+            own = self.draws > 0
+            lacking = int((rows[own] == 0).sum())
+            return float(self.draws[own] @ self.log[rows[own]]) - (gap * lacking if lacking else 0)
+        return float(
+            log_marginal(
+                rows,
+                self.distinct,
+                self.draws,
+                self.n_classes,
+                gap,
+                self.log_surjections,
+                self.log_factorial,
+            )
+        )
+
+    def log_complete(
+        self, rows: NDArray[np.int32], seen: NDArray[np.int32], gap: float = np.inf
+    ) -> float:
+        """Log P(n, d, splits | m): as :meth:`log_likelihood`, for one way to split each d."""
+        if self.distinct is None:
+            return self.log_likelihood(rows, gap)
+        tables = self.log_surjections, self.log_factorial
+        return float(log_complete(rows, seen, self.draws, gap, *tables))

@@ -1,0 +1,249 @@
+"""How likely noise makes what leaves say, given how many rows lie in each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+from treeleak.attacks.posterior.draw_kernels import RULES, Law, log_named
+from treeleak.attacks.posterior.likelihood import held_in
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.noise.laws import CountNoise, LabelNoise
+
+__all__ = ["CountLikelihood", "LabelLikelihood", "PresenceLikelihood"]
+
+FloatArray = NDArray[np.float64]
+
+MAX_TABLE = 2**26
+"""Entries of the table of gains: 512 MiB."""
+MAX_DRAWN = 2**28
+"""Pairs of rows and draws, for a bootstrap: about 10 s."""
+_AT_ONCE = 2**22
+_LEAST_LOG = -660.0
+_NEVER = 10.0
+"""Price of a class that a leaf names without a row, in place of infinity: walks pass through it."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tabled(ABC):
+    """What an equation says of the number of its rows depends on nothing else: a table."""
+
+    @property
+    @abstractmethod
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        offset, log = self._tables
+        # The gain beyond N is never asked for.
+        return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,  # noqa: ARG002
+    ) -> float:
+        """Log P(what leaves say | m)."""
+        offset, log = self._tables
+        return float(log[offset + rows].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CountLikelihood(_Tabled):
+    """n*_e = a_e + Y in every equation (leaf x n_classes + class), or = draws of a_e rows + Y.
+
+    Attributes
+    ----------
+    counts : float array, shape (n_equations,)
+        n*; NaN where nothing is said.
+    n_classes : int
+    noise : CountNoise
+    n_rows : int
+        N.
+    n_draws : int or None
+        Draws of each tree, if it drew its rows. The draws of an equation are then Binomial(n_draws,
+        a / N), each by itself: that those of a tree have a fixed sum is neglected.
+    """
+
+    counts: FloatArray
+    n_classes: int
+    noise: CountNoise
+    n_rows: int
+    n_draws: int | None = None
+
+    @cached_property
+    def _distinct(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """The different noisy counts, and which of them each equation has."""
+        values, number = np.unique(self.counts, return_inverse=True)
+        return values, number.ravel()
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        said = self.counts[~np.isnan(self.counts)]
+        values, number = self._distinct
+        entries = len(values) * (self.n_rows + 1)
+        if self.n_draws is None and self.noise.whole and said.size:
+            # One table for all: log P(n* - a) by n* - a, from the greatest n* down.
+            top, low = int(said.max()), int(said.min())
+            if (spread := top - low + self.n_rows + 1) <= entries:
+                self._check(spread)
+                log = self.noise.log_prob(top - np.arange(spread))
+                flat = np.append(log, np.zeros(self.n_rows + 1))
+                offset = np.where(np.isnan(self.counts), len(log), top - np.nan_to_num(self.counts))
+                return offset.astype(np.int64), flat
+        self._check(entries)
+        if self.n_draws is None:
+            table = self.noise.log_prob(values[:, None] - np.arange(self.n_rows + 1))
+        else:
+            table = self._through_draws(values, self.n_draws)
+        table = np.where(np.isnan(values)[:, None], 0.0, table)
+        return number * (self.n_rows + 1), table.ravel()
+
+    def _through_draws(self, values: FloatArray, n_draws: int) -> FloatArray:
+        """Log P(n* | a): the sum over n of Binomial(n; n_draws, a / N) P(Y = n* - n)."""
+        if (n_draws + 1) * (self.n_rows + 1) > MAX_DRAWN:
+            raise NotCovered(
+                f"noise on {n_draws:,} draws of {self.n_rows:,} rows; at most {MAX_DRAWN:,} pairs"
+            )
+        self._check(len(values) * (n_draws + 1))
+        n = np.arange(n_draws + 1.0)[:, None]
+        ways = gammaln(n_draws + 1.0) - gammaln(n + 1.0) - gammaln(n_draws - n + 1.0)
+        log = self.noise.log_prob(values[:, None] - n.T)
+        most = log.max(axis=1, keepdims=True)
+        each = np.exp(log - most)
+        out = np.empty((len(values), self.n_rows + 1))
+        step = max(_AT_ONCE // len(n), 1)
+        for begin in range(0, self.n_rows + 1, step):
+            own = slice(begin, begin + step)
+            share = np.arange(self.n_rows + 1)[own] / self.n_rows
+            drawn = np.exp(ways + xlogy(n, share) + xlog1py(n_draws - n, -share))
+            out[:, own] = each @ drawn
+        # Of what is less than any float, as if draws came in proportion: a chain there finds out.
+        drawn_evenly = n_draws / self.n_rows * np.arange(self.n_rows + 1)
+        bound = np.minimum(self.noise.log_prob(values[:, None] - drawn_evenly), most + _LEAST_LOG)
+        told = out > np.exp(_LEAST_LOG)
+        return np.asarray(np.where(told, most + np.log(np.where(told, out, 1.0)), bound))
+
+    def _check(self, entries: int) -> None:
+        if entries > MAX_TABLE:
+            raise NotCovered(
+                f"noisy counts that spread over {entries:,} values; at most {MAX_TABLE:,}"
+            )
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.counts))
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Sum of |n* - a|, rounded."""
+        return round(float(np.nansum(np.abs(self.counts - rows))))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLikelihood:
+    """Every leaf names one class.
+
+    Attributes
+    ----------
+    named : int32 array, shape (n_leaves,)
+        The class; -1 where nothing is said.
+    n_classes : int
+    noise : LabelNoise
+    """
+
+    named: NDArray[np.int32]
+    n_classes: int
+    noise: LabelNoise
+
+    @cached_property
+    def law(self) -> Law:
+        """For the kernels."""
+        rule = RULES[self.noise.rule]
+        return nothing()._replace(named=self.named, rule=rule, scale=self.noise.scale)
+
+    def seen(self) -> NDArray[np.int32]:
+        """Nothing: the law has it all."""
+        return np.zeros(0, dtype=np.int32)
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, len(self.named) * self.n_classes)
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Rows that leaves lack, together, for the class that they name to be the largest."""
+        own = rows.reshape(-1, self.n_classes)[self.named >= 0]
+        label = self.named[self.named >= 0].astype(np.int64)
+        return int((own.max(axis=1) - own[np.arange(len(own)), label]).sum())
+
+    def log_complete(
+        self,
+        rows: NDArray[np.int32],
+        seen: NDArray[np.int32],  # noqa: ARG002
+        gap: float = np.inf,
+    ) -> float:
+        """Log P(labels | m); ``gap`` is the price of each row that a majority lacks."""
+        own = rows.reshape(-1, self.n_classes)
+        rule, scale = RULES[self.noise.rule], self.noise.scale
+        said = np.flatnonzero(self.named >= 0)
+        return float(sum(log_named(own[v], self.named[v], rule, scale, gap) for v in said))
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceLikelihood(_Tabled):
+    """Every leaf names all classes of which it saw a row (:class:`LabelNoise`, rule "present").
+
+    Attributes
+    ----------
+    named : bool array, shape (n_leaves, n_classes)
+    said : bool array, shape (n_leaves,)
+        Which leaves say anything.
+    noise : LabelNoise
+    n_rows : int
+        N.
+    """
+
+    named: NDArray[np.bool_]
+    said: NDArray[np.bool_]
+    noise: LabelNoise
+    n_rows: int
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.named.shape[1])
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+        unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
+        seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
+        which = np.where(self.said[:, None], 1 + self.named, 0).ravel()
+        tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
+        return which * (self.n_rows + 1), tables
+
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation."""
+        return held_in(leaves, label, self.n_classes, self.named.size)
+
+    def missing(self, rows: NDArray[np.int32]) -> int:
+        """Classes that leaves name without a row of them."""
+        return int((self.named & (rows.reshape(self.named.shape) == 0)).sum())
+
+
+def nothing() -> Law:
+    """Give a law of which nothing is filled in."""
+    none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
+    longs = np.zeros(0, dtype=np.int64)
+    return Law(False, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)

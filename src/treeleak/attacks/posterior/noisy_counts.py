@@ -1,0 +1,232 @@
+"""The attack on forests with noise: the posterior of the rows, given what their leaves say.
+
+Several chains walk over datasets. Each begins with rows as they might be before anything is
+counted, lets the counts in little by little, and learns on the way what rows are like: how far to
+believe the noise is then not a matter of choice. The answer is the middle of the samples, which
+errs least on average; the likeliest dataset and the samples themselves come with it.
+
+Trees that saw different rows ask a row one question more: which tree it went to. It is answered
+like any other, as an attribute that is taken out of the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.posterior.bayes_estimate import middle
+from treeleak.attacks.posterior.chains import Landscape
+from treeleak.attacks.posterior.likelihood import Likelihood
+from treeleak.attacks.posterior.noise_likelihood import (
+    CountLikelihood,
+    LabelLikelihood,
+    PresenceLikelihood,
+)
+from treeleak.attacks.posterior.walks import (
+    Plan,
+    Walk,
+    affordable,
+    as_samples,
+    population_prior,
+    told,
+)
+from treeleak.core.clock import Clock
+from treeleak.evidence import LeafLabels, NoisyCounts
+from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release.tree import LEAF, Disjoint, Tree
+from treeleak.schema import Ordinal, Schema
+from treeleak.side_information.given import NOTHING, Given, KnownParts
+
+__all__ = ["behind_noise", "most_samples"]
+
+AnyInt = TypeVar("AnyInt", np.int16, np.int64)
+
+_PLAN = Plan(
+    chains=12, cooling=30, fits=1, between=50, samples=30, sweeps=9.0, hot=20.0, share=0.65
+)
+_LEAST_SWEEPS = 2.0
+"""Sweeps of a stage with fewer of which a search has not settled."""
+_LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
+"""Samples of which the middle is taken, and rows in all of them."""
+_JUDGES = 4
+"""One of so many chains judges how far the answer errs."""
+_TREE = "the tree that a row went to"
+
+
+def behind_noise(
+    evidence: NoisyCounts | LeafLabels,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Rebuild the rows behind noisy counts, or behind leaves that name a class.
+
+    Parameters
+    ----------
+    evidence : NoisyCounts or LeafLabels
+    geometry : Geometry
+    clock : Clock
+    seed : int
+    given : Given
+        Rows keep their places where parts of them are known.
+
+    Returns
+    -------
+    Answer
+        "likely", with the samples and the likeliest dataset; "unknown" if the time was too short
+        for the chains to settle.
+    """
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    apart = evidence.sampling == Disjoint.kind
+    asked = _split_up(geometry) if apart else geometry
+    likelihood = _likelihood(evidence, asked)
+    numbers = {"grid_points": asked.n_points, "equations": evidence.n_statements}
+    clock.tell("laying out the grid", 0.0)
+    parts = given.parts
+    if parts is not None and apart:
+        parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)
+    own = values_of(asked.parts, geometry.release.n_classes)
+    land = Landscape.of(asked, own, likelihood, evidence.n_rows, parts, clock)
+    density = None if given.population is None else given.population.fitted(geometry)
+    prior = None if density is None else population_prior(density, land)
+    # The tree that a row went to is the last attribute, whose atoms are neighbours on the grid.
+    over_all = prior
+    if prior is not None and apart:
+        over_all = np.repeat(prior, len(geometry.release.trees), axis=0)
+    if over_all is not None:
+        land = land.expecting(evidence.n_rows * softmax(over_all))
+    walk = Walk(land, affordable(_PLAN, land, over_all, clock, seed), clock)
+    chains = walk.started(over_all, seed)
+    walk.cool(chains)
+    walk.drawn(chains, walk.plan.between)
+    settled = not clock.stopped
+    found = walk.drawn(chains, walk.plan.samples, "drawing datasets")
+    likeliest = walk.likeliest(chains, walk.fitted(found) if over_all is None else over_all)
+    if apart:
+        land = _together(land, evidence, geometry, given)
+        walk = replace(walk, land=land)
+        found = [(_without_tree(a), c, height) for a, c, height in found]
+        likeliest = _without_tree(likeliest)
+    samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
+    if density is not None:
+        samples = told(samples, density)
+    numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
+    # Other chains judge the answer than those that made it: what these learned may be wrong.
+    cut = max(len(chains) // _JUDGES, 1)
+    judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
+    most = most_samples(evidence.n_rows)
+    rows, error = middle(makers.thinned(most), land, clock, judges.thinned(most // 4), seed)
+    return Answer(
+        "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
+        values,
+        (rows,),
+        numbers=numbers,
+        ordered=parts is not None,
+        samples=samples,
+        likeliest=likeliest + values.atom_start[:-1],
+        expected_distance=error,
+        cells=land.cells,
+    )
+
+
+def most_samples(n_rows: int) -> int:
+    """Samples of which the middle is taken."""
+    return int(np.clip(_MOST_ROWS // n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
+
+
+def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likelihood:
+    """Lay out what the leaves say, in the order of the geometry that is asked."""
+    own = np.concatenate([_is_own(tree, old) for tree, old in _pairs(evidence.geometry, asked)])
+    n_classes = asked.release.n_classes
+    if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
+        present = np.zeros((len(own), n_classes), dtype=bool)
+        present[own] = evidence.present
+        return PresenceLikelihood(present, own, evidence.noise, evidence.n_rows)
+    if isinstance(evidence, LeafLabels):
+        named = np.full(len(own), -1, dtype=np.int32)
+        named[own] = evidence.named
+        return LabelLikelihood(named, n_classes, evidence.noise)
+    counts = np.full((len(own), n_classes), np.nan)
+    counts[own] = evidence.n
+    draws = evidence.n_draws
+    return CountLikelihood(counts.ravel(), n_classes, evidence.noise, evidence.n_rows, draws)
+
+
+def _pairs(geometry: Geometry, asked: Geometry) -> zip[tuple[Tree, Tree]]:
+    return zip(asked.release.trees, geometry.release.trees, strict=True)
+
+
+def _is_own(tree: Tree, old: Tree) -> NDArray[np.bool_]:
+    """Which leaves of a tree that was split up were leaves of the old one."""
+    return np.asarray(tree.leaves >= tree.n_nodes - old.n_nodes)
+
+
+def _split_up(geometry: Geometry) -> Geometry:
+    """Let every tree ask first whether a row went to it: a column more, with a value per tree."""
+    release, schema = geometry.release, geometry.schema
+    n_trees = len(release.trees)
+    width = release.n_features
+    trees = tuple(_behind(tree, t, n_trees, width) for t, tree in enumerate(release.trees))
+    column = _TREE
+    while column in release.feature_names or column in schema.columns:
+        column += "'"
+    split = replace(
+        release, trees=trees, feature_names=(*release.feature_names, column), noise=None,
+        counts_are="none", maybe_missing=frozenset(), one_hot={},
+    )  # fmt: skip
+    asked = Ordinal(column, 0, n_trees - 1)
+    return Geometry.of(split, Schema([*schema.attributes, asked], rules=schema.rules))
+
+
+def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
+    """Put a tree behind the question whether a row went to it; who did not, is not counted."""
+    # Each question stands before its own way out and the next question.
+    tests = [(t - 0.5, True)] * (t > 0) + [(t + 0.5, False)] * (t < n_trees - 1)
+    n, first = 2 * len(tests), np.full(2 * len(tests), LEAF, dtype=np.int64)
+    feature, left, right, threshold = first.copy(), first.copy(), first.copy(), np.full(n, np.nan)
+    for k, (cut, out_left) in enumerate(tests):
+        at, out, on = 2 * k, 2 * k + 1, 2 * k + 2
+        feature[at], threshold[at] = column, cut
+        left[at], right[at] = (out, on) if out_left else (on, out)
+
+    def moved(child: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(child == LEAF, LEAF, child + n)
+
+    return Tree(
+        np.concatenate([feature, tree.feature]),
+        np.concatenate([threshold, tree.threshold]),
+        np.concatenate([left, moved(tree.left)]),
+        np.concatenate([right, moved(tree.right)]),
+        np.concatenate([np.zeros(n, dtype=bool), tree.missing_left]),
+    )
+
+
+def _together(
+    land: Landscape, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
+) -> Landscape:
+    """See rows again without the tree that each went to."""
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    allowed = np.ones((1, values.n_atoms), dtype=bool)
+    if given.parts is not None:
+        allowed = given.parts.allowed
+    moves = land.moves._replace(allowed=allowed)
+    likelihood = _likelihood(evidence, geometry)
+    return replace(land, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
+
+
+def _with_trees(parts: KnownParts, n_trees: int, n_classes: int) -> KnownParts:
+    """Leave open which tree a row went to."""
+    last = parts.allowed.shape[1] - n_classes
+    return replace(parts, allowed=np.insert(parts.allowed, [last] * n_trees, True, axis=1))
+
+
+def _without_tree(atoms: NDArray[AnyInt]) -> NDArray[AnyInt]:
+    """Take out which tree a row went to: the attribute before the class."""
+    return np.delete(atoms, -2, axis=1)

@@ -1,0 +1,299 @@
+"""Compiled loops that learn, within a chain, what rows are like. Every loop releases the GIL.
+
+The model of a row: attributes form a forest, each depends on at most one other. Over the rows,
+m_a ~ Dirichlet(alpha s_a) and p_a(. | u) ~ Dirichlet(kappa m_a) for each atom u of the parent, or
+each bin of them, where s_a gives each atom its share of the points of the schema times the number
+of atoms (intervals have equal shares). In binary columns, s is (2 - 2 q, 2 q) with one q for all,
+which is learned like the rest.
+
+All of it is drawn given the rows that the chain holds: parents (by their probability once p is
+summed out), alpha and kappa (on a grid), q and m (with the tables of a Chinese restaurant as
+auxiliaries, Teh et al. 2006), then p. Together with moves of the rows this is a Gibbs sampler of
+rows and model.
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from treeleak.attacks.kernels import uniform
+
+__all__ = ["Belief", "draw_row", "imagine", "relearn"]
+
+_LEAST_LOG = -690.0
+"""Log probabilities are no lower: e to this power is still a number."""
+_LEAST_MARGINAL, _LEAST_Q = 1e-26, 0.02
+
+
+class Belief(NamedTuple):
+    """What a chain takes rows to be like; redrawn in place.
+
+    Attributes
+    ----------
+    parent : int32 array, shape (n_attributes + 1,)
+        The attribute on which each depends; -1 for none. The class is the last attribute.
+    offset : int64 array, shape (n_attributes + 2,)
+        Where the table of each attribute begins, and the end.
+    log_share : float64 array
+        log p_a(x | u) at offset[a] + u * radix[a] + x, u a bin of the parent's atoms.
+    bin : int32 array
+        As in :class:`Prior`.
+    n_bins : int32 array, shape (n_attributes + 1,)
+    order : int32 array, shape (n_attributes + 1,)
+        Attributes, parents first.
+    marginal, size : float64 arrays, shape (n_atoms,)
+        m and s, attribute by attribute.
+    strength : float64 array, shape (2,)
+        alpha, kappa.
+    alphas, kappas : float64 arrays
+        What these may be.
+    flag : bool array, shape (n_attributes + 1,)
+        The binary columns.
+    ones : float64 array, shape (2,)
+        Columns' worth of belief, before any row, that flags are 0 and that they are 1.
+    every : int
+        Steps of a walk between two redraws; 0 for never.
+    """
+
+    parent: Any
+    offset: Any
+    log_share: Any
+    bin: Any
+    n_bins: Any
+    order: Any
+    marginal: Any
+    size: Any
+    strength: Any
+    alphas: Any
+    kappas: Any
+    flag: Any
+    ones: Any
+    every: Any
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _normal(rng: Any) -> float:
+    while True:
+        x, y = 2.0 * uniform(rng) - 1.0, 2.0 * uniform(rng) - 1.0
+        r = x * x + y * y
+        if 0.0 < r < 1.0:
+            return x * np.sqrt(-2.0 * np.log(r) / r)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_gamma(rng: Any, shape: float) -> float:
+    """Draw the log of a gamma variate (Marsaglia and Tsang 2000), also where that underflows."""
+    low = 0.0
+    if shape < 1.0:
+        low = np.log(1.0 - uniform(rng)) / shape
+        shape += 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    while True:
+        x = _normal(rng)
+        v = 1.0 + c * x
+        if v <= 0.0:
+            continue
+        v = v * v * v
+        if np.log(1.0 - uniform(rng)) < 0.5 * x * x + d - d * v + d * np.log(v):
+            return low + np.log(d * v)  # type: ignore[no-any-return]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
+    """Draw the log of a Dirichlet variate."""
+    best = -np.inf
+    for x in range(len(shape)):
+        out[x] = _log_gamma(rng, shape[x])
+        best = max(best, out[x])
+    total = 0.0
+    for x in range(len(shape)):
+        total += np.exp(out[x] - best)
+    total = best + np.log(total)
+    for x in range(len(shape)):
+        out[x] = max(out[x] - total, _LEAST_LOG)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _chosen(rng: Any, weight: Any) -> int:
+    """Choose one by log weights."""
+    best, total = weight.max(), 0.0
+    for k in range(len(weight)):
+        total += np.exp(weight[k] - best)
+    at = uniform(rng) * total
+    for k in range(len(weight)):
+        at -= np.exp(weight[k] - best)
+        if at < 0.0:
+            return k
+    return len(weight) - 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _counted(atoms: Any, a: int, up: int, radix: Any, belief: Any, buffer: Any) -> Any:
+    """Count the atoms of an attribute under each bin of another, or in all if that is -1."""
+    r = radix[a]
+    count = buffer[: r if up < 0 else belief.n_bins[up] * r]
+    count[:] = 0.0
+    for i in range(len(atoms)):
+        u = 0 if up < 0 else belief.bin[up, atoms[i, up]]
+        count[u * r + atoms[i, a]] += 1.0
+    return count
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _log_counted(count: Any, weight: float, m: Any) -> float:
+    """Log probability of counts if p ~ Dirichlet(weight m) in each line, p summed out."""
+    out, r = 0.0, len(m)
+    for u in range(len(count) // r):
+        n = 0.0
+        for x in range(r):
+            c = count[u * r + x]
+            if c > 0.0:
+                n += c
+                out += lgamma(weight * m[x] + c) - lgamma(weight * m[x])
+        if n > 0.0:
+            out += lgamma(weight) - lgamma(weight + n)
+    return out
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _is_below(b: int, a: int, parent: Any) -> bool:
+    """Whether attribute b is a, or depends on it, directly or not."""
+    while b >= 0:
+        if b == a:
+            return True
+        b = parent[b]
+    return False
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, belief: Any, buffer: Any) -> None:
+    """Redraw on which attribute this one depends."""
+    radix, start, parent = ground.radix, ground.start, belief.parent
+    m = belief.marginal[start[a] : start[a] + radix[a]]
+    weight, candidate = np.empty(len(radix) + 1), np.empty(len(radix) + 1, np.int64)
+    room, n = belief.offset[a + 1] - belief.offset[a], 0
+    for b in range(-1, len(radix)):
+        if b >= 0 and (belief.n_bins[b] * radix[a] > room or _is_below(b, a, parent)):
+            continue
+        count = _counted(atoms, a, b, radix, belief, buffer)
+        weight[n] = _log_counted(count, belief.strength[1], m)
+        candidate[n] = b
+        n += 1
+    parent[a] = candidate[_chosen(rng, weight[:n])]
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _tables(rng: Any, atoms: Any, ground: Any, belief: Any, buffer: Any) -> Any:
+    """Draw how many rows came directly from m, per atom: tables of a Chinese restaurant."""
+    radix, start, kappa = ground.radix, ground.start, belief.strength[1]
+    table = np.zeros(len(belief.marginal))
+    for a in range(len(radix)):
+        count = _counted(atoms, a, belief.parent[a], radix, belief, buffer)
+        for k in range(len(count)):
+            own = start[a] + k % radix[a]
+            weak = kappa * belief.marginal[own]
+            for i in range(int(count[k])):
+                if uniform(rng) * (weak + i) < weak:
+                    table[own] += 1.0
+    return table
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def relearn(rng: Any, atoms: Any, ground: Any, belief: Any) -> None:
+    """Redraw, in place, what rows are like, given rows (or none).
+
+    Parameters
+    ----------
+    rng : uint64 array, shape (1,)
+    atoms : int16 array, shape (n_rows, n_attributes + 1)
+    ground : Ground
+    belief : Belief
+    """
+    radix, start, parent = ground.radix, ground.start, belief.parent
+    buffer = np.empty((belief.offset[1:] - belief.offset[:-1]).max())
+    _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, belief, buffer)
+    weight = np.zeros(len(belief.kappas))
+    for a in range(len(radix)):
+        count = _counted(atoms, a, parent[a], radix, belief, buffer)
+        for k in range(len(weight)):
+            m = belief.marginal[start[a] : start[a] + radix[a]]
+            weight[k] += _log_counted(count, belief.kappas[k], m)
+    kappa = belief.kappas[_chosen(rng, weight)]
+    belief.strength[1] = kappa
+    table = _tables(rng, atoms, ground, belief, buffer)
+    weight = np.zeros(len(belief.alphas))
+    for a in range(len(radix)):
+        own, r = table[start[a] : start[a] + radix[a]], radix[a]
+        for k in range(len(weight)):
+            s = belief.size[start[a] : start[a] + r]
+            weight[k] += _log_counted(own, belief.alphas[k] * r, s / r)
+    alpha = belief.alphas[_chosen(rng, weight)]
+    belief.strength[0] = alpha
+    zero, one = belief.ones
+    for a in range(len(radix)):
+        if belief.flag[a]:
+            # Tables within tables: how many of those came directly from s.
+            for x in range(2):
+                weak = alpha * belief.size[start[a] + x]
+                for i in range(int(table[start[a] + x])):
+                    if uniform(rng) * (weak + i) < weak:
+                        zero, one = (zero + 1.0, one) if x == 0 else (zero, one + 1.0)
+    x, y = _log_gamma(rng, zero), _log_gamma(rng, one)
+    q = min(max(1.0 / (1.0 + np.exp(x - y)), _LEAST_Q), 1.0 - _LEAST_Q)
+    for a in range(len(radix)):
+        if belief.flag[a]:
+            belief.size[start[a]], belief.size[start[a] + 1] = 2.0 - 2.0 * q, 2.0 * q
+    for a in range(len(radix)):
+        r = radix[a]
+        m = belief.marginal[start[a] : start[a] + r]
+        s = belief.size[start[a] : start[a] + r]
+        _log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
+        m[:] = np.maximum(np.exp(m), _LEAST_MARGINAL)
+        count = _counted(atoms, a, parent[a], radix, belief, buffer)
+        for u in range(len(count) // r):
+            at = belief.offset[a] + u * r
+            share = belief.log_share[at : at + r]
+            _log_dirichlet(rng, count[u * r : (u + 1) * r] + kappa * m, share)
+    _sort(parent, belief.order)
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _sort(parent: Any, order: Any) -> None:
+    n, placed = 0, np.zeros(len(parent), np.bool_)
+    while n < len(parent):
+        for a in range(len(parent)):
+            if not placed[a] and (parent[a] < 0 or placed[parent[a]]):
+                order[n], placed[a] = a, True
+                n += 1
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
+    """Draw a row from a prior with an order, in place."""
+    for a in prior.order:
+        r, at = ground.radix[a], prior.offset[a]
+        if prior.parent[a] >= 0:
+            at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * r
+        u, x = uniform(rng), 0
+        while x < r - 1:
+            u -= np.exp(prior.log_share[at + x])
+            if u < 0.0:
+                break
+            x += 1
+        atom[a] = x
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def imagine(rng: Any, atoms: Any, ground: Any, belief: Any, turns: int) -> None:
+    """Draw what rows are like before anything is counted, and rows that are like that, in place."""
+    belief.strength[0] = belief.alphas[int(uniform(rng) * len(belief.alphas))]
+    belief.strength[1] = belief.kappas[int(uniform(rng) * len(belief.kappas))]
+    for _ in range(turns):
+        relearn(rng, atoms[:0], ground, belief)
+    for i in range(len(atoms)):
+        draw_row(rng, atoms[i], ground, belief)

@@ -1,0 +1,83 @@
+"""What the attack on noisy forests answers if the counts say nothing: its assumptions, laid bare.
+
+That attack takes rows to resemble each other, and flags to be 0 more often than 1. So it does
+better than rows drawn uniformly even if the model tells nothing. What a model gives away begins
+where its counts improve on this.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.posterior.bayes_estimate import middle
+from treeleak.attacks.posterior.chains import Landscape
+from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
+from treeleak.attacks.posterior.noisy_counts import most_samples
+from treeleak.attacks.posterior.walks import Plan, Walk, affordable, as_samples, population_prior
+from treeleak.core.clock import Clock
+from treeleak.evidence import LeafLabels, NoisyCounts
+from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
+from treeleak.release.noise.laws import Laplace
+from treeleak.side_information.given import NOTHING, Given
+
+__all__ = ["SILENT", "without_counts"]
+
+SILENT = Laplace(1e-9)
+"""Noise under which a count is as probable for any number of rows as for any other."""
+_PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
+"""As many chains and samples as make an answer of the counts: the middle of fewer errs more. They
+begin with rows as they are imagined, and walk only to where given values lead them."""
+_ROWS, _LEAST = 10_000, 20
+"""Rows in all samples of which the middle is taken, and samples: more make no better guess."""
+
+
+def without_counts(
+    evidence: NoisyCounts | LeafLabels,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Guess rows from the shape of the trees, and from what is given, but from no count.
+
+    Parameters
+    ----------
+    evidence : NoisyCounts or LeafLabels
+        Taken for its number of rows.
+    geometry : Geometry
+    clock : Clock
+    seed : int
+    given : Given
+
+    Returns
+    -------
+    Answer
+        "likely", without samples.
+    """
+    n_classes = geometry.release.n_classes
+    values = values_of(geometry.parts, n_classes)
+    counts = np.zeros(geometry.leaf_start[-1] * n_classes)
+    likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
+    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    prior = (
+        None
+        if given.population is None
+        else population_prior(given.population.fitted(geometry), land)
+    )
+    walk = Walk(land, affordable(_PLAN, land, prior, clock, seed), clock)
+    chains = walk.started(prior, seed)
+    walk.drawn(chains, walk.plan.between)
+    found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
+    samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
+    most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
+    rows, error = middle(samples.thinned(most), land, clock, samples.thinned(most // 4), seed)
+    return Answer(
+        "likely",
+        values,
+        (rows,),
+        numbers={"chains": len(chains), "samples": len(samples)},
+        ordered=given.parts is not None,
+        expected_distance=error,
+    )

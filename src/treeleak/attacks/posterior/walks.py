@@ -1,0 +1,222 @@
+"""How chains go about it: heated first, then sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.annealing import run_all
+from treeleak.attacks.posterior.chains import GAP, Chain, Landscape, as_kernel_prior
+from treeleak.attacks.samples import Samples
+from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.partition.values import Values
+from treeleak.side_information.population import Density
+
+__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior", "told"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_TRIAL = 20_000
+"""Steps from which the speed of a walk is judged."""
+LEAST_SWEEPS = 10.0
+"""Sweeps of a stage with fewer of which a search has not settled, whatever its end looks like."""
+_COLD, _COLD_STAGES = 0.2, 2
+"""Heat, and stages, in which a chain looks for the likeliest dataset."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long the chains walk, in sweeps (steps per row).
+
+    Attributes
+    ----------
+    chains : int
+    cooling : int
+        Stages from hot to 1.
+    fits, between : int
+        How often a prior that all chains share is fitted to what they find, and stages before each
+        fit; chains that learn on their own walk as long.
+    samples : int
+        Stages after that; each ends with a sample.
+    sweeps : float
+        Of each stage.
+    hot : float
+        First heat; 1 for none.
+    low_gap : float
+        First price of a row that a leaf lacks.
+    share : float
+        Of the time left, for which walks are planned.
+    by_factors : bool
+        Whether the heat falls by the same factor at each stage; else its inverse grows by the same
+        amount, which spends less time in the heat.
+    """
+
+    chains: int
+    cooling: int
+    fits: int
+    between: int
+    samples: int
+    sweeps: float
+    hot: float
+    low_gap: float = GAP
+    share: float = 0.8
+    by_factors: bool = False
+
+    @property
+    def stages(self) -> int:
+        """Of each chain."""
+        return self.cooling + self.fits * self.between + self.samples
+
+
+def affordable(
+    plan: Plan, land: Landscape, prior: TreePrior | FloatArray | None, clock: Clock, seed: int
+) -> Plan:
+    """Take fewer chains, then shorter walks, where the time left would not do."""
+    chain = Chain.started(land, None if prior is None else as_kernel_prior(prior), seed)
+    start = clock.seconds
+    chain.walked(1 / land.n_rows, clock)
+    clock.forgive(clock.seconds - start)
+    start, trial = clock.seconds, max(_TRIAL / land.n_rows, 1.0)
+    chain.walked(trial, clock)
+    stage = (clock.seconds - start) / trial * plan.sweeps
+    runs = plan.share * clock.left / max(stage * plan.stages / 2, 1e-9)
+    if runs >= plan.chains:
+        return plan
+    chains = max(int(runs) // 2 * 2, 2)
+    return replace(plan, chains=chains, sweeps=plan.sweeps * min(1.0, runs / chains))
+
+
+@dataclass(eq=False)
+class Walk:
+    """The walk of all chains, stage by stage; ``part`` is what of the progress it makes."""
+
+    land: Landscape
+    plan: Plan
+    clock: Clock
+    part: tuple[float, float] = (0.0, 1.0)
+    done: int = 0
+
+    def started(self, prior: TreePrior | FloatArray | None, seed: int) -> list[Chain]:
+        """Start the chains; without a prior, each learns its own."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.plan.chains)
+        own = None if prior is None else as_kernel_prior(prior)
+        return [Chain.started(self.land, own, int(s)) for s in seeds]
+
+    def cool(self, chains: Sequence[Chain]) -> None:
+        """Go from the greatest heat, and the lowest price of a missing row, to the full ones."""
+        plan = self.plan
+
+        def cooled(chain: Chain) -> None:
+            for way in np.linspace(0.0, 1.0, plan.cooling):
+                heat = 1.0 / (way + (1.0 - way) / plan.hot)
+                if plan.by_factors:
+                    heat = plan.hot ** (1.0 - way)
+                gap = plan.low_gap + way * (GAP - plan.low_gap)
+                chain.walked(plan.sweeps, self.clock, heat, gap)
+                self._tell("looking for likely rows")
+
+        run_all([partial(cooled, chain) for chain in chains])
+
+    def learned(self, chains: Sequence[Chain], prior: TreePrior) -> TreePrior:
+        """Fit the prior to what all chains find, and let them go on under it."""
+        for _ in range(self.plan.fits):
+            if self.clock.stopped:
+                break
+            prior = self.fitted(self.drawn(chains, self.plan.between))
+            for chain in chains:
+                chain.believe(as_kernel_prior(prior))
+        return prior
+
+    def fitted(self, found: Sequence[Drawn]) -> TreePrior:
+        """Fit a prior to datasets."""
+        atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
+        values = self.land.values
+        radix = np.diff(values.atom_start)
+        weights = values.atom_weights
+        return TreePrior.fitted(atoms, self.land.n_rows, radix, weights, values.bins)
+
+    def drawn(
+        self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
+    ) -> list[Drawn]:
+        """Walk, and note the dataset after each stage of each chain; one at least."""
+
+        def drawn(c: int) -> list[Drawn]:
+            out, chain = [], chains[c]
+            for k in range(stages):
+                if k and self.clock.stopped:
+                    break
+                chain.walked(self.plan.sweeps, self.clock)
+                height = chain.log_likelihood if chain.belief.every else chain.log_posterior
+                out.append((chain.state.atoms.copy(), c, height))
+                self._tell(what)
+            return out
+
+        return [s for own in run_all([partial(drawn, c) for c in range(len(chains))]) for s in own]
+
+    def likeliest(self, chains: Sequence[Chain], prior: TreePrior | FloatArray) -> IntArray:
+        """Find the likeliest dataset under one prior for all: atoms, each attribute from 0."""
+        own = as_kernel_prior(prior)
+
+        def frozen(chain: Chain) -> float:
+            chain.believe(own)
+            chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD, learns=False)
+            return chain.log_posterior
+
+        heights = run_all([partial(frozen, chain) for chain in chains])
+        return np.asarray(chains[int(np.argmax(heights))].state.atoms, dtype=np.int64)
+
+    def _tell(self, what: str) -> None:
+        self.done += 1
+        way = self.done / (self.plan.stages * self.plan.chains)
+        self.clock.tell(what, float(np.interp(way, (0.0, 1.0), self.part)))
+
+
+Drawn = tuple[NDArray[np.int16], int, float]
+"""Atoms, chain, and log posterior (log likelihood, where each chain has its own prior)."""
+
+
+def as_samples(found: Sequence[Drawn], values: Values, prior: TreePrior | FloatArray) -> Samples:
+    """Put what chains drew together."""
+    atoms = np.array([a for a, _, _ in found])
+    numbered = (atoms + values.atom_start[:-1]).ravel()
+    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(found)
+    chain, height = np.array([c for _, c, _ in found]), np.array([h for _, _, h in found])
+    return Samples(values, atoms, chain, height, values.prior(marginal), prior)
+
+
+def population_prior(density: Density, land: Landscape) -> FloatArray:
+    """Log probability of rows by the population, over the grid, shape (n_points, n_classes).
+
+    Raises
+    ------
+    NotCovered
+        If the grid is too large to list.
+    """
+    if not len(land.ground.table):
+        n = land.geometry.n_points
+        raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
+    points = np.arange(density.geometry.n_points)
+    classes = range(land.likelihood.n_classes)
+    return np.column_stack([density.log_prior(points, c) for c in classes])
+
+
+def told(samples: Samples, density: Density) -> Samples:
+    """Take the values of each atom as probable as the population has them, in these rows."""
+    values = samples.values
+    rows = np.unique(samples.atoms.reshape(-1, samples.atoms.shape[2]), axis=0)
+    atoms = rows.astype(np.int64) + values.atom_start[:-1]
+    within, total = density.within(atoms), 1e-9 * samples.value_prior
+    for a in range(atoms.shape[1]):
+        own = np.arange(values.start[a], values.start[a + 1])
+        held = values.atom_of[own][None, :] == atoms[:, a, None]
+        total[own] += np.where(held, within[:, own], 0.0).sum(axis=0)
+    per_atom = np.bincount(values.atom_of, total, minlength=values.n_atoms)
+    return replace(samples, value_prior=np.asarray(total / per_atom[values.atom_of]))

@@ -1,0 +1,1 @@
+"""Integer programs over cells and rows, for CP-SAT."""

@@ -1,0 +1,231 @@
+"""Whole-number solutions of A m = n, and proofs about all of them, through CP-SAT."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.kernels import propagate
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.evidence import CountSystem
+
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible", "limited"]
+
+IntArray = NDArray[np.int64]
+
+
+class NoSolution(Exception):
+    """No whole numbers meet all equations: proved."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What propagation alone proves of a system: lower <= m <= upper in every solution.
+
+    Attributes
+    ----------
+    lower, upper : int array, shape (n_cells,)
+    broken : int
+        An equation that cannot be met, or -1.
+    """
+
+    lower: IntArray
+    upper: IntArray
+    broken: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether one histogram is left."""
+        return self.broken < 0 and bool(np.array_equal(self.lower, self.upper))
+
+
+def bounds(system: CountSystem) -> Bounds:
+    """Propagate the bounds of every cell through all equations until nothing moves."""
+    upper = system.target[system.signature].min(axis=1, initial=system.n_rows)
+    lower = np.zeros_like(upper)
+    # A sweep touches every incidence once; twenty settle all but long chains.
+    broken = int(propagate(system.signature, system.target, lower, upper, 200))
+    return Bounds(lower, upper, broken)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What the solver says: a solution, a proof that there is none, or neither in time.
+
+    ``work`` is what it took, in the solver's units of work: about seconds.
+    """
+
+    status: Literal["solution", "none", "unknown"]
+    m: IntArray | None = None
+    work: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerProblem:
+    """The cells that propagation leaves open, as an integer problem."""
+
+    system: CountSystem
+    bounds: Bounds
+
+    @cached_property
+    def free(self) -> IntArray:
+        """Cells whose number is not settled."""
+        return np.flatnonzero(self.bounds.lower < self.bounds.upper)
+
+    @cached_property
+    def equations(self) -> list[tuple[IntArray, int]]:
+        """Distinct equations over the free cells: positions in :attr:`free`, and their sum."""
+        settled = np.where(self.bounds.lower == self.bounds.upper, self.bounds.lower, 0)
+        left = -self.system.residual(settled)
+        seen: set[tuple[bytes, int]] = set()
+        out: list[tuple[IntArray, int]] = []
+        for t in range(self.system.signature.shape[1]):
+            row = self.system.signature[self.free, t]
+            order = np.argsort(row, kind="stable")
+            cuts = np.flatnonzero(np.diff(row[order])) + 1
+            for members in np.split(order, cuts):
+                if not len(members):
+                    continue
+                total = int(left[row[members[0]]])
+                # Equal cells with another sum are another equation: the counts contradict.
+                key = (members.astype(np.int32).tobytes(), total)
+                if key not in seen:
+                    seen.add(key)
+                    out.append((members, total))
+        return out
+
+    @property
+    def n_terms(self) -> int:
+        """Upper bound of the terms of all equations."""
+        return int(len(self.free) * self.system.signature.shape[1])
+
+    def within(self, cells: IntArray) -> IntegerProblem:
+        """The same problem with rows in these cells, and elsewhere only where they must stand."""
+        upper = self.bounds.lower.copy()
+        upper[cells] = self.bounds.upper[cells]
+        return IntegerProblem(self.system, Bounds(self.bounds.lower, upper, -1))
+
+    def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
+        model = cp_model.CpModel()
+        low, high = self.bounds.lower[self.free], self.bounds.upper[self.free]
+        m = [model.new_int_var(int(a), int(b), "") for a, b in zip(low, high, strict=True)]
+        for members, total in self.equations:
+            model.add(cp_model.LinearExpr.sum([m[i] for i in members]) == total)
+        return model, m
+
+    def _solve(
+        self, model: cp_model.CpModel, m: list[Any], clock: Clock, limit: float, seed: int
+    ) -> _Outcome:
+        # The limit counts the solver's work, not the clock, so that answers can be repeated.
+        if clock.stopped:
+            return _Outcome("unknown")
+        solver, status = limited(model, clock, limit, seed)
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            full = self.bounds.lower.copy()
+            full[self.free] = [solver.value(x) for x in m]
+            return _Outcome("solution", full, solver.deterministic_time)
+        none = status == cp_model.INFEASIBLE
+        return _Outcome("none" if none else "unknown", None, solver.deterministic_time)
+
+    def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
+        """Find a solution, or none in time; ``limit`` is in units of work.
+
+        Raises
+        ------
+        NoSolution
+            If it is proved that there is none.
+        """
+        if clock.stopped:
+            return []
+        model, m = self._model()
+        outcome = self._solve(model, m, clock, limit, seed)
+        if outcome.status == "none":
+            raise NoSolution
+        return [] if outcome.m is None else [outcome.m]
+
+    def always(
+        self, known: Iterable[IntArray], clock: Clock, limit: float, seed: int
+    ) -> tuple[IntArray, bool, list[IntArray]]:
+        """Find the rows that stand in every solution.
+
+        Asks for a solution with fewer rows in some cell than all known ones have; each answer
+        lowers the common part, and a proof that there is none ends it.
+
+        Parameters
+        ----------
+        known : iterable of int array
+            Solutions, at least one.
+        clock, limit, seed
+            The search stops after ``limit`` units of work.
+
+        Returns
+        -------
+        common : int array, shape (n_cells,)
+            Rows per cell that all known solutions share.
+        proved : bool
+            Whether ``common`` is the common part of *all* solutions.
+        found : list of int array
+            The further solutions met on the way.
+        """
+        found: list[IntArray] = []
+        common = np.minimum.reduce([np.asarray(m) for m in known])
+        if clock.stopped:
+            return common, False, found
+        model, m = self._model()
+        above = common[self.free] > self.bounds.lower[self.free]
+        fewer = {i: model.new_bool_var("") for i in np.flatnonzero(above).tolist()}
+        while limit > 0:
+            above = common[self.free] > self.bounds.lower[self.free]
+            candidates = [i for i in fewer if above[i]]
+            if not candidates:
+                return common, True, found
+            probe = model.clone()
+            for i in candidates:
+                probe.add(m[i] <= int(common[self.free[i]]) - 1).only_enforce_if(fewer[i])
+            probe.add_bool_or([fewer[i] for i in candidates])
+            outcome = self._solve(probe, m, clock, limit, seed)
+            limit -= outcome.work
+            if outcome.m is None:
+                return common, outcome.status == "none", found
+            found.append(outcome.m)
+            common = np.minimum(common, outcome.m)
+        return common, False, found
+
+
+def limited(
+    model: cp_model.CpModel, clock: Clock, limit: float, seed: int, linearization: int = 1
+) -> tuple[cp_model.CpSolver, Any]:
+    """Solve with at most ``limit`` units of deterministic work; give the solver and its status."""
+    solver = cp_model.CpSolver()
+    solver.parameters.linearization_level = linearization
+    solver.parameters.num_workers = 1
+    # The clock hears Ctrl-C; the solver's own handler would end the process.
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.max_deterministic_time = limit
+    solver.parameters.max_time_in_seconds = clock.left
+    return solver, interruptible(solver, model, clock)
+
+
+def interruptible(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock, noted: Any = None
+) -> Any:
+    """Solve in a thread, so that a clock that is stopped reaches the solver at once.
+
+    ``noted`` is a solution callback of the solver.
+    """
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(solver.solve(model, noted)), daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+        if clock.stopped:
+            solver.stop_search()
+    return result[0]

@@ -1,0 +1,195 @@
+"""The literals that say which atom of each attribute a row has.
+
+The papers know binary columns, some of them in one-hot groups: one literal per atom, exactly one
+of them true. On a column of numbers a path would then demand one literal for each of hundreds of
+atoms that it rules out. Such a column has interval literals instead, "the atom is at most i": a
+path demands two at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.core.private import dataclass
+from treeleak.partition import AttributeAtoms
+from treeleak.partition.values import Values
+
+__all__ = ["Apart", "Ascending", "Encoding", "encodings_of", "one_of"]
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """One literal per atom, exactly one of them true; none where there is one atom only.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first literal among all of a row.
+    n_atoms : int
+    """
+
+    first: int
+    n_atoms: int
+
+    @property
+    def n_literals(self) -> int:
+        """Literals of one row."""
+        return self.n_atoms if self.n_atoms > 1 else 0
+
+    @property
+    def n_terms(self) -> int:
+        """Literals in the constraints that tie them."""
+        return self.n_literals
+
+    def made(self, model: cp_model.CpModel) -> list[Any]:
+        """Make the literals of one row."""
+        return one_of(model, self.n_atoms)
+
+    def demands(self, allowed: BoolArray) -> list[int]:
+        """Literals that keep a row to some atoms: i, or ~i for one that must not be true."""
+        if allowed.all():
+            return []
+        if allowed.sum() == 1:
+            return [self.first + int(allowed.argmax())]
+        return [~(self.first + i) for i in np.flatnonzero(~allowed).tolist()]
+
+    def keep(self, model: cp_model.CpModel, own: Sequence[Any], allowed: BoolArray) -> None:
+        """Keep a row to ``allowed`` atoms, whichever these are."""
+        model.add_bool_and([~own[i] for i in np.flatnonzero(~allowed).tolist()])
+
+    def chosen(self, solver: cp_model.CpSolver, own: Sequence[Any]) -> int:
+        """Read the atom of a row in a solution."""
+        return next((i for i, lit in enumerate(own) if solver.boolean_value(lit)), 0)
+
+
+@dataclass(frozen=True)
+class Ascending:
+    """Interval literals of a single column, whose atoms ascend; a missing value comes last.
+
+    With ``n`` atoms of numbers, literals 0 to n - 2 are "a number, of atom i at most". Where values
+    can be missing, as many more are "missing, or of atom i at most", and the last is "missing":
+    tests send missing values to either side.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first literal among all of a row.
+    n_numbers : int
+        Atoms of numbers.
+    missing : bool
+        Whether there is an atom of missing values.
+    """
+
+    first: int
+    n_numbers: int
+    missing: bool
+
+    @property
+    def n_literals(self) -> int:
+        """Literals of one row."""
+        return 2 * self.n_numbers - 1 if self.missing else self.n_numbers - 1
+
+    @property
+    def n_terms(self) -> int:
+        """Literals in the constraints that tie them, about."""
+        return (11 if self.missing else 2) * self.n_numbers
+
+    def made(self, model: cp_model.CpModel) -> list[Any]:
+        """Make the literals of one row."""
+        most = [model.new_bool_var("") for _ in range(self.n_numbers - 1)]
+        for i, j in pairwise(most):
+            model.add_implication(i, j)
+        if not self.missing:
+            return most
+        gone = model.new_bool_var("")
+        either = [model.new_bool_var("") for _ in most]
+        for i, j in pairwise(either):
+            model.add_implication(i, j)
+        for i, j in zip(most, either, strict=True):
+            model.add_implication(gone, ~i)
+            model.add_implication(gone, j)
+            model.add_implication(i, j)
+            model.add_bool_or([~j, i, gone])
+        return [*most, *either, gone]
+
+    def demands(self, allowed: BoolArray) -> list[int]:
+        """Literals that keep a row to an interval of atoms: i, or ~i for one that must not be."""
+        gone = self.first + self.n_literals - 1
+        with_missing = self.missing and bool(allowed[-1])
+        numbers = np.flatnonzero(allowed[: self.n_numbers]).tolist()
+        if not numbers:
+            return [gone]
+        at_most, at_least = (
+            self.first + (self.n_numbers - 1) * (self.missing and over)
+            for over in (with_missing, not with_missing)
+        )
+        out = []
+        if numbers[-1] < self.n_numbers - 1:
+            out.append(at_most + numbers[-1])
+        if numbers[0] > 0:
+            out.append(~(at_least + numbers[0] - 1))
+        if not out and self.missing and not with_missing:
+            out.append(~gone)
+        return out
+
+    def keep(self, model: cp_model.CpModel, own: Sequence[Any], allowed: BoolArray) -> None:
+        """Keep a row to ``allowed`` atoms, whichever these are."""
+        inside = np.concatenate([[True], allowed[: self.n_numbers], [True]])
+        first = np.flatnonzero(inside[:-1] & ~inside[1:]).tolist()
+        after = np.flatnonzero(~inside[:-1] & inside[1:]).tolist()
+        for i, j in zip(first, after, strict=True):
+            # Below atom i, or above atom j - 1, or missing.
+            ways = [own[i - 1]] if i else []
+            if j < self.n_numbers:
+                ways.append(~own[j - 1])
+            elif self.missing:
+                ways.append(own[-1])
+            model.add_bool_or(ways)
+        if self.missing and not allowed[-1]:
+            model.add_bool_and([~own[-1]])
+
+    def chosen(self, solver: cp_model.CpSolver, own: Sequence[Any]) -> int:
+        """Read the atom of a row in a solution."""
+        if self.missing and solver.boolean_value(own[-1]):
+            return self.n_numbers
+        return sum(not solver.boolean_value(lit) for lit in own[: self.n_numbers - 1])
+
+
+Encoding = Apart | Ascending
+
+
+def encodings_of(values: Values) -> tuple[Encoding, ...]:
+    """Choose the literals of each attribute."""
+    out: list[Encoding] = []
+    first = 0
+    for part in values.parts:
+        out.append(_encoding(part, first))
+        first += out[-1].n_literals
+    return tuple(out)
+
+
+def one_of(model: cp_model.CpModel, n: int) -> list[Any]:
+    """Make n literals of which exactly one is true; none for n = 1, where nothing is open."""
+    if n <= 2:
+        one = [model.new_bool_var("")] if n == 2 else []
+        return [lit for x in one for lit in (~x, x)]
+    literals = [model.new_bool_var("") for _ in range(n)]
+    model.add_exactly_one(literals)
+    return literals
+
+
+def _encoding(part: AttributeAtoms, first: int) -> Encoding:
+    if len(part.columns) == 1 and len(part) > 2:
+        x = part.representatives[:, 0]
+        missing = bool(np.isnan(x[-1]))
+        if (np.diff(x[: len(x) - missing]) > 0).all():
+            return Ascending(first, len(x) - missing, missing)
+    return Apart(first, len(part))

@@ -1,0 +1,264 @@
+"""What the published formulations share: the variables of a row, the tests and paths of trees.
+
+The papers know binary columns, some of them in one-hot groups; :mod:`.literals` says how columns of
+other kinds are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.solvers.integer import interruptible
+from treeleak.attacks.solvers.literals import Encoding, one_of
+from treeleak.core.clock import Clock
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.partition import Geometry
+from treeleak.partition.values import Values
+from treeleak.release.tree import Tree
+from treeleak.side_information.given import Given, KnownParts
+
+__all__ = [
+    "MAX_TERMS",
+    "SCALE",
+    "STAGE",
+    "Program",
+    "RowVariables",
+    "check_size",
+    "node_tests",
+    "paths_of",
+    "refuse",
+    "solve",
+    "unproved_rows",
+    "values_at",
+    "whole_logs",
+]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+MAX_TERMS = 4_000_000
+"""Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
+
+SCALE = 10_000
+"""Log-probabilities are rounded to whole multiples of 1 / SCALE."""
+
+STAGE = "solving the published constraint program"
+
+
+def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
+    """Raise NotCovered for what no published formulation takes into account."""
+    if geometry.schema.rules:
+        raise NotCovered(f"the published {formulation} knows no rules between columns")
+    if given.population is not None:
+        raise NotCovered(f"the published {formulation} makes no use of a population")
+
+
+def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
+    """Refuse a formulation that would be too large to build.
+
+    Raises
+    ------
+    NotCovered
+    """
+    if n_terms > MAX_TERMS:
+        raise NotCovered(
+            f"the published {formulation} has about {n_terms:.2g} terms for {n_rows:,} rows and "
+            f"{n_trees} trees; at most {MAX_TERMS:,} are built"
+        )
+
+
+def node_tests(tree: Tree, geometry: Geometry) -> Iterator[tuple[int, int, BoolArray]]:
+    """Give each inner node, parents first, its attribute, and which of its atoms go left."""
+    owner = {int(f): (a, i) for a, p in enumerate(geometry.parts) for i, f in enumerate(p.columns)}
+    for v in np.flatnonzero(~tree.is_leaf).tolist():
+        a, i = owner[int(tree.feature[v])]
+        x = geometry.parts[a].representatives[:, i].astype(geometry.release.float_type)
+        yield v, a, np.where(np.isnan(x), tree.missing_left[v], x <= tree.threshold[v])
+
+
+def paths_of(geometry: Geometry, encodings: Sequence[Encoding]) -> list[list[int] | None]:
+    """What the path to each leaf demands of a row; None where no row of the schema can go.
+
+    A demand is the number of a literal of the row, or ~number where it must not be true.
+    """
+    out: list[list[int] | None] = []
+    for tree in geometry.release.trees:
+        left_open: list[dict[int, BoolArray]] = [{} for _ in range(tree.n_nodes)]
+        for v, a, left in node_tests(tree, geometry):
+            before = left_open[v].get(a, np.ones(len(left), dtype=bool))
+            left_open[tree.left[v]] = left_open[v] | {a: before & left}
+            left_open[tree.right[v]] = left_open[v] | {a: before & ~left}
+        for v in tree.leaves:
+            kept = left_open[v]
+            dead = any(not allowed.any() for allowed in kept.values())
+            demands = [] if dead else [encodings[a].demands(kept[a]) for a in kept]
+            out.append(None if dead else list(chain.from_iterable(demands)))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class RowVariables:
+    """The variables of one row in a constraint program.
+
+    Attributes
+    ----------
+    atoms : list of (Encoding, list)
+        x: for each attribute, its literals.
+    classes : list
+        z: one literal per class; empty where the class is fixed.
+    open_classes : list of int
+        Classes that the row may have.
+    """
+
+    atoms: list[tuple[Encoding, list[Any]]]
+    classes: list[Any]
+    open_classes: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        model: cp_model.CpModel,
+        values: Values,
+        encodings: Sequence[Encoding],
+        label: int | None = None,
+        allowed: BoolArray | None = None,
+    ) -> RowVariables:
+        """Make the variables, for a row of class ``label``, or of the atoms in ``allowed``."""
+        start = values.atom_start
+        x = [(encoding, encoding.made(model)) for encoding in encodings]
+        z = one_of(model, int(start[-1] - start[-2])) if label is None else []
+        open_classes = list(range(int(start[-1] - start[-2]))) if label is None else [label]
+        if allowed is not None:
+            for (encoding, own), low, high in zip(x, start[:-2], start[1:-1], strict=True):
+                encoding.keep(model, own, allowed[low:high])
+            if z:
+                model.add_bool_and([~z[c] for c in open_classes if not allowed[start[-2] + c]])
+            open_classes = [c for c in open_classes if allowed[start[-2] + c]]
+        return cls(x, z, open_classes)
+
+    def demanded(self, path: Sequence[int]) -> list[Any]:
+        """The literals of what a path demands."""
+        return [self._literals[i] if i >= 0 else ~self._literals[~i] for i in path]
+
+    def chosen(self, solver: cp_model.CpSolver) -> list[int]:
+        """Atom of each attribute in a solution, and the class."""
+        fixed = self.open_classes[0] if self.open_classes else 0
+        label = (i for i, lit in enumerate(self.classes) if solver.boolean_value(lit))
+        return [*(encoding.chosen(solver, own) for encoding, own in self.atoms), next(label, fixed)]
+
+    @cached_property
+    def _literals(self) -> list[Any]:
+        return [lit for _, own in self.atoms for lit in own]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A constraint program, and those of its variables that make the rows.
+
+    Attributes
+    ----------
+    model : CpModel
+    rows : list of RowVariables
+    n_terms : int
+        Literals in its constraints, about.
+    noise : list
+        How far each count lies from what the rows give, where that is left to the solver.
+    n_rows : variable or None
+        How many rows, from the first, are part of a solution; None for all.
+    """
+
+    model: cp_model.CpModel
+    rows: list[RowVariables]
+    n_terms: int
+    noise: list[Any] = field(default_factory=list)
+    n_rows: Any = None
+
+    def solution(self, solver: cp_model.CpSolver, values: Values) -> IntArray:
+        """Read the rows of a solution, in values."""
+        rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
+        atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
+        return values_at(atoms.reshape(len(rows), len(values.parts) + 1), values)
+
+    def misfit(self, solution: Any) -> int:
+        """Sum over all counts of the noise in a solution."""
+        return sum(abs(solution.value(y)) for y in self.noise)
+
+
+def solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver, Any]:
+    """Run the solver until it is done or the clock stops; gives it and its status."""
+    solver = cp_model.CpSolver()
+    maximises = program.model.has_objective()
+    # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
+    # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
+    # Where there is something to maximise, two strategies at a time often find no rows at all; four
+    # do. With noise in the counts, the first rows come from the local search, which takes no turns.
+    if not maximises:
+        solver.parameters.num_workers = 1
+        solver.parameters.linearization_level = 0
+    else:
+        solver.parameters.interleave_search = not program.noise
+        solver.parameters.num_workers = 2 if program.noise else 4
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.random_seed = seed % 2**31
+    clock.tell(STAGE, 0.0)
+    solver.parameters.max_time_in_seconds = clock.left
+    noted = _Noted(program, clock) if maximises else None
+    return solver, interruptible(solver, program.model, clock, noted)
+
+
+class _Noted(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+    """Notes when rows were found: the first come long before the likeliest."""
+
+    def __init__(self, program: Program, clock: Clock) -> None:
+        super().__init__()
+        self._program = program
+        self._clock = clock
+
+    def on_solution_callback(self) -> None:
+        misfit = self._program.misfit(self)
+        self._clock.record(misfit)
+        self._clock.tell(STAGE, 0.0, misfit)
+
+
+def whole_logs(log_p: FloatArray) -> list[int]:
+    """Scale log-probabilities to the whole numbers that the solver asks for."""
+    whole: list[int] = np.rint(SCALE * np.maximum(log_p, -1e4)).astype(np.int64).tolist()
+    return whole
+
+
+def values_at(atoms: IntArray, values: Values) -> IntArray:
+    """Write rows of atoms, counted within each attribute, as the first listed value of each."""
+    first: IntArray = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
+    return np.asarray(first[atoms + values.atom_start[:-1]])
+
+
+def unproved_rows(
+    values: Values, found: IntArray, misfit: int, parts: KnownParts | None = None
+) -> Rows:
+    """Make rows of a formulation that says nothing of its certainty.
+
+    Each value has the probability that it has without the counts: one for what is known, and else
+    as many as the schema leaves open are equally likely.
+    """
+    n_open = np.maximum(np.diff(values.start), 2)[None, :]
+    if parts is not None:
+        allowed = parts.allowed[:, values.atom_of]
+        n_open = np.add.reduceat(allowed, values.start[:-1], axis=1, dtype=np.int64)[parts.group]
+    return Rows(
+        values=found,
+        confidence=np.broadcast_to(1.0 / n_open, found.shape).copy(),
+        proved=np.zeros(len(found), dtype=bool),
+        unique=False,
+        misfit=misfit,
+    )

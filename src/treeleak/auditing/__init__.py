@@ -1,0 +1,41 @@
+"""The audit of a model: inventory, counts, reconstruction, and a verdict."""
+
+from treeleak.auditing.assessors.article29 import Article29, Inference
+from treeleak.auditing.assessors.budget import Budget
+from treeleak.auditing.assessors.counts import Counts
+from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
+from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.shape import Shape
+from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
+from treeleak.auditing.findings.finding import Finding, Verdict
+from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.policy import Check, Policy, Ruling, judge, read_policy
+from treeleak.auditing.result import Audit, Edition, Provenance
+from treeleak.auditing.run import audit
+
+__all__ = [
+    "Article29",
+    "Audit",
+    "Budget",
+    "Check",
+    "Counts",
+    "Edition",
+    "Entry",
+    "Exposed",
+    "Exposure",
+    "Finding",
+    "Inference",
+    "Measurement",
+    "NearLeaf",
+    "Policy",
+    "Provenance",
+    "Recovered",
+    "Ruling",
+    "Shape",
+    "Uncertainty",
+    "Variant",
+    "Verdict",
+    "audit",
+    "judge",
+    "read_policy",
+]

@@ -1,0 +1,1 @@
+"""What an audit measures, one module for each question."""

@@ -1,0 +1,241 @@
+"""Singling out, linkability and inference: the three risks that Article 29's party named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.auditing.assessors.people import attribute_of, labels_of
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.metrics.baseline import random_rows
+from treeleak.metrics.inference import (
+    Rate,
+    Risk,
+    commonest,
+    is_right,
+    nearest_values,
+    single_out,
+)
+from treeleak.metrics.matching import column_range
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import Release
+from treeleak.schema import Attribute, Binary, Categorical, OneHot
+
+__all__ = ["LINKABILITY", "Article29", "Inference", "assess"]
+
+NEAR = 0.05
+"""Share of its range by which a guessed number may be off."""
+MOST_PAIRS = 100_000_000
+"""Pairs of people and rebuilt rows that are compared for one column."""
+FEWEST_PEOPLE = 500
+"""People that are tried, however many rebuilt rows there are."""
+
+Floats = NDArray[np.float64]
+
+LINKABILITY = (
+    "Not assessed: to link a rebuilt row with another table, that table is needed. Row numbers "
+    "link rows that were rebuilt in their order with every table in the same order."
+)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How often somebody who knows all else of a person guesses one column from the rebuilt rows.
+
+    Attributes
+    ----------
+    column : str
+    risk : Risk
+        On training rows, beside the most common value of the rebuilt rows.
+    n_rows : int
+        Training rows; :attr:`risk` rests on a random part of them where they are many.
+    """
+
+    column: str
+    risk: Risk
+    n_rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json)."""
+        return {"column": self.column, "n_rows": self.n_rows, **self.risk.to_dict()}
+
+
+@dataclass(frozen=True)
+class Article29:
+    """The risks that the Article 29 Working Party judges anonymisation by (opinion 05/2014).
+
+    Attributes
+    ----------
+    singling_out : Risk or None
+        Share of the rebuilt rows that, taken as a description in the columns that trees test, fit
+        exactly one training row; beside random rows under the schema. None if no row was tried.
+    inference : tuple of Inference
+        One for each sensitive column.
+    linkability : str
+        Why it is not assessed.
+    """
+
+    singling_out: Risk | None
+    inference: tuple[Inference, ...] = ()
+    linkability: str = LINKABILITY
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the risks (formats/audit.schema.json)."""
+        return {
+            "singling_out": None if self.singling_out is None else self.singling_out.to_dict(),
+            "inference": [i.to_dict() for i in self.inference],
+            "linkability": self.linkability,
+        }
+
+
+def assess(
+    rebuilt: Reconstruction,
+    release: Release,
+    true: pd.DataFrame,
+    sensitive: Sequence[str] = (),
+    control: pd.DataFrame | None = None,
+    unknown: NDArray[np.bool_] | None = None,
+    seed: int = 0,
+) -> Article29:
+    """Try to single people out, and to guess what is sensitive of them.
+
+    Parameters
+    ----------
+    rebuilt : Reconstruction
+        With rows.
+    release : Release
+    true : DataFrame
+        The training rows in the model's columns.
+    sensitive : sequence of str
+        Columns, or attributes of the schema.
+    control : DataFrame, optional
+        Other people of the population, in the same columns.
+    unknown : bool array, shape (n_rows,), optional
+        The training rows that were not given: only they are tried.
+    seed : int
+
+    Raises
+    ------
+    BadInput
+        If random rows cannot be drawn under the schema, or a sensitive column is none of its.
+    """
+    rng = np.random.default_rng(seed)
+    tried = true if unknown is None else true[unknown]
+    return Article29(
+        _singling_out(rebuilt, release, true, control, rng),
+        tuple(_inference(name, rebuilt, release, true, tried, control, rng) for name in sensitive),
+    )
+
+
+def _singling_out(
+    rebuilt: Reconstruction,
+    release: Release,
+    true: pd.DataFrame,
+    control: pd.DataFrame | None,
+    rng: np.random.Generator,
+) -> Risk | None:
+    own = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
+    if own.empty or not any(cuts.size for cuts in release.thresholds):
+        return None
+    predicates, rows = _places(own, release), _places(true, release)
+    seed = int(rng.integers(2**31))
+    random = _places(random_rows(true, rebuilt.schema, len(own), seed), release)
+    others = None
+    # Fewer rows are singled out more or less easily, whoever they are.
+    if control is not None and len(control) >= len(true):
+        chosen = rng.permutation(len(control))[: len(true)]
+        others = single_out(predicates, _places(control.iloc[chosen], release))
+    return Risk(single_out(predicates, rows), single_out(random, rows), others)
+
+
+def _places(X: pd.DataFrame, release: Release) -> NDArray[np.int64]:
+    """Between which thresholds each value lies, of the columns that trees test."""
+    values = X[list(release.feature_names)].to_numpy(dtype=release.float_type).astype(float)
+    tested = [(x, cuts) for x, cuts in zip(values.T, release.thresholds, strict=True) if cuts.size]
+    return np.column_stack(
+        [np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x)) for x, cuts in tested]
+    )
+
+
+def _inference(
+    name: str,
+    rebuilt: Reconstruction,
+    release: Release,
+    true: pd.DataFrame,
+    tried: pd.DataFrame,
+    control: pd.DataFrame | None,
+    rng: np.random.Generator,
+) -> Inference:
+    schema, own = rebuilt.schema, _rows_of(rebuilt)
+    target = attribute_of(name, schema, release)
+    if target is None:
+        raise BadInput(f"sensitive: {name!r} is no column of the schema")
+    if rebuilt.known is not None and rebuilt.known[list(target.columns)].all(axis=None):
+        raise BadInput(f"sensitive: {name!r} was given")
+    # In what no tree tests, rebuilt rows are guesses: to compare them there would mislead.
+    free = set(rebuilt.free_columns)
+    known = [a for a in schema.attributes if a is not target and not set(a.columns) <= free]
+    n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
+    people = _some(tried, n, rng)
+    tables = [own, people] if control is None else [own, people, _some(control, n, rng)]
+    rows, *persons = _known(known, tables, true)
+    values, *truths = (_value(target, X) for X in tables)
+    near = 0.0
+    if not isinstance(target, (Binary, Categorical, OneHot)):
+        low, high = column_range(target, _value(target, true))
+        near = NEAR * max(high - low, 0.0)
+    hits = [
+        Rate(int(is_right(nearest_values(p, rows, values), t, near).sum()), len(t))
+        for p, t in zip(persons, truths, strict=True)
+    ]
+    usual = int(is_right(commonest(values, near), truths[0], near).sum())
+    risk = Risk(hits[0], Rate(usual, len(people)), hits[1] if len(hits) > 1 else None)
+    label = next(label for label, a in labels_of(schema).items() if a is target)
+    return Inference(label, risk, len(tried))
+
+
+def _rows_of(rebuilt: Reconstruction) -> pd.DataFrame:
+    if rebuilt.X is None or rebuilt.X.empty:
+        raise BadInput("no rows were rebuilt")
+    return rebuilt.X
+
+
+def _some(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]
+
+
+def _value(attribute: Attribute, X: pd.DataFrame) -> Floats:
+    """The value of an attribute as one number: of a one-hot group, which of its columns is 1."""
+    block = X[list(attribute.columns)].to_numpy(dtype=float)
+    if not isinstance(attribute, OneHot):
+        return block[:, 0]
+    return np.where((block == 1.0).any(axis=1), block.argmax(axis=1), -1.0)
+
+
+def _known(
+    attributes: Sequence[Attribute], tables: Sequence[pd.DataFrame], true: pd.DataFrame
+) -> list[Floats]:
+    """Write what is known so that the sum of differences is the distance of two people.
+
+    Numbers differ by a share of their range, all else by 0 or 1.
+    """
+    ends = np.cumsum([len(X) for X in tables])
+    blocks = [np.zeros((ends[-1], 1))]
+    for attribute in attributes:
+        x = np.concatenate([_value(attribute, X) for X in tables])
+        missing = np.isnan(x)
+        if isinstance(attribute, (Categorical, OneHot)):
+            # Two different categories differ in two columns.
+            blocks.append((x[:, None] == np.unique(x[~missing])) / 2.0)
+        else:
+            low, high = column_range(attribute, _value(attribute, true))
+            share = (x - low) / (high - low) if high > low else (x != low).astype(float)
+            blocks.append(np.where(missing, 0.0, np.clip(share, -1.0, 2.0))[:, None])
+        if missing.any():
+            blocks.append(missing[:, None].astype(float))
+    return np.split(np.hstack(blocks), ends[:-1])

@@ -1,0 +1,183 @@
+"""What the noise on a model's counts was meant to cost in privacy, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from treeleak.core.percent import percent
+from treeleak.release.noise.doubt import Scale
+from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.tree import Release
+
+__all__ = ["Budget", "budget_of"]
+
+_ADDS = {
+    "all": "{n} trees that count every row, {each:.4g} each",
+    "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "
+    "other to another tree)",
+}
+_LARGEST = "Leaves name their largest class, without noise"
+_PRESENT = "Leaves name the classes of which they hold rows, without noise"
+_TIMES = 10
+"""Cost over what is stated from which on it is given as a factor, not in percent."""
+_UNBOUNDED = {
+    "bootstrap": "a tree may draw a row several times and then counts it as often; no bound was "
+    "worked out",
+    "unknown": "how rows reached the trees is not known",
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Privacy budget of a model whose counts carry noise.
+
+    It is the epsilon of pure differential privacy, for tables of which one has one row more. It
+    holds if splits, classes and bounds were chosen without looking at the rows, and if nobody can
+    draw the noise again.
+
+    Attributes
+    ----------
+    noise : str
+        Its law, in words.
+    stated : float or None
+        Epsilon that the parameters of the law stand for; None where they stand for none.
+    cost : float or None
+        Epsilon that it really costs; None where nothing bounds it, or no bound is known.
+    why : str
+        How the cost comes about.
+    refuted : str or None
+        Why the counts do not carry the noise that is stated; nothing bounds what they cost then.
+    scale : Scale or None
+        How large the noise is, given the training rows.
+    """
+
+    noise: str
+    stated: float | None
+    cost: float | None
+    why: str
+    refuted: str | None = None
+    scale: Scale | None = None
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the counts do not seem to carry the noise that is stated."""
+        return self.refuted is not None or self.weaker
+
+    @property
+    def weaker(self) -> bool:
+        """Whether, by the training rows, the noise is clearly weaker than what is stated."""
+        return self.scale is not None and self.scale.weaker
+
+    @property
+    def noisy(self) -> bool:
+        """Whether there is any noise; leaves that name classes as they are carry none."""
+        return self.noise not in (_LARGEST, _PRESENT)
+
+    @property
+    def overspent(self) -> bool:
+        """Whether the model costs more than stated, as far as that is known."""
+        if self.cost is None or self.stated is None:
+            return False
+        return self.cost > self.stated * (1 + 1e-9)
+
+    def __str__(self) -> str:
+        said = self._of_cost()
+        return said if self.scale is None else f"{said} {self.scale}."
+
+    def _of_cost(self) -> str:
+        stated = "no epsilon" if self.stated is None else f"epsilon = {self.stated:.4g}"
+        if self.refuted is not None:
+            return f"Stated: {self.noise[:1].lower()}{self.noise[1:]}, {stated}. {self.refuted}."
+        if self.cost is None:
+            return (
+                f"{self.noise}. Stated: {stated}. No pure epsilon bounds what it costs: {self.why}."
+            )
+        more = ""
+        if self.stated and self.overspent:
+            times = self.cost / self.stated
+            more = f", {percent(times) + ' of' if times < _TIMES else f'{times:,.0f} times'} that"
+        return f"{self.noise}. Stated: {stated}. It costs {self.cost:.4g}{more}: {self.why}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the budget (formats/audit.schema.json)."""
+        return asdict(self)
+
+
+def budget_of(
+    release: Release, refuted: str | None = None, scale: Scale | None = None
+) -> Budget | None:
+    """Work out the budget of a release; None if its counts carry no noise.
+
+    Parameters
+    ----------
+    release : Release
+        As it states its noise.
+    refuted : str, optional
+        Why the counts do not carry that noise.
+    scale : Scale, optional
+        How large it is.
+    """
+    noise, n_trees, kind = release.noise, len(release.trees), release.sampling.kind
+    if noise is None:
+        return None
+    stated, loss, why = _of_one_tree(noise)
+    times = n_trees if kind == "all" else 1
+    if kind in _ADDS:
+        adds = _ADDS[kind].format(n=n_trees, each=loss) if math.isfinite(loss) else ""
+        why = "; ".join(filter(None, (adds, why)))
+    else:
+        stated, loss, why = None, math.inf, _UNBOUNDED[kind]
+    if refuted is not None:
+        loss, why = math.inf, refuted
+    return Budget(
+        noise=_in_words(noise),
+        stated=None if stated is None else stated * times,
+        cost=loss * times if math.isfinite(loss) else None,
+        why=why,
+        refuted=refuted,
+        scale=scale,
+    )
+
+
+def _of_one_tree(noise: CountNoise | LabelNoise) -> tuple[float | None, float, str]:
+    """Epsilon that the law stands for, epsilon that it costs, and what is to be said of it.
+
+    One more row changes one count of a tree, by one.
+    """
+    if isinstance(noise, LabelNoise):
+        if noise.rule == "present":
+            return None, math.inf, "the classes of which a leaf holds rows are named as they are"
+        if noise.rule == "majority":
+            return None, math.inf, "the largest class of a leaf is named as it is"
+        return noise.scale, noise.scale, ""
+    if isinstance(noise, Gaussian):
+        why = "normal noise is bounded by an epsilon together with a delta only"
+        return None, noise.loss, why
+    stated = noise.epsilon if isinstance(noise, (DiscreteLaplace, Laplace)) else None
+    rounded = stated is not None and noise.loss > stated
+    why = "rounding makes zero noise likelier than the law has it" if rounded else ""
+    return stated, noise.loss, why
+
+
+def _in_words(noise: CountNoise | LabelNoise) -> str:
+    match noise:
+        case LabelNoise(rule="majority"):
+            return _LARGEST
+        case LabelNoise(rule="present"):
+            return _PRESENT
+        case LabelNoise(rule=rule):
+            return f"Leaves name one class, chosen by chance ({rule})"
+        case DiscreteLaplace():
+            return "Counts carry discrete Laplace noise"
+        case Laplace(rounding=rounding):
+            return "Counts carry Laplace noise" + _rounded(rounding)
+        case Gaussian(rounding=rounding):
+            return "Counts carry normal noise" + _rounded(rounding)
+        case _:
+            return "Counts carry noise"
+
+
+def _rounded(rounding: str) -> str:
+    return {"none": "", "nearest": ", rounded"}.get(rounding, f", rounded {rounding}")

@@ -1,0 +1,137 @@
+"""Second part of an audit: the tables that output checkers ask for, without a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.rule_list import RuleList
+from treeleak.release.tree import Release, Tree
+
+__all__ = ["THRESHOLD", "Counts", "count_leaves", "count_rules"]
+
+THRESHOLD = 10
+
+_SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How few training rows stand behind the leaves, or the rules.
+
+    Attributes
+    ----------
+    threshold : int
+        A leaf with fewer rows is small.
+    unit : {"rows", "draws"}
+        What is counted: different rows wherever the model tells, else draws (a row may count
+        twice).
+    trees : DataFrame
+        Per tree: ``leaves``, ``small``, ``single`` (leaves with one row), ``smallest`` (rows in
+        the smallest leaf), ``excludes_class`` (leaves that lack a class), ``one_class`` (leaves
+        whose rows all have one class). The last two are missing where the model counts no
+        classes. Of rules there is one line, in which each rule is a leaf, and the default is one.
+    of : {"leaves", "rules"}
+    """
+
+    threshold: int
+    unit: str
+    trees: pd.DataFrame
+    of: str = "leaves"
+
+    @property
+    def total(self) -> Mapping[str, int | None]:
+        """The same over all trees: sums, and the smallest leaf."""
+        sums: dict[str, int | None] = {
+            c: None if self.trees[c].isna().any() else int(self.trees[c].sum()) for c in _SUMMED
+        }
+        return sums | {"smallest": int(self.trees["smallest"].min())}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the tables (formats/audit.schema.json)."""
+        columns = self.trees.astype(object).where(self.trees.notna(), None)
+        return {
+            "threshold": self.threshold,
+            "unit": self.unit,
+            "of": self.of,
+            "total": dict(self.total),
+            "trees": {str(c): columns[c].tolist() for c in columns},
+        }
+
+
+def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
+    """Count leaves that say something about few rows.
+
+    Parameters
+    ----------
+    release : Release
+    threshold : int
+        A leaf with fewer rows is small.
+
+    Raises
+    ------
+    NotCovered
+        If the model does not say how many rows lie in its leaves, or says it with noise.
+    """
+    if release.noise is not None:
+        noisy = release.counts_are != "labels"
+        why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"
+        raise NotCovered(why)
+    rows = [_rows(tree) for tree in release.trees]
+    known = [r for r in rows if r is not None]
+    if not known or len(known) < len(rows):
+        raise NotCovered("the model does not say how many rows lie in its leaves")
+    distinct = all(tree.distinct is not None for tree in release.trees)
+    table = pd.DataFrame(
+        [
+            _line(n, None if tree.counts is None else tree.counts[tree.leaves], threshold)
+            for tree, n in zip(release.trees, known, strict=True)
+        ]
+    )
+    drawn = release.counts_are == "draws" or release.sampling.kind == "bootstrap"
+    return Counts(threshold, "draws" if drawn and not distinct else "rows", table)
+
+
+def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
+    """Count rules that say something about few rows.
+
+    Raises
+    ------
+    NotCovered
+        If nothing says how many rows the rules capture.
+    """
+    if rules.counts is None:
+        raise NotCovered("the rules do not say how many rows they capture")
+    table = np.array(rules.counts)
+    line = _line(table.sum(axis=1), table, threshold)
+    return Counts(threshold, "rows", pd.DataFrame([line]), of="rules")
+
+
+def _rows(tree: Tree) -> NDArray[Any] | None:
+    """Rows in each leaf; without what was drawn twice, where the model tells."""
+    nodes = tree.distinct if tree.distinct is not None else tree.totals
+    return None if nodes is None else nodes[tree.leaves]
+
+
+def _line(n: NDArray[Any], by_class: NDArray[Any] | None, threshold: int) -> dict[str, Any]:
+    # A leaf without rows says nothing of anybody.
+    used = n > 0
+    line: dict[str, Any] = {
+        "leaves": len(n),
+        "small": int((used & (n < threshold)).sum()),
+        "single": int((n == 1).sum()),
+        "smallest": int(n[used].min(initial=n.max())),
+        "excludes_class": None,
+        "one_class": None,
+    }
+    if by_class is not None and by_class.shape[1] > 1:
+        present = (by_class > 0).sum(axis=1)
+        line["excludes_class"] = int((used & (present < by_class.shape[1])).sum())
+        line["one_class"] = int((used & (present == 1)).sum())
+    return line

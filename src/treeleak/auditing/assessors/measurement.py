@@ -1,0 +1,406 @@
+"""How close a reconstruction is to the training rows, and whom it singles out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
+from treeleak.auditing.assessors.shape import Shape, tried_shape
+from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
+from treeleak.core.private import dataclass
+from treeleak.metrics import (
+    Individual,
+    Significance,
+    exact_row_share,
+    individual_errors,
+    same_size,
+    significance,
+)
+from treeleak.metrics.baseline import bounded_schema
+from treeleak.metrics.matching import best_matching, right_values, table_columns
+from treeleak.metrics.scores import Scores, scores_of
+from treeleak.reconstruction import Reconstruction
+from treeleak.release.tree import Release, class_numbers
+from treeleak.schema import Schema
+from treeleak.verification.training_rows import TrainingRows
+
+__all__ = ["Measurement", "Pairs", "Variant", "measure", "singled_out", "variants_of", "with_shape"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which rebuilt row stands for which training row, and how far each value is off.
+
+    Attributes
+    ----------
+    rebuilt : int array, shape (n_rows,)
+        Numbers of the rebuilt rows that were compared.
+    true : int array, shape (n_rows,)
+        Number of the training row matched with each.
+    distance : float array, shape (n_rows, n_columns)
+    given : bool array, shape (n_rows, n_columns)
+        Which values were given.
+    columns : tuple of str
+    errors : float array, shape (n_rows,)
+        Of each training row, in their order: mean over what was not given, NaN where all was.
+    tested : float array, shape (n_rows,)
+        The same, without people who are like nine others or more: none of them is told apart.
+    misses : float array, shape (n_rows,)
+        Of each of these: 1 where some value is wrong, numbers by more than 1 % of their range.
+    tried : tuple of Tried
+        Yardsticks, measured; first random guesses.
+    """
+
+    rebuilt: NDArray[np.int64]
+    true: NDArray[np.int64]
+    distance: NDArray[np.float64]
+    given: NDArray[np.bool_]
+    columns: tuple[str, ...]
+    errors: NDArray[np.float64]
+    tested: NDArray[np.float64]
+    misses: NDArray[np.float64]
+    tried: tuple[Tried, ...]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A reconstruction against the true rows.
+
+    Attributes
+    ----------
+    error : float
+        Mean distance of a value under the best matching of rows, as DRAFT has it; of those that
+        were not given, if some were. :attr:`scores` tells categories and numbers apart.
+    exact_rows : float
+        Share of the true rows that were rebuilt without any difference. Rows that were given are
+        not counted, here and in what follows.
+    located_rows : float
+        Share of the true rows that were rebuilt without a difference that any tree could tell. A
+        number is never rebuilt exactly, for trees only narrow it down.
+    guess_mean, guess_sd : float
+        Error of random guesses that know the schema, and what was given, and nothing of the model.
+    compared : str
+        What was compared first, to see that these are the training rows.
+    exact_in_order, located_in_order : float or None
+        The same shares of rows, but of those rebuilt in their own place: row k as row k. None
+        where the reconstruction has no order.
+    error_in_order : float or None
+        Share of values that are wrong where each row is compared with the one in its place,
+        without the columns of numbers, as the reconstruction's own ``expected_error``.
+    individual : Individual or None
+        Errors row by row, of what was not given.
+    significance : Significance or None
+        Whether the rebuilt rows are nearer to these rows than to others of their population; None
+        where no such rows were given, or some values of the training rows were.
+    shape : Shape or None
+        What the attack would guess from the shape of the trees alone; None where that decides
+        nothing, or was not found out.
+    scores : Scores or None
+        How far the rebuilt rows are off, categories and numbers apart.
+    yardsticks : tuple of Yardstick
+        The rebuilt rows held against guesses of those who know less than the counts of leaves.
+    in_order : InOrder or None
+        Row k held against person k; None where the reconstruction has no order.
+    pairs : Pairs or None
+        What the errors come from, for those who ask for columns, groups or rows. Never in a
+        document.
+    """
+
+    error: float
+    exact_rows: float
+    located_rows: float
+    guess_mean: float
+    guess_sd: float
+    compared: str
+    exact_in_order: float | None = None
+    located_in_order: float | None = None
+    error_in_order: float | None = None
+    individual: Individual | None = None
+    significance: Significance | None = None
+    shape: Shape | None = None
+    scores: Scores | None = None
+    yardsticks: tuple[Yardstick, ...] = ()
+    in_order: InOrder | None = None
+    pairs: Pairs | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the measurement (formats/audit.schema.json)."""
+        parts = {
+            "individual": self.individual,
+            "significance": self.significance,
+            "shape": self.shape,
+            "scores": self.scores,
+            "in_order": self.in_order,
+        }
+        told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
+        held = {"yardsticks": [y.to_dict() for y in self.yardsticks]}
+        return {k: v for k, v in self.__dict__.items() if k != "pairs"} | told | held
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The same attack with less to go by.
+
+    Attributes
+    ----------
+    what : str
+        What was left out, in words.
+    reconstruction : Reconstruction
+    measurement : Measurement or None
+    """
+
+    _said: ClassVar = ("what",)
+
+    what: str
+    reconstruction: Reconstruction
+    measurement: Measurement | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the variant (formats/audit.schema.json)."""
+        return {
+            "what": self.what,
+            "status": self.reconstruction.status,
+            "expected_error": self.reconstruction.expected_error,
+            "measurement": None if self.measurement is None else self.measurement.to_dict(),
+        }
+
+
+def variants_of(
+    reconstruction: Reconstruction | None,
+    truth: TrainingRows | None,
+    release: Release,
+    seed: int = 0,
+    control: pd.DataFrame | None = None,
+    guesses: Sequence[Reconstruction] = (),
+    *,
+    labels: Any = None,
+    tried: Sequence[Tried] | None = None,
+) -> tuple[Variant, ...]:
+    """List what came with a reconstruction, measured where there are training rows."""
+    bare = [g.without_population for g in guesses if g.without_population is not None]
+    found: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = []
+    if reconstruction is not None:
+        found.append(("without the population", reconstruction.without_population, bare))
+        if (drawn := reconstruction.without_distinct) is not None:
+            found.append(("drawn counts only", drawn, guesses))
+            other = drawn.without_population
+            found.append(("drawn counts only, without the population", other, bare))
+
+    def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
+        if truth is None:
+            return None
+        known = None if own.given.any() else tried
+        m = measure(own, truth, release, seed, control, labels=labels, tried=known)
+        return None if m is None else with_shape(m, shapes, truth, own.schema, seed)
+
+    return tuple(Variant(what, own, measured(own, shapes)) for what, own, shapes in found if own)
+
+
+def measure(
+    reconstruction: Reconstruction,
+    truth: TrainingRows,
+    release: Release,
+    seed: int = 0,
+    control: pd.DataFrame | None = None,
+    *,
+    labels: Any = None,
+    tried: Sequence[Tried] | None = None,
+) -> Measurement | None:
+    """Compare a reconstruction with the training rows; None if there are no rows to compare.
+
+    If there are more or fewer of them than training rows, some chosen at random are left out or
+    repeated. ``control`` has rows of the same population that the model was not trained on,
+    ``labels`` the classes of the training rows, ``tried`` yardsticks that were held against the
+    same rows before.
+    """
+    if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
+        return None
+    rebuilt, true = reconstruction.X, truth.X
+    numbers = np.arange(len(rebuilt))
+    if len(rebuilt) != len(true):
+        numbers, reconstruction = _as_many(reconstruction, len(true), seed)
+        rebuilt = _rows(reconstruction)
+    given, schema = reconstruction.given, reconstruction.schema
+    known = pd.DataFrame(given, columns=rebuilt.columns)
+    matching = best_matching(rebuilt, true, schema)
+    individual = individual_errors(rebuilt, true, schema, known, seed, matching)
+    columns = table_columns(rebuilt, true, schema)
+    told = known[columns].to_numpy()
+    beside = None
+    if given.any():
+        back = np.argsort(matching.true_row)
+        beside = rebuilt.iloc[back].reset_index(drop=True), known.iloc[back].reset_index(drop=True)
+    if tried is None:
+        tried = try_all(true, schema, release, control, seed, beside)
+    nearer = None
+    if control is not None and beside is None:
+        nearer = significance(rebuilt, true, control, schema, seed=seed)
+    wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
+    misses = np.empty(len(true))
+    misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
+    alike = true.groupby(list(true.columns), dropna=False).ngroup().to_numpy()
+    counts = np.bincount(alike)[alike] < THRESHOLD
+    errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
+    pairs = Pairs(
+        numbers, *matching, told, tuple(columns), individual.errors, errors, misses, tuple(tried)
+    )
+    in_order = None
+    if reconstruction.ordered:
+        in_order = measure_in_order(
+            rebuilt[columns], true[columns], _classes(release, labels, len(true)), ~told, schema,
+            seed,
+        )  # fmt: skip
+    all_given = np.asarray(given.all(axis=1))
+    rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
+    rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
+    exact_in_order = located_in_order = error_in_order = None
+    if reconstruction.ordered:
+        same = _same(rebuilt[true.columns].to_numpy(), true.to_numpy())
+        exact_in_order = float(same.all(axis=1).mean())
+        located_in_order = float(_same(rebuilt_leaves, true_leaves).all(axis=1).mean())
+        open_ = np.broadcast_to(~true.columns.isin(reconstruction.interval_columns), same.shape)
+        open_ = open_ & ~given[~all_given][:, rebuilt.columns.get_indexer(true.columns)]
+        if open_.any():
+            error_in_order = float((~same[open_]).mean())
+    baseline = tried[0].guesses.baseline
+    return Measurement(
+        error=float(matching.distance[~told].mean()),
+        exact_rows=exact_row_share(rebuilt, true),
+        located_rows=exact_row_share(rebuilt_leaves, true_leaves),
+        guess_mean=baseline.mean,
+        guess_sd=baseline.std,
+        compared=truth.checked,
+        exact_in_order=exact_in_order,
+        located_in_order=located_in_order,
+        error_in_order=error_in_order,
+        individual=individual,
+        significance=nearer,
+        scores=scores_of(
+            matching.distance, ~told, columns, truth.X, bounded_schema(schema, truth.X)
+        ),
+        yardsticks=held_against(tried, errors, misses),
+        in_order=in_order,
+        pairs=pairs,
+    )
+
+
+def with_shape(
+    measured: Measurement,
+    guesses: Sequence[Reconstruction],
+    truth: TrainingRows,
+    schema: Schema,
+    seed: int,
+) -> Measurement:
+    """Add what the attack guesses from the shape of the trees, if there are guesses enough."""
+    pairs = measured.pairs
+    if pairs is None or (tried := tried_shape(guesses, truth.X, schema, seed)) is None:
+        return measured
+    return replace(
+        measured,
+        shape=Shape.of(tried.guesses),
+        yardsticks=(*measured.yardsticks, *held_against([tried], pairs.tested, pairs.misses)),
+        pairs=replace(pairs, tried=(*pairs.tried, tried)),
+    )
+
+
+def _classes(release: Release, labels: Any, n_rows: int) -> NDArray[np.int64]:
+    """Class of each training row; the same for all where nobody says."""
+    if labels is None or not release.classes:
+        return np.zeros(n_rows, dtype=np.int64)
+    return class_numbers(release.classes, np.ravel(np.asarray(labels, dtype=object)))
+
+
+def _rows(reconstruction: Reconstruction) -> pd.DataFrame:
+    return pd.DataFrame() if reconstruction.X is None else reconstruction.X
+
+
+def _as_many(
+    reconstruction: Reconstruction, n_rows: int, seed: int
+) -> tuple[NDArray[np.int64], Reconstruction]:
+    """Leave rows out, or repeat some, with what was given of them; and say which were taken."""
+    rebuilt = _rows(reconstruction)
+    numbers = np.arange(len(rebuilt))
+    if len(rebuilt) == n_rows:
+        return numbers, reconstruction
+    chosen = same_size(pd.DataFrame({"row": numbers}), n_rows, seed)["row"].to_numpy()
+    known = None
+    if reconstruction.known is not None:
+        known = reconstruction.known.iloc[chosen].reset_index(drop=True)
+    return chosen, replace(
+        reconstruction, X=rebuilt.iloc[chosen].reset_index(drop=True), known=known, ordered=False
+    )
+
+
+def _not_given(
+    rebuilt: pd.DataFrame, true: pd.DataFrame, given: NDArray[np.bool_], ordered: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Leave out the rows that were given, with one true row for each."""
+    if not given.any():
+        return rebuilt, true
+    if ordered:
+        return rebuilt[~given], true[~given]
+    columns = list(true.columns)
+    own = rebuilt.loc[given, columns]
+    key = pd.concat([own, true]).astype(float)
+    group = key.groupby(columns, dropna=False, sort=False).ngroup().to_numpy()
+    left = np.bincount(group[: len(own)], minlength=group.max() + 1)
+    nth = pd.Series(group[len(own) :]).groupby(group[len(own) :]).cumcount().to_numpy()
+    kept = np.flatnonzero(nth >= left[group[len(own) :]])
+    # Given rows that are none of the true ones take the place of any.
+    return rebuilt[~given], true.iloc[kept[: int((~given).sum())]]
+
+
+def _same(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+def _leaves(X: pd.DataFrame, release: Release) -> NDArray[np.int64]:
+    """Leaf of every row in every tree."""
+    table = X[list(release.feature_names)]
+    rows = np.ascontiguousarray(table.to_numpy(dtype=release.float_type))
+    return np.column_stack([tree.apply(rows) for tree in release.trees])
+
+
+def singled_out(reconstruction: Reconstruction, release: Release) -> int:
+    """Count the rows that are proved, and proved to share their place with no other of their class.
+
+    A proof that four hundred rows have the same value in the one column that a tree tests is a
+    statistic. A proof that one row lies where no other does speaks of a person. It is there where
+    a leaf counts a single row; and where every row (of the class, if classes are counted) is
+    proved, since then the rebuilt rows tell of each place how many lie there.
+
+    Where row k is row k of the training set, a proof names the row. There, a proved row counts
+    if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
+    A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
+
+    Rows that were given are not counted.
+    """
+    X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
+    if X is None or y is None or proved is None or X.empty:
+        return 0
+    by_class = reconstruction.ordered or release.counts_are == "rows"
+    number = {c: i for i, c in enumerate(release.classes)}
+    label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
+    leaves = _leaves(X, release)
+    sure = proved.to_numpy(dtype=bool)
+    found = sure & ~reconstruction.given.all(axis=1)
+    _, group, size = np.unique(
+        np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
+    )
+    alone = size[group.ravel()] == 1
+    if reconstruction.ordered:
+        return int((alone & found).sum())
+    alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
+        if by_class and tree.counts is not None:
+            alone |= tree.counts[leaf, label] == 1
+        elif tree.totals is not None:
+            alone |= tree.totals[leaf] == 1
+    return int((alone & found).sum())

@@ -1,0 +1,152 @@
+"""What the attack would guess from the shape of the trees alone, without any count.
+
+It has mild assumptions of its own (rows resemble each other, flags are more often 0 than 1), so it
+beats a uniform guess even where the counts say nothing. That much the model did not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.attacks.posterior.prior_only import SILENT
+from treeleak.auditing.assessors.yardsticks import Tried
+from treeleak.core.clock import Progress
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.metrics import Guesses, same_size
+from treeleak.metrics.baseline import Tally
+from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.run import reconstruct
+from treeleak.release.tree import AllRows, Release
+from treeleak.schema import Schema
+
+__all__ = ["Shape", "guesses_from_shape", "tried_shape"]
+
+N_GUESSES = 12
+FEWEST = 3
+"""Guesses without which their spread is not known."""
+MOST_ROWS = 300
+"""Rows of a guess where none were given; more would take long and change little."""
+_SHARE = 0.25
+"""Share of the time limit that a guess may take: far more than it needs."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Guesses from the shape of the trees alone, against the training rows.
+
+    Attributes
+    ----------
+    error, sd : float
+        Mean and standard deviation of their errors.
+    exact_rows : float
+        Mean share of the true rows in which every value is right, numbers within 1 % of their
+        range.
+    n_guesses : int
+    """
+
+    error: float
+    sd: float
+    exact_rows: float
+    n_guesses: int
+
+    @classmethod
+    def of(cls, guesses: Guesses) -> Shape:
+        """Sum guesses up."""
+        errors = guesses.errors
+        exact = 1.0 - float(guesses.misses.mean())
+        return cls(float(errors.mean()), float(errors.std(ddof=1)), exact, len(errors))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json)."""
+        return asdict(self)
+
+
+def guesses_from_shape(
+    release: Release,
+    rebuilt: Reconstruction,
+    n_true: int,
+    time_limit: float,
+    seed: int,
+    progress: Callable[[Progress], None] | None,
+    given: Mapping[str, Any],
+) -> tuple[Reconstruction, ...]:
+    """Guess rows as the attack would if the counts said nothing, with all else that it was given.
+
+    Parameters
+    ----------
+    release : Release
+        Its counts, if it has any without noise, are blotted out.
+    rebuilt : Reconstruction
+        What the attack made of the counts; after an interruption nothing is guessed.
+    n_true : int
+        Training rows.
+    time_limit : float
+        That of the attack.
+    seed : int
+    progress : callable or None
+    given : mapping
+        What was known beside the model, as for :func:`treeleak.reconstruct`.
+    """
+    parts = rebuilt.given.any()
+    n_rows = rebuilt.n_rows if parts else min(n_true, MOST_ROWS)
+    wanted = min(N_GUESSES, max(FEWEST, N_GUESSES * MOST_ROWS**2 // max(n_rows, 1) ** 2))
+    if release.noise is None:
+        release, wanted = _silent(release), FEWEST
+    found: list[Reconstruction] = []
+    while len(found) < wanted and not rebuilt.interrupted:
+        if progress is not None:
+            done = len(found) / wanted
+            progress(Progress("guessing from the shape of the trees alone", done))
+        try:
+            guess = reconstruct(
+                release, rebuilt.schema, time_limit=_SHARE * time_limit, seed=seed + len(found),
+                method="without-counts", n_rows=n_rows, **given,
+            )  # fmt: skip
+        except NotCovered:
+            break
+        if guess.interrupted or guess.X is None:
+            break
+        found.append(guess)
+    return tuple(found)
+
+
+def _silent(release: Release) -> Release:
+    """Put noise on the counts that hides all of them."""
+    trees = tuple(
+        replace(
+            tree, counts=np.zeros((tree.n_nodes, release.n_classes)), totals=None, distinct=None
+        )
+        for tree in release.trees
+    )
+    return replace(
+        release, trees=trees, counts_are="rows", sampling=AllRows(), noise=SILENT, n_rows=None
+    )
+
+
+def tried_shape(
+    guesses: Sequence[Reconstruction], true: pd.DataFrame, schema: Schema, seed: int
+) -> Tried | None:
+    """Measure guesses; where they have fewer rows, against as many of the training rows.
+
+    None if they are too few to know how they spread.
+    """
+    if len(guesses) < FEWEST:
+        return None
+    tally, rng, n = Tally(true, schema), np.random.default_rng(seed), len(true)
+    for guess in guesses:
+        rows, known = guess.X, None
+        if rows is None:
+            continue
+        if guess.given.any():
+            at = same_size(pd.DataFrame({"row": np.arange(len(rows))}), n, seed)["row"]
+            known = pd.DataFrame(guess.given, columns=rows.columns)
+            rows, known = (t.iloc[at].reset_index(drop=True) for t in (rows, known))
+        chosen = np.arange(n) if len(rows) == n else np.sort(rng.permutation(n)[: len(rows)])
+        tally.add(rows, chosen, known)
+    return Tried("shape", "model", tally.guesses())

@@ -1,0 +1,334 @@
+"""Part of an audit of one tree or one rule list: how much it leaves to know of each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.core.errors import NotCovered
+from treeleak.core.percent import percent
+from treeleak.core.private import dataclass
+from treeleak.release import Release, RuleList
+from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untested_binary
+from treeleak.schema import Numeric, Schema
+from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
+from treeleak.uncertainty.axes import NUMERIC_STEPS
+
+__all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", "uncounted"]
+
+QUANTILES = (0, 5, 25, 50, 75, 95, 100)
+MOST_EXPOSED = 8
+MOST_NAMED = 4
+MOST_LETTERS = 160
+
+FILLED = (
+    "The model counts no rows. What it leaves to know was computed with the counts of the training "
+    "rows, as for somebody who has them."
+)
+
+GIVE_ROWS = "give the training rows and their labels (in Python X and y, else --train and --label)"
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A leaf or a rule, and what is left to know of its rows.
+
+    Attributes
+    ----------
+    name : str
+        "leaf 7", "rule 3", "default".
+    where : str
+        Where its rows lie, in words.
+    rows : int
+    by_class : mapping of str to int
+    bits : float
+        Left to know of each of its rows.
+    left : float
+        The same, as a share of what there is to know.
+    """
+
+    name: str
+    where: str
+    rows: int
+    by_class: Mapping[str, int]
+    bits: float
+    left: float
+
+    @property
+    def place(self) -> str:
+        """The beginning of :attr:`where`, for those who read and do not compute."""
+        if len(self.where) <= MOST_LETTERS:
+            return self.where
+        return self.where[: MOST_LETTERS - 2] + " …"
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What one tree or one rule list leaves to know of its training rows.
+
+    Attributes
+    ----------
+    of : {"leaves", "rules"}
+        What groups the rows.
+    n_rows, n_attributes : int
+    dist : float or None
+        Gambs' Dist: average share that is left of a value; None where there are no rows.
+    dist_g : float or None
+        Ferry's Dist_G: share that is left of all rows together, attributes taken jointly.
+    log2_worlds : float
+        Logarithm of the number of tables that the model allows.
+    row_bits : float
+        Entropy of a row of which nothing is known.
+    mean_bits : float or None
+        What is left of it, on average.
+    quantiles : mapping of int to float
+        Spread over rows: percent of the rows to the share that is left of one.
+    exposed : tuple of Exposed
+        Leaves or rules with rows of which least is left, the least first; of these, the one with
+        the fewest rows.
+    as_exposed, rows_as_exposed : int
+        How many of them leave as little as the first, and how many rows they hold.
+    told : int
+        Rows of which nothing is left to know.
+    told_in_small : int
+        Those of them that share their leaf or rule with fewer than ten rows in all.
+    schema : str
+        Where it came from.
+    exact : bool
+        Whether the model itself tells the counts, and without noise.
+    contains : bool or None
+        Whether the training rows are one of these tables; None where they were not given, or are
+        others.
+    nearest : float or None
+        Behind noise: share of the training rows' values that must change before they are.
+    notes : tuple of str
+    """
+
+    of: str
+    n_rows: int
+    n_attributes: int
+    dist: float | None
+    dist_g: float | None
+    log2_worlds: float
+    row_bits: float
+    mean_bits: float | None
+    quantiles: Mapping[int, float]
+    exposed: tuple[Exposed, ...]
+    as_exposed: int
+    rows_as_exposed: int
+    told: int
+    told_in_small: int
+    schema: str
+    exact: bool
+    contains: bool | None = None
+    nearest: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def average(self) -> str:
+        """What is left on average, in words: nothing of single leaves."""
+        if self.dist_g is None:
+            return "The model counts no rows at all."
+        return (
+            f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
+            "on average."
+        )
+
+    def __str__(self) -> str:
+        return self.average
+
+    @property
+    def in_full(self) -> str:
+        """The same, and the leaf or rule that leaves least: for the owner only."""
+        if self.dist_g is None:
+            return self.average
+        least = self.exposed[0]
+        others = f" and {self.as_exposed - 1:,} more" if self.as_exposed > 1 else ""
+        return (
+            f"{self.average[:-1]}, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
+            f"{percent(least.left)}: {least.name} ({least.place}){others}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the uncertainty (formats/audit.schema.json)."""
+        spread = {str(q): share for q, share in self.quantiles.items()}
+        lists = {"exposed": [asdict(e) for e in self.exposed], "notes": list(self.notes)}
+        return asdict(self) | lists | {"quantiles": spread}
+
+
+def uncounted(release: Release) -> bool:
+    """Say whether the trees tell nothing of how many rows lie in their leaves."""
+    return release.counts_are == "none" and all(tree.totals is None for tree in release.trees)
+
+
+def left_by_tree(
+    release: Release,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> Uncertainty:
+    """Say what one tree leaves to know.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema, optional
+    X, y : optional
+        The training rows in the model's columns, held against the model already; y only with X.
+
+    Raises
+    ------
+    NotCovered
+        If the tree tells too little, or a column has no bounds.
+    BadInput
+        If counts or schema contradict each other.
+    """
+    filled = uncounted(release)
+    if filled and X is None:
+        raise NotCovered(
+            release.not_covered
+            or f"the tree does not say how many training rows its leaves hold: {GIVE_ROWS}"
+        )
+    known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
+    data = from_tree(release, known, *((X, y) if filled else ()))
+    notes = [n for n in data.notes if n not in release.notes]
+    if schema is None and X is None:
+        columns = zip(release.feature_names, release.thresholds, strict=True)
+        notes += untested_binary(known, [c for c, cuts in columns if cuts.size])
+    noisy = release.noise is not None
+    left = _left(data, "leaves", source, not (noisy or filled), [*notes, *[FILLED] * filled])
+    if X is None:
+        return left
+    if not noisy:
+        return replace(left, contains=_allowed(data, X))
+    try:
+        nearest = data.distance(X, y)
+    except NotCovered as error:
+        why = f"How far the training rows are from what the counts allow was not found out: {error}"
+        return replace(left, notes=(*left.notes, f"{why}."))
+    return replace(left, contains=nearest == 0, nearest=nearest)
+
+
+def left_by_rules(
+    rules: RuleList,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> Uncertainty:
+    """Say what one rule list, or one rule set, leaves to know; the rest as in `left_by_tree`."""
+    filled = rules.default.counts is None
+    if filled and (X is None or y is None):
+        raise NotCovered(f"the rules do not say how many training rows they capture: {GIVE_ROWS}")
+    known, source = _bounded(schema, lambda rows: infer_rule_schema(rules, rows), X)
+    data = from_rule_list(rules, known, *((X, y) if filled else ()))
+    notes = [FILLED] * filled
+    if schema is None and X is None:
+        notes += untested_binary(known, [c.column for r in rules.rules for c in r.conditions])
+    left = _left(data, "rules", source, not filled, notes)
+    return left if X is None else replace(left, contains=_allowed(data, X))
+
+
+def _allowed(data: ProbabilisticDataset, X: pd.DataFrame) -> bool:
+    """Say whether the schema allows rows that the model counts as it does."""
+    axes = data.space.axes
+    values = np.column_stack([axis.read(X) for axis in axes])
+    columns = [column for axis in axes for column in axis.columns]
+    return bool(data.space.schema.valid(values, columns).all())
+
+
+def _bounded(
+    schema: Schema | None, infer: Callable[[pd.DataFrame | None], Schema], X: pd.DataFrame | None
+) -> tuple[Schema, str]:
+    """Find a schema in which every column has bounds, and say where it came from."""
+    if schema is None:
+        # Rows that a domain taken from the model alone excludes would make every figure wrong.
+        and_rows = "" if X is None else " and the training rows"
+        known, source = infer(X), f"inferred from the model{and_rows}"
+    else:
+        known, source = schema, "given"
+    endless = _endless(known)
+    if endless and schema is not None and X is not None:
+        bounds = {a.name: a.bounds for a in infer(X).attributes}
+        attributes = [_within(a, *bounds[a.name]) if a in endless else a for a in known.attributes]
+        known = Schema(attributes, known.rules)
+        source = "given; missing bounds are those of the training rows"
+    if endless := _endless(known):
+        names = ", ".join(repr(a.name) for a in endless[:MOST_NAMED])
+        more = f" and {len(endless) - MOST_NAMED} more" if len(endless) > MOST_NAMED else ""
+        s = "s" * (len(endless) > 1)
+        raise NotCovered(
+            f"nobody can say how much of a range is left that has no bounds (column{s} {names}"
+            f"{more}): give a schema with bounds, or the training rows"
+        )
+    return known, source
+
+
+def _within(attribute: Any, low: float, high: float) -> Numeric:
+    low = attribute.low if math.isfinite(attribute.low) else low
+    high = attribute.high if math.isfinite(attribute.high) else high
+    return Numeric(attribute.name, low, high, missing=attribute.missing)
+
+
+def _endless(schema: Schema) -> list[Numeric]:
+    """The columns of numbers that lack a bound."""
+    numeric = (a for a in schema.attributes if isinstance(a, Numeric))
+    return [a for a in numeric if not all(map(math.isfinite, a.bounds))]
+
+
+def _left(
+    data: ProbabilisticDataset, of: str, schema: str, exact: bool, notes: Sequence[str]
+) -> Uncertainty:
+    held = np.flatnonzero(data.support)
+    order = held[np.lexsort((data.support[held], data.group_bits[held]))]
+    support, bits = data.support[order], data.group_bits[order]
+    last = np.cumsum(support)
+    places = [round(q / 100 * (data.n_rows - 1)) for q in QUANTILES if data.n_rows]
+    at = np.searchsorted(last, places, side="right")
+    alike = bits == bits[:1]
+    told, small = bits == 0, support < THRESHOLD
+    numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
+    if numeric:
+        more = f" and {len(numeric) - MOST_NAMED} more" if len(numeric) > MOST_NAMED else ""
+        notes = [
+            *notes,
+            f"Columns of numbers count as {NUMERIC_STEPS:,} steps of their range each: "
+            f"{', '.join(numeric[:MOST_NAMED])}{more}.",
+        ]
+    some = data.n_rows > 0
+    return Uncertainty(
+        of=of,
+        n_rows=data.n_rows,
+        n_attributes=data.n_attributes,
+        dist=data.dist() if some else None,
+        dist_g=data.dist_g() if some else None,
+        log2_worlds=data.log2_worlds,
+        row_bits=data.space.bits,
+        mean_bits=float(bits @ support) / data.n_rows if some else None,
+        quantiles=dict(zip(QUANTILES, data.shares[order][at].tolist(), strict=False)),
+        exposed=tuple(_exposed(data, int(g)) for g in order[:MOST_EXPOSED]),
+        as_exposed=int(alike.sum()),
+        rows_as_exposed=int(support[alike].sum()),
+        told=int(support[told].sum()),
+        told_in_small=int(support[told & small].sum()),
+        schema=schema,
+        exact=exact,
+        notes=tuple(notes),
+    )
+
+
+def _exposed(data: ProbabilisticDataset, group: int) -> Exposed:
+    by_class = {str(c): int(n) for c, n in zip(data.classes, data.counts[group], strict=False) if n}
+    return Exposed(
+        name=data.names[group],
+        where=data.say(group),
+        rows=int(data.support[group]),
+        by_class=by_class,
+        bits=float(data.group_bits[group]),
+        left=float(data.shares[group]),
+    )

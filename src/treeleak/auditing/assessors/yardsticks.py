@@ -1,0 +1,192 @@
+"""What rebuilt rows are measured against: guesses of somebody who has less than the leaf counts.
+
+In the order of what they know: the schema; the trees without their counts; the people, as a
+population, but none of them alone. Only rows clearly nearer than the strongest of them tell of
+single people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.private import dataclass
+from treeleak.metrics import Guesses, random_guesses
+from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
+from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_others
+from treeleak.metrics.margin import margin
+from treeleak.metrics.matching import MATCH_LIMIT
+from treeleak.metrics.scores import Scores
+from treeleak.release.tree import Release
+from treeleak.schema import Numeric, Ordinal, Schema
+
+__all__ = ["ENOUGH", "WORDS", "Knows", "Tried", "Yardstick", "held_against", "try_all"]
+
+Knows = Literal["schema", "model", "people"]
+Floats = NDArray[np.float64]
+
+WORDS: Mapping[str, str] = {
+    "random": "a random guess",
+    "thresholds": "a guess spread as the thresholds are",
+    "shape": "what the attack would guess from the shape of the trees alone",
+    "mixed": f"a table that mixes every person with the {LIKE} most like them",
+    "middle": f"a table with the usual values of the {LIKE} people most like each person",
+    "population": "other people of the population",
+}
+"""What each yardstick is, in words."""
+
+ENOUGH = 2
+"""Rows of the population for each training row, from which on they can stand for it."""
+
+_MANY, _FEW = 100, 20
+"""Random guesses; where some values were given: each must be matched on all columns."""
+_DRAWS = 10
+"""Draws of every other yardstick: what counts is the spread over people."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A yardstick, held against the true rows.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`WORDS`.
+    knows : {"schema", "model", "people"}
+    guesses : Guesses
+    """
+
+    name: str
+    knows: Knows
+    guesses: Guesses
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A reconstruction held against a yardstick.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`WORDS`.
+    knows : {"schema", "model", "people"}
+        What it takes: the people as a population, never one of them alone.
+    scores : Scores
+        Of the yardstick.
+    sd : float
+        Standard deviation of its error from draw to draw.
+    nearer : float
+        Probability of so large a margin in the error, were there none
+        (:func:`~treeleak.metrics.margin.margin`).
+    more_rows : float
+        The same for the share of rows in which every value is right.
+    """
+
+    name: str
+    knows: Knows
+    scores: Scores
+    sd: float
+    nearer: float
+    more_rows: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the yardstick (formats/audit.schema.json)."""
+        return {**self.__dict__, "scores": self.scores.to_dict()}
+
+
+def try_all(
+    true: pd.DataFrame,
+    schema: Schema,
+    release: Release,
+    control: pd.DataFrame | None,
+    seed: int,
+    given: tuple[pd.DataFrame, pd.DataFrame] | None = None,
+) -> tuple[Tried, ...]:
+    """Hold every yardstick against the true rows that needs no attack.
+
+    Parameters
+    ----------
+    true : DataFrame
+    schema : Schema
+    release : Release
+        Taken for its thresholds.
+    control : DataFrame or None
+        Rows of the same population. Where there are enough, they take the place of tables made
+        from the true rows, which know these better than anybody could.
+    seed : int
+    given : (DataFrame, DataFrame of bool), optional
+        Rows, in the order of the true ones, of which some values are given, and which.
+    """
+    bounded = bounded_schema(schema, true)
+    guesses = random_guesses(true, schema, _MANY if given is None else _FEW, seed, given)
+    found = [Tried("random", "schema", guesses)]
+
+    def tried(name: str, knows: Knows, make: Maker, draws: int = _DRAWS) -> None:
+        guesses = measured_guesses(make, true, schema, draws, seed, given)
+        found.append(Tried(name, knows, guesses))
+
+    if cuts := _cuts(bounded, release):
+        tried("thresholds", "model", lambda s, rng: guessed_rows(bounded, len(s), rng, cuts))
+    if control is not None and given is None and len(control) >= ENOUGH * len(true):
+        own = control[list(true.columns)]
+
+        def drawn(sample: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+            return own.iloc[rng.permutation(len(own))[: len(sample)]].reset_index(drop=True)
+
+        tried("population", "people", drawn)
+    elif len(true) > 1:
+        whole = nearest_others(true, bounded) if len(true) <= MATCH_LIMIT else None
+
+        def near(sample: pd.DataFrame) -> NDArray[np.int64]:
+            return nearest_others(sample, bounded) if whole is None else whole
+
+        tried("mixed", "people", lambda s, rng: mixed_from(s, bounded, near(s), rng))
+        tried("middle", "people", lambda s, _: middle_of(s, bounded, near(s)), 1)
+    return tuple(found)
+
+
+def held_against(tried: Sequence[Tried], errors: Floats, misses: Floats) -> tuple[Yardstick, ...]:
+    """Hold rebuilt rows against yardsticks, person by person.
+
+    Parameters
+    ----------
+    tried : sequence of Tried
+    errors : float array, shape (n_rows,)
+        Error of each true row's values in the rebuilt rows; NaN for people who do not count: all of
+        whose values were given, or who are like so many others that nobody is told apart.
+    misses : float array, shape (n_rows,)
+        1 where some value of the row is wrong, else 0; NaN likewise.
+    """
+    return tuple(_held(t, errors, misses) for t in tried)
+
+
+def _held(tried: Tried, errors: Floats, misses: Floats) -> Yardstick:
+    g, n = tried.guesses, len(tried.guesses.errors)
+    # The rows that are tested are one draw; the yardstick's mean is that of several.
+    sd, sd_of_misses = (float(x.std(ddof=1)) if n > 1 else 0.0 for x in (g.errors, g.misses))
+    more = np.sqrt(1 + 1 / n)
+    return Yardstick(
+        tried.name,
+        tried.knows,
+        g.scores,
+        sd,
+        margin(errors, g.row_errors, more * sd, n),
+        margin(misses, g.row_misses, more * sd_of_misses, n),
+    )
+
+
+def _cuts(schema: Schema, release: Release) -> dict[str, Floats]:
+    """Thresholds of every test of each column of numbers, sorted, as often as they occur."""
+    at = {name: k for k, name in enumerate(release.feature_names)}
+    found = {}
+    for attribute in schema.attributes:
+        if isinstance(attribute, (Numeric, Ordinal)) and attribute.name in at:
+            k = at[attribute.name]
+            cuts = [t.threshold[(t.feature == k) & ~t.is_leaf] for t in release.trees]
+            if len(own := np.sort(np.concatenate(cuts))):
+                found[attribute.name] = own
+    return found

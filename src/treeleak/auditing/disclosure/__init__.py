@@ -1,0 +1,1 @@
+"""What of an audit may leave the house."""

@@ -1,0 +1,86 @@
+"""What of an audit's columns and groups may be told in the releasable edition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.auditing.assessors.exposure import Behind
+from treeleak.auditing.disclosure.disclosure import remainders, told_together
+from treeleak.auditing.disclosure.releasable import Kept
+
+__all__ = ["keep"]
+
+
+def keep(
+    behind: Behind,
+    columns: Sequence[str],
+    groups: Sequence[str],
+    apart: NDArray[np.bool_] | None,
+    few: Collection[str],
+    threshold: int,
+) -> Kept:
+    """Choose figures so that none follows of fewer people than the threshold.
+
+    Parameters
+    ----------
+    behind : Behind
+    columns : sequence of str
+        Those of the exposure, in their order.
+    groups : sequence of str
+        For each group, the column that it is of.
+    apart : bool array, shape (n_people,), or None
+        Who stands apart from the others, where their errors would be told.
+    few : collection of str
+        Columns whose very name speaks of few rows: 0 and 1 by category.
+    threshold : int
+    """
+    hidden = set(few) | _of_few(behind, columns, threshold)
+    told = np.array([g not in hidden for g in groups], dtype=bool)
+    own = behind.groups[:, told]
+    sides = np.zeros((len(own), 0), dtype=bool)
+    if apart is not None:
+        sides = np.column_stack([apart, ~apart])
+    units = [None] * own.shape[1] + [0] * sides.shape[1]
+    kept = told_together(np.hstack([own, sides]), units, threshold, behind.counted)
+    individual = bool(kept[own.shape[1] :].any()) and _enough(sides, behind.counted, threshold)
+    # How many rows a group has is a figure of its own, of people without an error, too.
+    kept = kept[: own.shape[1]]
+    kept[kept] = told_together(own[:, kept], [None] * int(kept.sum()), threshold)
+    told[told] = kept
+    return Kept(
+        groups=tuple(told.tolist()),
+        individual=individual,
+        hidden=frozenset(hidden | _nested(behind, columns, hidden, own[:, kept], threshold)),
+    )
+
+
+def _enough(sides: NDArray[np.bool_], counted: NDArray[np.bool_], threshold: int) -> bool:
+    size = sides[counted].sum(axis=0)
+    return bool(((size == 0) | (size >= threshold)).all())
+
+
+def _of_few(behind: Behind, columns: Sequence[str], threshold: int) -> set[str]:
+    """Columns in which few differ from the rest, or of which few were not given."""
+    # A share of nearly all rows tells how many the others are.
+    sizes = np.column_stack([behind.others.sum(axis=0), behind.free])
+    small = np.flatnonzero(((sizes > 0) & (sizes < threshold)).any(axis=1))
+    return {columns[k] for k in small.tolist()}
+
+
+def _nested(
+    behind: Behind,
+    columns: Sequence[str],
+    hidden: Collection[str],
+    groups: NDArray[np.bool_],
+    threshold: int,
+) -> set[str]:
+    """Columns from which, with what else is told, it follows how many few people are."""
+    # The most common of many values is not named: that few have it tells of no one.
+    common = len(behind.others) - behind.others.sum(axis=0)
+    told = [k for k, c in enumerate(columns) if c not in hidden and common[k] >= threshold]
+    sets = np.hstack([groups, behind.others[:, told]])
+    left_out = remainders(sets, [-1] * groups.shape[1] + told, threshold)
+    return {columns[k] for k in left_out}

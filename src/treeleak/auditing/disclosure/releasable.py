@@ -1,0 +1,247 @@
+"""What of an audit may leave the house: the releasable edition of its document.
+
+All that is left out, merged or put in other words stands here, in one place. Keys that no rule
+speaks of are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
+from pathlib import PurePath
+from typing import Any, Literal
+
+from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
+from treeleak.core.private import dataclass
+
+__all__ = ["ELSEWHERE", "Edition", "Kept", "releasable", "speaks_of_none"]
+
+Edition = Literal["releasable", "internal"]
+
+ELSEWHERE = "what was found names single leaves, columns or values: it is in the internal edition"
+_CONTRADICTION = "the counts of the model contradict each other or the schema"
+_MISMATCH = "the model did not count these rows"
+
+# A share says nothing of one row; any other number may be a value or the count of a leaf.
+# An apostrophe is no quotation: that begins a word.
+_TELLING = re.compile(r"""(?<!\w)'|\bb'|"|\d(?![\d.]*\s?%)""")
+
+
+def speaks_of_none(text: str, names: Collection[str]) -> bool:
+    """Say whether a text holds no number but shares, nothing in quotes, and none of these names."""
+    if _TELLING.search(text):
+        return False
+    # There may be a hundred thousand columns, of which a text names none.
+    near = (name for name in names if name in text)
+    return not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in near)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What of columns and groups may be told, see :mod:`treeleak.auditing.disclosure.disclosure`.
+
+    Attributes
+    ----------
+    groups : tuple of bool
+        Whether each group of the exposure may be told.
+    individual : bool
+        Whether rows that resemble others, and those that stand apart, may be.
+    hidden : frozenset of str
+        Columns that may not be named, or of which nothing may be said.
+    """
+
+    groups: tuple[bool, ...] = ()
+    individual: bool = False
+    hidden: frozenset[str] = field(default_factory=frozenset)
+
+
+def releasable(
+    document: Mapping[str, Any], names: Collection[str], kept: Kept, threshold: int
+) -> dict[str, Any]:
+    """Take out of an audit's document what may tell of single people.
+
+    Parameters
+    ----------
+    document : mapping
+        As the internal edition has it, without rows.
+    names : collection of str
+        Columns, labels and texts of the data, that no free text may hold.
+    kept : Kept
+        What of columns and groups may be told.
+    threshold : int
+        Rows that a group must have to be told.
+    """
+
+    def sentences(texts: Sequence[str]) -> list[str]:
+        kept = [t for t in texts if speaks_of_none(t, names)]
+        left = len(texts) - len(kept)
+        return [*kept, f"Left out of this edition: {ELSEWHERE}."] if left else kept
+
+    def reconstruction(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        if told is None:
+            return None
+        return told | {
+            "contradiction": None if told["contradiction"] is None else _CONTRADICTION,
+            "notes": sentences(told["notes"]),
+            "free_columns": [c for c in told["free_columns"] if c not in hidden],
+            "interval_columns": [c for c in told["interval_columns"] if c not in hidden],
+            "without_population": reconstruction(told["without_population"]),
+            "without_distinct": reconstruction(told["without_distinct"]),
+        }
+
+    def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        if told is None:
+            return None
+        shown: dict[str, Any] = _in_hundredths(
+            {k: told[k] for k in ("scores", "in_order", "yardsticks")}
+        )
+        if kept.hidden:
+            # Of categories and numbers apart, one may be about hidden columns alone.
+            for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
+                if scores is not None:
+                    scores |= {"categories": None, "numbers": None}
+        return told | shown | {"individual": _rows(told["individual"], kept.individual)}
+
+    def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
+        if told is None:
+            return None
+        spread = _quantiles(told["quantiles"], told["n_rows"], threshold)
+        return {**told, **_OF_SINGLE_LEAVES, "quantiles": spread, "notes": sentences(told["notes"])}
+
+    hidden = kept.hidden
+    rules: Mapping[str, Callable[[Any], Any]] = {
+        "inventory": _inventory,
+        "counts": lambda told: _counts(told, threshold),
+        "reconstruction": reconstruction,
+        "uncertainty": uncertainty,
+        "measurement": measurement,
+        "variants": lambda told: [v | {"measurement": measurement(v["measurement"])} for v in told],
+        "exposure": lambda told: _exposure(told, kept, threshold),
+        "article29": lambda told: _article29(told, hidden, threshold),
+        "ruling": lambda told: _ruling(told, names, threshold),
+        "mismatch": lambda told: None if told is None else f"{_MISMATCH}; {ELSEWHERE}",
+        "not_assessed": lambda told: [
+            p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
+        ],
+        "notes": sentences,
+        "provenance": _provenance,
+    }
+    as_it_is = {key: document[key] for key in _AS_IT_IS if key in document}
+    return as_it_is | {key: rule(document[key]) for key, rule in rules.items()}
+
+
+def _in_hundredths(told: Any) -> Any:
+    """Round figures of the training rows: what is left of a sum shows no single column then."""
+    if isinstance(told, Mapping):
+        exact = ("nearer", "more_rows", "nearer_than_usual", "nearer_than_others")
+        return {k: v if k in exact else _in_hundredths(v) for k, v in told.items()}
+    if isinstance(told, list):
+        return [_in_hundredths(v) for v in told]
+    return round(told, 2) if isinstance(told, float) else told
+
+
+_AS_IT_IS = (
+    "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
+)  # fmt: skip
+_OF_SINGLE_LEAVES: Mapping[str, Any] = {
+    "exposed": [],
+    "as_exposed": None,
+    "rows_as_exposed": None,
+    "told": None,
+    "told_in_small": None,
+}
+
+
+def _provenance(told: dict[str, Any]) -> dict[str, Any]:
+    """Leave the name of the model's file, for folders may name people; and a known origin."""
+    file = None if told["file"] is None else PurePath(told["file"]).name
+    return told | {"file": file, "origin": known_origin(told["origin"])}
+
+
+def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave the names that libraries use: a file may call its parts anything."""
+    return [
+        entry | {"names": known_names(entry["names"]), "where": known_place(entry["where"])}
+        for entry in told
+    ]
+
+
+def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
+    """Leave totals; how few rows the smallest leaf has is said only if they are enough."""
+    if told is None:
+        return None
+
+    def enough(n: int) -> int | None:
+        return n if n >= threshold else None
+
+    total = told["total"] | {"smallest": enough(told["total"]["smallest"])}
+    trees = told["trees"] | {"smallest": [enough(n) for n in told["trees"]["smallest"]]}
+    return told | {"total": total, "trees": trees}
+
+
+def _quantiles(told: Mapping[str, float], n_rows: int, threshold: int) -> dict[str, float]:
+    """Leave those with enough rows on either side: the ends speak of single leaves."""
+    places = {q: round(int(q) / 100 * (n_rows - 1)) for q in told}
+    return {q: told[q] for q, k in places.items() if threshold <= min(k + 1, n_rows - k)}
+
+
+def _article29(
+    told: dict[str, Any] | None, hidden: Collection[str], threshold: int
+) -> dict[str, Any] | None:
+    """Leave columns that tell of enough rows."""
+    if told is None:
+        return None
+    kept = [i for i in told["inference"] if i["column"] not in hidden and i["n_rows"] >= threshold]
+    return told | {"inference": kept}
+
+
+def _ruling(
+    told: dict[str, Any] | None, names: Collection[str], threshold: int
+) -> dict[str, Any] | None:
+    """Leave what was found, but for the smallest leaf, and for reasons that name something."""
+    if told is None:
+        return None
+    checks = []
+    for check in told["checks"]:
+        found = check["found"]
+        if check["state"] == "not assessed":
+            found = found if speaks_of_none(found, names) else ELSEWHERE
+        elif check["key"] == "smallest_leaf" and float(found.replace(",", "")) < threshold:
+            found = f"fewer than {threshold}"
+        checks.append(check | {"found": found})
+    return told | {"checks": checks}
+
+
+def _rows(told: dict[str, Any] | None, sides: bool) -> dict[str, Any] | None:
+    """Leave groups that are large enough, without the worst of their rows."""
+    if told is None:
+        return None
+    said = {name: group | {"worst": None} for name, group in told.items()}
+    none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
+    return said if sides else said | dict.fromkeys(("inliers", "outliers"), none)
+
+
+def _exposure(told: dict[str, Any] | None, kept: Kept, threshold: int) -> dict[str, Any] | None:
+    """Leave columns and groups that tell of enough rows."""
+    if told is None:
+        return None
+    columns = [c for c in told["columns"] if c["column"] not in kept.hidden]
+    groups: list[dict[str, Any]] = []
+    pairs = list(zip(told["groups"], kept.groups, strict=True))
+    for column in dict.fromkeys(g["column"] for g in told["groups"]):
+        if column in kept.hidden:
+            continue
+        own = [(g, may) for g, may in pairs if g["column"] == column]
+        groups += [g for g, may in own if may]
+        if not all(may for _, may in own):
+            blank = dict.fromkeys(("rows", "error", "exact", "guess"))
+            rest = f"groups under {threshold} rows, and what would tell them"
+            groups.append({"column": column, "group": rest, **blank})
+    left_out = len(told["columns"]) - len(columns)
+    return {
+        "recovered": told["recovered"],
+        "columns": columns,
+        "columns_left_out": left_out,
+        "groups": groups,
+    }

@@ -1,0 +1,1 @@
+"""From measurements to findings, verdict and advice: the rules, in words and numbers."""

@@ -1,0 +1,111 @@
+"""What to change, chosen by what an audit found: one text for each kind of change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from treeleak.auditing.assessors.budget import Budget
+from treeleak.auditing.assessors.counts import Counts
+from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.findings.finding import LEAK, POSSIBLE, Verdict
+from treeleak.auditing.findings.score_words import in_short
+from treeleak.auditing.inventory.inventory import Entry
+from treeleak.core.percent import percent
+from treeleak.reconstruction import Reconstruction
+
+__all__ = ["advise"]
+
+_CHANGES: Mapping[str, str] = {
+    "control": "Give rows of the same population that the model was not trained on (--control, ten "
+    "times as many as training rows): they keep what the model tells of single people apart from "
+    "what it tells of all.",
+    "time": "Give the attack more time (--time-limit): it came to no answer.",
+    "unknown": "Take out what no rule knows (treeleak harden does), or find out what it holds: "
+    "rows may stand there.",
+    "rows": "Do not release the part that stores the training table; use one that keeps "
+    "summaries only.",
+    "per_row": "Delete what has one entry per training row (weights, out-of-bag predictions) "
+    "before release.",
+    "seeds": "Delete all seeds from the released file: that of the forest and those of the trees "
+    "(scikit-learn stores one per tree even if you gave none). That alone is not enough: a small "
+    "seed of the forest, such as 0 or 42, is found again by trying all. So train with "
+    "random_state=None, or with a large seed that you keep secret, and delete n_node_samples, by "
+    "which a right seed shows.",
+    "hidden": "Do not rely on hidden draws: the counts in the leaves are enough without them, so "
+    "that deleting seeds alone does not help.",
+    "counts": "Release fewer counts: to predict, a tree needs its splits and the answer of each "
+    "leaf. Counts in nodes, impurities and exact class shares are not needed.",
+    "rule counts": "Publish the rules without counts: to predict, a rule needs its conditions and "
+    "its answer. If readers need its support, round it.",
+    "rules": "Publish fewer and shorter rules that each capture more rows (a smallest support of "
+    "10 or more, a smaller width).",
+    "leaves": "Grow larger leaves and fewer trees (min_samples_leaf=10 or more, max_depth, "
+    "n_estimators).",
+    "values": "Round, bin or merge rare values before training, so that thresholds, categories "
+    "and extremes belong to many rows.",
+    "noise": "Train with differential privacy: of all changes named here, it alone also bounds "
+    "what attacks not yet known can find.",
+    "noise seeds": "Train again without a seed, and delete every seed from the released file: with "
+    "it, or with a small one that is found by trying, the noise can be drawn again and taken off.",
+    "law": "Use discrete Laplace noise, as treeleak.learn.DPForestClassifier does: it costs what "
+    "it states. The noise of this model costs more, or has no bound.",
+    "epsilon": "Spend a smaller epsilon. At 1 a row changes no probability by more than a factor "
+    "of 3, at 5 already by 148.",
+    "trees": "Grow fewer and shallower trees: what several trees say of the same row adds up, and "
+    "the noise averages out.",
+}
+
+
+def advise(
+    inventory: Sequence[Entry],
+    counts: Counts | None,
+    verdict: Verdict,
+    reconstruction: Reconstruction | None = None,
+    measurement: Measurement | None = None,
+    variants: Sequence[Variant] = (),
+    budget: Budget | None = None,
+) -> tuple[str, ...]:
+    """Choose what to change, by what was found; the most pressing first."""
+    wanted = {e.change for e in inventory if e.mark == "leaks"}
+    chosen = {str(key) for key in wanted if key}
+    if reconstruction is not None and reconstruction.draws is not None:
+        chosen.add("seeds")
+    hidden = ""
+    if reconstruction is not None and reconstruction.draws_hidden:
+        chosen.add("hidden")
+        hidden = _of_distinct(reconstruction, measurement, variants)
+    if counts is not None and counts.total["small"]:
+        chosen.add(counts.of)
+    if budget is not None and budget.noisy and (budget.overspent or budget.cost is None):
+        chosen.add("law")
+    if any(e.unknown for e in inventory):
+        chosen.add("unknown")
+    if reconstruction is not None and reconstruction.status == "unknown":
+        chosen.add("time")
+    if verdict == POSSIBLE and measurement is not None and measurement.significance is None:
+        chosen.add("control")
+    if verdict in (LEAK, POSSIBLE):
+        chosen |= {"noise"} if budget is None or not budget.noisy else {"epsilon", "trees"}
+    if not chosen:
+        return ("Nothing that was assessed calls for a change; what was not assessed may.",)
+    again = "Then audit the changed file again: each change alone may not be enough."
+    texts = (text + hidden * (key == "hidden") for key, text in _CHANGES.items() if key in chosen)
+    return (*texts, again)
+
+
+def _of_distinct(
+    reconstruction: Reconstruction, measurement: Measurement | None, variants: Sequence[Variant]
+) -> str:
+    """Say what it would save to leave out the numbers of distinct rows."""
+    other = next((v for v in variants if v.what == "drawn counts only"), None)
+    if other is None:
+        return ""
+    begin = " With n_node_samples deleted as well, the rebuilt values:"
+    both = [m.scores for m in (measurement, other.measurement) if m is not None]
+    if len(both) == 2 and both[0] is not None and both[1] is not None:
+        return f"{begin} {in_short(both[1])}; as it is: {in_short(both[0])}."
+    with_, without = reconstruction.expected_error, other.reconstruction.expected_error
+    if with_ is None or without is None:
+        return ""
+    errors = (percent(share, 1) for share in (without, with_))
+    return f"{begin} an error of {next(errors)}, as the attack expects; as it is: {next(errors)}."

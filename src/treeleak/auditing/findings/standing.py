@@ -1,0 +1,97 @@
+"""What follows from rebuilt rows held against yardsticks: the rule behind the verdict."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.yardsticks import Yardstick
+from treeleak.core.private import dataclass
+from treeleak.metrics import Significance
+
+__all__ = ["LEVEL", "MATERIAL", "Standing", "standing_of", "strongest", "test_of"]
+
+LEVEL = 0.005
+"""Greatest probability that a margin may have by chance, over people, to count. Rows can be nearer
+in three ways (values, whole rows, rows in their places), and what is made with less to go by counts
+from a tenth of this on: so chance alone shows a leak in at most 2 % of all audits."""
+
+MATERIAL = 0.25
+"""Least part by which the error must lie below that of a yardstick that knows the population."""
+
+SIGNIFICANT = 0.01
+"""Greatest rank among other draws of the population at which rows count as those of the model."""
+
+Way = Literal["values", "rows", "places"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where rebuilt rows stand.
+
+    Attributes
+    ----------
+    tells : {"people", "perhaps", "nothing"}
+        people: nearer to the training rows than any yardstick, those included that know the
+        population. perhaps: nearer than guesses of somebody who lacks the counts of leaves, or than
+        to others of the population, but no nearer than somebody who knows the population.
+    ways : tuple of {"values", "rows", "places"}
+        In what they are: in the error of values, in rows that are right throughout, or row by row
+        in their places.
+    """
+
+    tells: Literal["people", "perhaps", "nothing"]
+    ways: tuple[Way, ...] = ()
+
+
+def standing_of(m: Measurement, level: float = LEVEL) -> Standing:
+    """Judge rebuilt rows by the yardsticks that they were held against.
+
+    Where other rows of the population were given, enough of them, rows tell of the people only if
+    they are also nearer to them than to other draws of the population.
+    """
+    test = test_of(m)
+    these = test is None or test.rank <= SIGNIFICANT
+    sure: list[Way] = []
+    if these and any(y.knows == "people" for y in m.yardsticks):
+        if all(_nearer(m, y, level) for y in m.yardsticks):
+            sure.append("values")
+        if all(y.more_rows <= level for y in m.yardsticks):
+            sure.append("rows")
+    order = m.in_order
+    in_places = order is not None and order.nearer_than_others <= level
+    if (
+        order is not None
+        and in_places
+        and order.nearer_than_usual <= level
+        and order.error <= (1 - MATERIAL) * order.usual
+    ):
+        sure.append("places")
+    if sure:
+        return Standing("people", tuple(sure))
+    strangers = [y for y in m.yardsticks if y.knows != "people"]
+    perhaps: list[Way] = []
+    if these and strangers:
+        if all(_nearer(m, y, level) for y in strangers):
+            perhaps.append("values")
+        if all(y.more_rows <= level for y in strangers):
+            perhaps.append("rows")
+    if in_places:
+        perhaps.append("places")
+    return Standing("perhaps", tuple(perhaps)) if perhaps else Standing("nothing")
+
+
+def test_of(m: Measurement) -> Significance | None:
+    """The test against the population, if there were rows enough for it."""
+    test = m.significance
+    return None if test is None or test.overlapping else test
+
+
+def strongest(m: Measurement) -> Yardstick | None:
+    """The yardstick that errs least."""
+    return min(m.yardsticks, key=lambda y: y.scores.error, default=None)
+
+
+def _nearer(m: Measurement, y: Yardstick, level: float) -> bool:
+    most = (1 - MATERIAL) * y.scores.error if y.knows == "people" else y.scores.error
+    return y.nearer <= level and m.error <= most

@@ -1,0 +1,445 @@
+"""What a value is by its type and size: whether it can be what its name says.
+
+A name is easily given. So what a rule calls harmless must also be as small, and of the kind, as
+what usually goes by that name; a table does not fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from treeleak.auditing.inventory.known_classes import is_name
+from treeleak.core.private import dataclass
+from treeleak.release.stored import Opaque, StoredObject
+
+__all__ = [
+    "SHORT",
+    "Form",
+    "Pieces",
+    "anything",
+    "columns",
+    "distinct",
+    "edges",
+    "encodings",
+    "fitted",
+    "in_rules",
+    "is_code",
+    "is_scalar",
+    "is_text",
+    "names",
+    "per_column",
+    "per_node",
+    "per_row",
+    "per_tree",
+    "pieces",
+    "prose",
+    "repeated",
+    "scores",
+    "seeds",
+    "shape",
+    "short",
+    "tests",
+    "tree_values",
+]
+
+Form = Callable[[Any, StoredObject], bool]
+
+CODE = "code, not data"
+SHORT = 32
+"""Most scalars in a setting."""
+MAX_TEXT = 64
+MAX_NAME = 128
+MAX_PROSE = 600
+MAX_SENTENCES = 32
+LETTERS_IN_PROSE = 0.6
+
+_OF_SEARCH = re.compile(r"(mean|std|rank|split\d+)_\w+|param_\w+|params")
+# Numbers in a row, as a line of a table has them.
+_ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA-F]{24,}")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a value holds, through lists, dictionaries and arrays of objects.
+
+    Attributes
+    ----------
+    scalars : tuple
+        Keys of dictionaries among them.
+    others : tuple
+        Arrays, bytes, objects, and what was not read.
+    """
+
+    scalars: tuple[Any, ...]
+    others: tuple[Any, ...]
+
+
+def pieces(value: Any) -> Pieces:
+    """Take a value apart, but for arrays of numbers and objects."""
+    scalars: list[Any] = []
+    others: list[Any] = []
+    stack, seen = [value], set()
+    while stack:
+        one = stack.pop()
+        if isinstance(one, (list, tuple, set, frozenset, Mapping)) or _of_objects(one):
+            # A container that stands several times says nothing new.
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+        if isinstance(one, Mapping):
+            scalars += one.keys()
+            stack += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            stack += one
+        elif isinstance(one, np.ndarray) and one.ndim == 0:
+            stack.append(one.item())
+        elif _of_objects(one):
+            stack += one.ravel().tolist()
+        elif isinstance(one, (np.ndarray, bytes, StoredObject, Opaque)):
+            others.append(one)
+        else:
+            scalars.append(one)
+    return Pieces(tuple(scalars[::-1]), tuple(others[::-1]))
+
+
+def _of_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 0
+
+
+def is_text(value: Any, most: int = MAX_TEXT) -> bool:
+    """Say whether this is a short text, and none that looks like a line of a table."""
+    return (
+        isinstance(value, str)
+        and len(value) <= most
+        and value.isprintable()
+        and _ROW_LIKE.fullmatch(value) is None
+    )
+
+
+def is_code(value: Any) -> bool:
+    """Say whether this names a class or a function, and holds nothing."""
+    return (
+        isinstance(value, Opaque)
+        and value.why == CODE
+        and value.content is None
+        and is_name(value.type)
+    )
+
+
+def is_scalar(value: Any, most: int = MAX_TEXT) -> bool:
+    """Say whether this is a single number, truth value or short text."""
+    if value is None or isinstance(value, (bool, float, np.bool_, np.floating, np.integer)):
+        return True
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    return is_text(value, most)
+
+
+# ------------------------------------------------------------------------------------- forms
+
+
+def anything(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Whatever it is: it is called a leak already, or its file's reader has checked it."""
+    return True
+
+
+def short(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """A few numbers and short texts."""
+    held = pieces(value)
+    code = [o for o in held.others if is_code(o)]
+    arrays = [a for a in held.others if isinstance(a, np.ndarray) and a.dtype.names is None]
+    if len(arrays) + len(code) < len(held.others):
+        return False
+    scalars = [*held.scalars, *(v for a in arrays if a.size <= SHORT for v in a.ravel().tolist())]
+    return (
+        len(held.scalars) + len(code) + sum(a.size for a in arrays) <= SHORT
+        and all(is_scalar(v) for v in scalars)
+    )  # fmt: skip
+
+
+def seeds(value: Any, owner: StoredObject) -> bool:
+    """A seed, one for each tree, or a generator with as much state as generators have."""
+    if isinstance(value, StoredObject):
+        held = pieces((value.state, value.args))
+        inner = [s for s in held.others if isinstance(s, StoredObject)]
+        sizes = [s.size for s in held.others if isinstance(s, np.ndarray)]
+        if not all(s.type.startswith("numpy.random.") for s in (value, *inner)):
+            return False
+        texts = all(
+            is_scalar(s) or (isinstance(s, int) and s.bit_length() <= 128) for s in held.scalars
+        )
+        numbers = len(held.scalars) + sum(sizes)
+        return texts and numbers <= 700 and all(seeds(s, owner) for s in inner)
+    return is_scalar(value) or per_tree(value, owner)
+
+
+def per_tree(value: Any, owner: StoredObject) -> bool:
+    """A number for each tree, or for each round of a search that stops early."""
+    trees = owner.get("estimators_", owner.get("_predictors"))
+    sizes = [owner.get(k) for k in ("n_estimators", "max_iter", "n_iter_")]
+    most = max([len(trees) if isinstance(trees, (list, np.ndarray)) else 0, *_whole(sizes)]) + 1
+    array = _numbers(value)
+    return array is not None and array.size <= most
+
+
+def repeated(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """The same few numbers, over and over."""
+    held = pieces(value)
+    return not held.others and all(map(is_scalar, held.scalars)) and len(set(held.scalars)) <= SHORT
+
+
+def per_column(times: int = 1) -> Form:
+    """A number for each column, or a few."""
+
+    def fits(value: Any, owner: StoredObject) -> bool:
+        array = _numbers(value)
+        return array is not None and array.size <= times * (_n_columns(owner) + 1)
+
+    return fits
+
+
+def columns(value: Any, owner: StoredObject) -> bool:
+    """A number or a short text for each column."""
+    held = pieces(value)
+    arrays = [a for a in held.others if isinstance(a, np.ndarray) and a.dtype.names is None]
+    if len(arrays) < len(held.others):
+        return False
+    size = len(held.scalars) + sum(a.size for a in arrays)
+    texts = [v for a in arrays if a.dtype.kind in "US" for v in a.ravel().tolist()]
+    return size <= _n_columns(owner) + SHORT and all(
+        is_scalar(v, MAX_NAME) for v in (*held.scalars, *texts)
+    )
+
+
+def names(value: Any, owner: StoredObject) -> bool:
+    """Names of columns or classes, each of them once."""
+    held = pieces(value)
+    flat = [*held.scalars]
+    for part in held.others:
+        if not isinstance(part, np.ndarray) or part.dtype.names is not None:
+            return False
+        flat += part.ravel().tolist()
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(set(map(str, flat))) < len(flat):
+        return False
+    n_classes = sum(_whole([owner.get("n_classes_")]))
+    most = _n_columns(owner) + n_classes or len(flat)
+    return len(flat) <= most + SHORT and all(is_scalar(v, MAX_NAME) for v in flat)
+
+
+def distinct(value: Any, owner: StoredObject) -> bool:
+    """For each column its values or edges, each of them once and mostly in their order."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if isinstance(value, Mapping):
+        return all(is_scalar(k, MAX_NAME) for k in value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        parts = value.ravel().tolist()
+    elif isinstance(value, np.ndarray) and value.ndim == 2:
+        parts = list(value.T)
+    if len(parts) > _n_columns(owner) + 1:
+        return False
+    return all(_each_once(part) for part in parts if part is not None)
+
+
+def encodings(value: Any, owner: StoredObject) -> bool:
+    """A number for each category of each column, or for each step of a curve, in their order."""
+    categories = owner.get("categories_")
+    if not isinstance(categories, (list, tuple)):
+        return distinct(value, owner)
+    most = [len(c) for c in categories if isinstance(c, np.ndarray)] * max(_n_classes(owner), 1)
+    arrays = [_numbers(v) for v in value] if isinstance(value, (list, tuple)) else [None]
+    return len(arrays) <= len(most) and all(
+        a is not None and a.ndim == 1 and len(a) <= max(most) for a in arrays
+    )
+
+
+def _each_once(part: Any) -> bool:
+    if isinstance(part, Mapping):
+        return all(is_scalar(v, MAX_NAME) for v in (*part.keys(), *part.values()))
+    if is_scalar(part, MAX_NAME):
+        return True
+    if not isinstance(part, (list, np.ndarray)):
+        return False
+    array = np.asarray(part)
+    if array.ndim != 1 or array.dtype.names is not None:
+        return False
+    if array.dtype.kind == "f":
+        return bool((np.diff(array[~np.isnan(array)]) >= 0).all())
+    flat = array.tolist()
+    texts = all(is_scalar(v, MAX_NAME) for v in flat)
+    return texts and len(set(map(str, flat))) == len(flat)
+
+
+def per_node(value: Any, owner: StoredObject) -> bool:
+    """A number for each node of a tree."""
+    return _checked_by_reader(owner) or (
+        isinstance(value, np.ndarray)
+        and value.ndim == 1
+        and value.dtype.kind in "biuf"
+        and len(value) == _n_nodes(owner)
+    )
+
+
+def tests(value: Any, owner: StoredObject) -> bool:
+    """A number for each test of a tree; leaves, which test nothing, all have the same."""
+    if not per_node(value, owner) or _checked_by_reader(owner):
+        return _checked_by_reader(owner)
+    nodes = owner.get("nodes")
+    if _is_own_tree(owner):
+        return bool(np.isnan(value[owner.get("feature") == -1]).all())
+    fields = nodes.dtype.names or ()
+    leaf = nodes["is_leaf"] != 0 if "is_leaf" in fields else nodes["left_child"] == -1
+    at_leaves = value[leaf]
+    return bool((at_leaves == at_leaves[:1]).all() or np.isnan(at_leaves).all())
+
+
+def shape(value: Any, owner: StoredObject) -> bool:
+    """What says how the nodes of a tree hang together, and which values go left."""
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        # 256 bits for each split on a categorical column.
+        return value.dtype == np.uint32 and value.shape[1] == 8 and len(value) <= _n_nodes(owner)
+    if _is_own_tree(owner) and isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        return value.ndim == 1 and len(value) <= _n_nodes(owner)
+    return per_node(value, owner)
+
+
+def in_rules(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """What rules test and predict."""
+    held = pieces(value)
+    return not held.others and all(is_scalar(v, MAX_NAME) for v in held.scalars)
+
+
+def tree_values(value: Any, owner: StoredObject) -> bool:
+    """What each node of a tree says of each class."""
+    if _checked_by_reader(owner):
+        return True
+    if _is_own_tree(owner):
+        array = _numbers(value)
+        return (
+            array is not None
+            and array.ndim <= 2
+            and len(array) == _n_nodes(owner) >= (array.size / SHORT)
+        )
+    args = owner.args
+    if len(args) != 3 or not isinstance(args[1], np.ndarray):
+        return False
+    most = max([1, *_whole(args[1].ravel().tolist())])
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype.kind in "iuf"
+        and value.shape == (_n_nodes(owner), *_whole(args[2:]), most)
+    )
+
+
+def per_row(value: Any, owner: StoredObject) -> bool:
+    """A number for each row, or a share for each class."""
+    if isinstance(value, Mapping):
+        return False
+    lists = isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value)
+    arrays = [_numbers(v) for v in value] if lists else [_numbers(value)]
+    n_classes = owner.get("n_classes_")
+    most = max(2, *_whole(n_classes if isinstance(n_classes, list) else [n_classes]), 2)
+    return all(a is not None and (a.ndim < 2 or a.size <= len(a) * most) for a in arrays)
+
+
+def scores(value: Any, owner: StoredObject) -> bool:
+    """Averages: for the whole, each tree or each column; in a search, for each choice it tried."""
+    if isinstance(value, Mapping):
+        sizes = {len(v) for v in value.values() if isinstance(v, (np.ndarray, list))}
+        named = all(_OF_SEARCH.fullmatch(str(k)) and len(str(k)) <= MAX_NAME for k in value)
+        plain = [v for k, v in value.items() if not str(k).startswith("param")]
+        return named and len(sizes) <= 1 and all(_numbers(v) is not None for v in plain)
+    return short(value, owner) or per_tree(value, owner) or per_column(2)(value, owner)
+
+
+def edges(value: Any, owner: StoredObject) -> bool:
+    """Values of each column in their order, or one of each column."""
+    return per_column(2)(value, owner) or distinct(value, owner)
+
+
+def fitted(value: Any, owner: StoredObject) -> bool:
+    """Numbers for each column and class, pair of columns, or hidden part of a fitted formula."""
+    n, k = _n_columns(owner), _n_classes(owner)
+    hidden = owner.get("hidden_layer_sizes", ())
+    wide = max([n, k, SHORT, *_whole(hidden if isinstance(hidden, (list, tuple)) else [hidden])])
+    parts = value if isinstance(value, list) else [value]
+    arrays = [_numbers(part) for part in parts]
+    return len(arrays) <= SHORT and all(
+        a is not None and a.ndim <= 2 and a.size <= wide * wide for a in arrays
+    )
+
+
+def prose(value: Any, owner: StoredObject) -> bool:
+    """A few sentences."""
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    if not _checked_by_reader(owner):
+        return short(value, owner)
+    return len(texts) <= MAX_SENTENCES and all(_is_sentence(t) for t in texts)
+
+
+def _is_sentence(text: Any) -> bool:
+    if is_scalar(text):
+        return True
+    if not isinstance(text, str) or len(text) > MAX_PROSE or not text.isprintable():
+        return False
+    letters = sum(c.isalpha() or c == " " for c in text)
+    return letters >= LETTERS_IN_PROSE * len(text) and max(map(len, text.split())) <= MAX_TEXT
+
+
+# ------------------------------------------------------------------------------ sizes of owners
+
+
+def _checked_by_reader(owner: StoredObject) -> bool:
+    """Of release files and rule files every number is checked where they are read."""
+    return owner.type in ("release", "rules")
+
+
+def _numbers(value: Any) -> np.ndarray[Any, Any] | None:
+    """Numbers in an array or in lists; None if there is anything else."""
+    if value is None or isinstance(value, (StoredObject, Mapping, str, bytes, Opaque)):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.dtype == object:
+        try:
+            array = array.astype(float)
+        except (TypeError, ValueError):
+            return None
+    return array if array.dtype.kind in "biuf" and array.dtype.names is None else None
+
+
+def _whole(values: Iterable[Any]) -> list[int]:
+    plain = (int(v) for v in values if isinstance(v, (int, np.integer)))
+    return [v for v in plain if 0 <= v <= 1_000_000]
+
+
+def _n_columns(owner: StoredObject) -> int:
+    if _checked_by_reader(owner):
+        return len(owner.get("columns", ()))
+    stated = ("n_features_in_", "n_features_", "n_features", "n_output_features_")
+    first = owner.args[:1] if owner.name == "Tree" else ()
+    return max(_whole([*(owner.get(k) for k in stated), *first]), default=0)
+
+
+def _n_classes(owner: StoredObject) -> int:
+    classes = owner.get("classes_", owner.get("classes", ()))
+    return len(classes) if isinstance(classes, (list, tuple, np.ndarray)) else 0
+
+
+def _is_own_tree(owner: StoredObject) -> bool:
+    return owner.type == "treeleak.release.tree.Tree"
+
+
+def _n_nodes(owner: StoredObject) -> int:
+    nodes = owner.get("feature" if _is_own_tree(owner) else "nodes", ())
+    if not isinstance(nodes, np.ndarray):
+        return 0
+    if nodes.ndim != 1:
+        return -1
+    stated = owner.get("node_count", len(nodes))
+    return len(nodes) if _whole([stated]) == [len(nodes)] else -1

@@ -1,0 +1,377 @@
+"""First part of an audit: everything in a model that stems from single rows, without a solver.
+
+Every value is known by a rule, by name, type and size, or it is a finding: unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
+from treeleak.auditing.inventory.known_classes import is_name, known_class
+from treeleak.auditing.inventory.rules import (
+    INTERNAL,
+    RULES,
+    SETTING,
+    STORED,
+    UNKNOWN,
+    Change,
+    Context,
+    Mark,
+    Rule,
+)
+from treeleak.auditing.inventory.stored_rows import Table
+from treeleak.core.errors import BadModel
+from treeleak.core.private import dataclass
+from treeleak.release.readers.release_file import release_to_dict
+from treeleak.release.readers.rule_file import rules_to_dict
+from treeleak.release.rule_list import RuleList
+from treeleak.release.stored import Leftover, Opaque, StoredObject
+from treeleak.release.tree import Release
+
+__all__ = ["Entry", "take_inventory", "unknown_places"]
+
+# A hostile file can refer to one object along exponentially many ways.
+MOST_CONTAINERS = 200_000
+UNNAMED = "(no plain name)"
+
+_OWN = ("release", "rules")
+_CONTAINERS = (StoredObject, Mapping, list, tuple, set, frozenset, np.ndarray)
+_ORDER: Mapping[Mark, int] = {"leaks": 0, "not assessed": 1, "harmless": 2}
+_HOLDS_OBJECTS = re.compile(
+    "estimator|steps|transformer|regressor|classifier|kernel|init|random_state|loss|memory|cv|"
+    "scor|imputer|remainder|func|base|dtype|schema|noise|calibrat|attributes|rules|encoder|cluster"
+)
+"""Parameters in which an object may stand; all others are numbers and words."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,39}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that a model holds.
+
+    Attributes
+    ----------
+    where : str
+        Place in the model; ``[*]`` stands for every item of a list.
+    names : tuple of str
+        Attributes there.
+    mark : {"leaks", "harmless", "not assessed"}
+    what, why : str
+        In plain words.
+    found : int
+        How many such values there are.
+    change : str or None
+        Key of the advice that helps.
+    rows : bool
+        Whether training rows stand there as they are.
+    unknown : bool
+        Whether no rule knows what it is: a table could stand there.
+    """
+
+    _said: ClassVar = ("mark", "what")
+
+    where: str
+    names: tuple[str, ...]
+    mark: Mark
+    what: str
+    why: str
+    found: int
+    change: Change | None = None
+    rows: bool = False
+    unknown: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the entry; no value of the model is in it."""
+        return {
+            "where": self.where,
+            "names": list(self.names),
+            "mark": self.mark,
+            "what": self.what,
+            "why": self.why,
+            "found": self.found,
+            "training_rows": self.rows,
+            "unknown": self.unknown,
+        }
+
+
+def take_inventory(
+    model: StoredObject | Release | RuleList, context: Context, rows: Any = None
+) -> tuple[Entry, ...]:
+    """List what a model holds, the leaks first.
+
+    Parameters
+    ----------
+    model : StoredObject, Release or RuleList
+    context : Context
+    rows : DataFrame or array, optional
+        The training rows: what is unknown is searched for them.
+
+    Returns
+    -------
+    tuple of Entry
+        One for each place and rule; what no rule speaks of is unknown.
+    """
+    if isinstance(model, Release):
+        model = StoredObject("release", release_to_dict(model), leftovers=model.leftovers)
+    elif isinstance(model, RuleList):
+        model = StoredObject("rules", rules_to_dict(model))
+    table = None if rows is None else Table.of(rows)
+    found: dict[tuple[str, Rule], Counter[str]] = {}
+    spread: dict[tuple[str, str, Rule], list[_Part]] = {}
+    for part, rule in _judged(model, context):
+        if table is not None and not rule.rows and _searched(part, rule):
+            rule = STORED if table.stands_in(part.value) else rule
+        found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
+        if not rule.rows and _searched(part, rule):
+            spread.setdefault((part.where, part.attribute, rule), []).append(part)
+    for (where, _, rule), parts in spread.items():
+        # What is short in every object can be a table in all of them together.
+        if (worse := _together(parts, rule, table)) is not None:
+            found.setdefault((where, worse), Counter())[_shown(parts[0], worse)] += len(parts)
+    entries = (
+        Entry(
+            where=where,
+            names=tuple(names),
+            mark=rule.mark,
+            what=rule.what,
+            why=rule.why,
+            found=names.total(),
+            change=rule.change,
+            rows=rule.rows,
+            unknown=rule.unknown,
+        )
+        for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
+    )
+    return tuple(entries)
+
+
+def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
+    """Judge the values of one attribute in many objects; None where that changes nothing."""
+    if len(parts) < 2:
+        return None
+    values = [part.value for part in parts]
+    if table is not None and table.stands_in(values):
+        return STORED
+    if rule not in (SETTING, INTERNAL):
+        return None
+    different = {repr(s) for value in values for s in pieces(value).scalars}
+    return UNKNOWN if len(different) > SHORT else None
+
+
+def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:
+    """Find everything in a model that no rule knows.
+
+    Returns
+    -------
+    list of tuple
+        For each value the object and the attribute in which it stands, and those around it.
+    """
+    context = Context(drawn=None, missing=None)
+    judged = _judged(model, context)
+    unknown = (part for part, rule in judged if rule.unknown and not part.of_file)
+    return [tuple(part.holders()) for part in unknown]
+
+
+def _rank(rule: Rule) -> tuple[bool, int, bool, int]:
+    """Stored rows, then other leaks, then the unknown, then the rest in the order of the table."""
+    place = RULES.index(rule) if rule in RULES else len(RULES)
+    return not rule.rows, _ORDER[rule.mark], not rule.unknown, place
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A value on the walk: where it stands, who holds it under which name.
+
+    What stands in a dictionary goes by its key, but a key may be a value out of a training row: it
+    is shown only where a rule knows it, and else the attribute (``field``) that holds it all.
+    """
+
+    where: str
+    owner: StoredObject
+    name: str
+    value: Any
+    path: str
+    field: str | None = None
+    above: _Part | None = None
+    of_file: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of the owner in which the value stands."""
+        return self.name if self.field is None else self.field
+
+    def holders(self) -> Iterator[tuple[StoredObject, str]]:
+        """List the object that holds the value, the one that holds that, and so on."""
+        part: _Part | None = self
+        while part is not None:
+            yield part.owner, part.attribute
+            part = part.above
+
+
+def _shown(part: _Part, rule: Rule) -> str:
+    known = rule in RULES and not rule.unknown
+    name = part.name if known else part.attribute
+    # A name that somebody chose can hold data as well.
+    return name if known or part.of_file or _PLAIN_NAME.fullmatch(name) else UNNAMED
+
+
+def _searched(part: _Part, rule: Rule) -> bool:
+    """Whether to look for rows: not in the counts of trees, where small numbers meet by chance."""
+    return rule.unknown or (part.owner.name not in ("Tree", "TreePredictor", *_OWN))
+
+
+def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule]]:
+    """Walk through all that is stored; a container that a rule knows is taken as a whole."""
+    for left in model.leftovers:
+        yield _left_over(left, model), UNKNOWN
+    seen: set[tuple[int, str]] = set()
+    stack = _members(model.name, model)
+    while stack:
+        part = stack.pop()
+        rule = _known(part, context)
+        if rule is not None:
+            # Flags and what is left empty would only fill the list.
+            if rule.unknown or not _is_flag(part.value):
+                yield part, rule
+            continue
+        # The same object at the same place says nothing new, however often it is referred to.
+        key = (id(part.value), part.path)
+        if key not in seen:
+            seen.add(key)
+            told, inside = _apart(part, context)
+            yield from told
+            stack += inside
+        if len(seen) > MOST_CONTAINERS:
+            raise BadModel("the model is nested in more ways than any fitted model is")
+
+
+def _left_over(left: Leftover, model: StoredObject) -> _Part:
+    return _Part(left.where, model, left.what, left.content, left.where, of_file=True)
+
+
+def _is_flag(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, np.bool_, Opaque))
+
+
+def _known(part: _Part, context: Context) -> Rule | None:
+    """Find the rule that knows a value as a whole; None if it must be taken apart."""
+    own = known_class(part.owner.type)
+    ours = part.owner.type in _OWN
+    held = _is_held(part)
+    if held and part.value is None:
+        return SETTING
+    misfit = False
+    for rule in RULES[:-1]:
+        if not rule.names_it(part.owner, part.name):
+            continue
+        # The form first: what a rule asks of a value takes its form for granted.
+        fits = rule.rows or (held and rule.form(part.value, part.owner))
+        if fits and rule.when(part.value, context):
+            return rule
+        misfit |= not fits and (ours or rule.owner != "*")
+    if is_code(part.value) and held:
+        return SETTING
+    # What a rule of its own class does not recognise is nothing else of that class, either.
+    if ours and misfit:
+        return _unknown(part.value, context)
+    if held and not misfit and own is not None and short(part.value, part.owner):
+        return SETTING if part.attribute in own.parameters else INTERNAL
+    if isinstance(part.value, _CONTAINERS):
+        return None
+    return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
+
+
+def _is_known(owner: StoredObject) -> bool:
+    return owner.type in _OWN or known_class(owner.type) is not None
+
+
+def _is_held(part: _Part) -> bool:
+    """Whether objects of the owner's class have something of this name."""
+    own = known_class(part.owner.type)
+    return part.owner.type in _OWN or (own is not None and own.holds(part.attribute))
+
+
+def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
+    held = [*owner.state.items(), *([("args", owner.args)] if owner.args else [])]
+    return [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
+
+
+def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
+    """Take a container apart: what is told of its own values, and the parts within it."""
+    value, path = part.value, part.path
+    if isinstance(value, StoredObject):
+        odd = not is_name(value.type) or (_is_known(part.owner) and not _is_held(part))
+        own = known_class(part.owner.type)
+        if own is not None and part.attribute in own.parameters:
+            odd |= not _HOLDS_OBJECTS.search(part.attribute)
+        return [(part, UNKNOWN)] if odd else [], _members(path, value, part)
+    objects = [o for o in pieces(value).others if isinstance(o, StoredObject)]
+    inside = [replace(part, value=o, path=f"{path}[*]") for o in objects]
+    if isinstance(value, Mapping):
+        if not _is_held(part) and not any(_names_rows(part.owner, str(k)) for k in value):
+            return [(part, _unknown(value, context))], inside
+        return _dictionary(part)
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        inside = [
+            replace(
+                part, where=path, name=c, value=value[c], path=f"{path}.{c}", field=part.attribute
+            )
+            for c in value.dtype.names
+        ]
+        return [(part, UNKNOWN)] if _padded(value) else [], inside
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return [(part, _unknown(value, context))], []
+    items = value.ravel().tolist() if isinstance(value, np.ndarray) else list(value)
+    if part.owner.type in _OWN:
+        return [], [replace(part, value=v, path=_item(part, v)) for v in items]
+    if objects and len(pieces(value).scalars) <= SHORT + 8 * len(objects):
+        return [], [replace(part, value=v, path=_item(part, v)) for v in items]
+    if _is_held(part) and all(isinstance(v, np.ndarray) for v in items):
+        return [], [replace(part, value=v, path=_item(part, v)) for v in items]
+    return [(part, _unknown(value, context))], inside
+
+
+def _names_rows(owner: StoredObject, name: str) -> bool:
+    return any(r.rows and r.names != "*" and r.names_it(owner, name) for r in RULES)
+
+
+def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:
+    """Values by their keys: plain ones are known together or not at all."""
+    at = part.path
+    inside = [
+        replace(part, where=at, name=str(k), value=v, path=f"{at}[*]", field=part.attribute)
+        for k, v in part.value.items()
+    ]
+    odd = part.owner.type not in _OWN and any(not is_name(str(k)) for k in part.value)
+    return [(part, UNKNOWN)] if odd else [], inside
+
+
+def _unknown(value: Any, context: Context) -> Rule:
+    last = RULES[-1]
+    return last if last.when(value, context) else UNKNOWN
+
+
+def _padded(array: np.ndarray[Any, Any]) -> bool:
+    """Whether something stands in the bytes between the fields of records."""
+    fields = array.dtype.fields or {}
+    unused = np.ones(array.dtype.itemsize, dtype=bool)
+    for dtype, offset, *_ in fields.values():
+        unused[offset : offset + dtype.itemsize] = False
+    if not unused.any():
+        return False
+    raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    return bool(raw.reshape(-1, array.dtype.itemsize)[:, unused].any())
+
+
+def _item(part: _Part, value: Any) -> str:
+    """Items of a list are alike; an object in a tuple goes by its class."""
+    if isinstance(part.value, tuple) and isinstance(value, StoredObject):
+        return f"{part.path}.{value.name}"
+    return part.path if isinstance(part.value, tuple) else f"{part.path}[*]"

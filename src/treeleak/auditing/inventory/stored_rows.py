@@ -1,0 +1,239 @@
+"""Whether training rows stand in a part of a file that no rule knows.
+
+Rows are looked for in numbers, in texts (as in a CSV file), and in bytes (as arrays of the usual
+types lay them out), one row after the other or one column after the other. Rows that were packed,
+scrambled or encrypted are not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.release.stored import Opaque, StoredObject
+
+__all__ = ["Table"]
+
+FloatArray = NDArray[np.float64]
+HashArray = NDArray[np.uint64]
+
+MOST_VALUES = 1 << 22
+IN_ORDER = 10
+FEWEST_ROWS = 2
+FEWEST_COLUMNS = 3
+OVER_CHANCE = 3.0
+# Beside a row may stand its number and its label.
+BESIDE = 3
+
+_TOKEN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]\w*")
+_DIGITS = re.compile(r"[0-9]+")
+_LAYOUTS = ("<f8", "<f4", "<i8", "<i4", "<i2", "u1")
+_TRUTH = {"true": 1.0, "false": 0.0}
+_FOREIGN = -1e300
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Training rows as numbers, made comparable.
+
+    Attributes
+    ----------
+    rows : array, shape (n_rows, n_columns)
+    texts : mapping of str to float
+        Numbers that stand for texts.
+    """
+
+    rows: FloatArray
+    texts: Mapping[str, float]
+
+    @classmethod
+    def of(cls, given: Any) -> Table:
+        """Take over a table or an array."""
+        try:
+            frame = pd.DataFrame(given)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"the training rows are no table: {error}") from error
+        texts: dict[str, float] = {}
+        columns = []
+        for k in range(frame.shape[1]):
+            column = frame.iloc[:, k]
+            if pd.api.types.is_numeric_dtype(column):
+                columns.append(_comparable(column.to_numpy(dtype=float, na_value=np.nan)))
+            else:
+                columns.append(_numbered(list(column), texts, new=True))
+        return cls(np.column_stack(columns) if columns else np.zeros((len(frame), 0)), texts)
+
+    def stands_in(self, value: Any) -> bool:
+        """Say whether rows of the table stand in a value, more of them than chance explains."""
+        return any(self._in(sequence) for sequence in self._sequences(value))
+
+    def _in(self, sequence: FloatArray) -> bool:
+        n, d = self.rows.shape
+        if min(n, d) == 0 or len(sequence) < FEWEST_ROWS * d:
+            return False
+        by_columns = [
+            np.ascontiguousarray(sequence.reshape(width, n).T).ravel()
+            for width in range(d, d + BESIDE)
+            if len(sequence) == n * width
+        ]
+        return any(self._row_by_row(layout) for layout in (sequence, *by_columns))
+
+    def _row_by_row(self, sequence: FloatArray) -> bool:
+        d = self.rows.shape[1]
+        known = np.unique(self.rows[~np.isnan(self.rows)])
+        own = _hashes(_codes(self.rows, known))
+        windows = _hashes(np.lib.stride_tricks.sliding_window_view(_codes(sequence, known), d))
+        if self._in_order(own, windows):
+            return True
+        telling = np.array([len(np.unique(row)) > 1 for row in self.rows])
+        rows = np.unique(own[telling])
+        found = int(np.isin(rows, windows).sum())
+        if found < FEWEST_ROWS or (d < FEWEST_COLUMNS and found <= len(rows) / 5):
+            return False
+        # Rows that are none: values of the same columns, put together anew.
+        rolled = np.column_stack([np.roll(c, k + 1) for k, c in enumerate(self.rows.T)])
+        others = np.setdiff1d(_hashes(_codes(rolled, known)), own)
+        if not len(others):
+            return False
+        by_chance = float(np.isin(others, windows).mean())
+        return found / len(rows) > OVER_CHANCE * by_chance
+
+    def _in_order(self, own: HashArray, windows: HashArray) -> bool:
+        """Whether the first rows follow each other at equal distances."""
+        d = self.rows.shape[1]
+        first = own[:IN_ORDER]
+        if len(np.unique(first)) < FEWEST_ROWS or d * len(first) < 2 * IN_ORDER:
+            return False
+        for stride in range(d, d + BESIDE):
+            room = len(windows) - stride * (len(first) - 1)
+            if room <= 0:
+                continue
+            fits = np.ones(room, dtype=bool)
+            for k, row in enumerate(first):
+                fits &= windows[k * stride : k * stride + room] == row
+            if fits.any():
+                return True
+        return False
+
+    def _sequences(self, value: Any) -> Iterator[FloatArray]:
+        """Write a value as numbers, in every way that it can be read."""
+        plain: list[Any] = []
+        keys: list[Any] = []
+        stack, seen = [value], set()
+        while stack and len(plain) < MOST_VALUES:
+            one = stack.pop()
+            if isinstance(one, (StoredObject, Opaque, Mapping, list, tuple, set, frozenset)):
+                if id(one) in seen:
+                    continue
+                seen.add(id(one))
+            if isinstance(one, StoredObject):
+                stack += [one.args, dict(one.state)]
+            elif isinstance(one, Opaque):
+                stack.append(one.content)
+            elif isinstance(one, Mapping):
+                keys += one
+                stack += reversed(list(one.values()))
+            elif isinstance(one, (list, tuple, set, frozenset)):
+                stack += reversed(list(one))
+            elif isinstance(one, np.ndarray):
+                if one.dtype == object:
+                    stack += reversed(one.ravel().tolist())
+                else:
+                    yield from self._of_array(one)
+                    plain += one.ravel()[:MOST_VALUES].tolist()
+            elif isinstance(one, (bytes, bytearray)):
+                yield from self._of_bytes(bytes(one))
+            elif isinstance(one, str):
+                plain += self._tokens(one)
+            else:
+                plain.append(one)
+        yield _numbered(plain, self.texts)
+        if keys:
+            yield _numbered([t for k in keys for t in self._tokens(str(k))], self.texts)
+        digits = "".join(p for p in (*plain, *keys) if isinstance(p, str) and _DIGITS.fullmatch(p))
+        if digits:
+            yield np.array([float(c) for c in digits])
+
+    def _of_array(self, array: NDArray[Any]) -> Iterator[FloatArray]:
+        if array.dtype.names:
+            columns = [self._plain(array[name].ravel()) for name in array.dtype.names]
+            yield np.concatenate(columns)
+            yield (
+                np.column_stack(columns).ravel() if len(set(map(len, columns))) == 1 else columns[0]
+            )
+        elif array.ndim > 1:
+            yield self._plain(array.T.ravel())
+        yield from self._of_bytes(array.tobytes()) if array.dtype.kind in "SV" else ()
+
+    def _plain(self, array: NDArray[Any]) -> FloatArray:
+        if array.dtype.kind in "biuf":
+            return _comparable(array.astype(float))
+        return _numbered(array.tolist(), self.texts)
+
+    def _of_bytes(self, raw: bytes) -> Iterator[FloatArray]:
+        yield _numbered(self._tokens(raw[:MOST_VALUES].decode("utf-8", "replace")), self.texts)
+        for layout in _LAYOUTS:
+            size = np.dtype(layout).itemsize
+            for start in range(size):
+                whole = (len(raw) - start) // size
+                if whole > 0:
+                    read = np.frombuffer(raw, layout, min(whole, MOST_VALUES), start)
+                    with np.errstate(invalid="ignore"):
+                        yield _comparable(read.astype(float))
+
+    def _tokens(self, text: str) -> list[Any]:
+        text = text[: 8 * MOST_VALUES]
+        if text.strip() in self.texts:
+            return [text.strip()]
+        found: list[Any] = _TOKEN.findall(text)
+        if len(text) > 1 and _DIGITS.fullmatch(text):
+            # Digits in a row may be as many columns.
+            found = list(text)
+        return [_TRUTH.get(t.lower(), t) for t in found]
+
+
+def _comparable(numbers: FloatArray) -> FloatArray:
+    """In single precision, as many models and files store them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(numbers, dtype=np.float32).astype(float)
+
+
+def _numbered(values: list[Any], texts: Mapping[str, float], new: bool = False) -> FloatArray:
+    """Write numbers and texts as numbers; a text that the table lacks is like no other value."""
+    out = np.full(len(values), _FOREIGN)
+    numbers = np.zeros(len(values), dtype=bool)
+    for i, value in enumerate(values):
+        try:
+            out[i] = float(value)
+            numbers[i] = True
+        except (TypeError, ValueError, OverflowError):
+            text = str(value).strip()
+            if new and isinstance(texts, dict):
+                texts.setdefault(text, -1e30 * (1 + len(texts)))
+            out[i] = texts.get(text, _FOREIGN)
+    out[numbers] = _comparable(out[numbers])
+    return out
+
+
+def _codes(values: FloatArray, known: FloatArray) -> HashArray:
+    """Number values by their place among the known ones; 0 for any other, and for none."""
+    at = np.searchsorted(known, values)
+    at[at == len(known)] = 0
+    fits = known[at] == values if len(known) else np.zeros(values.shape, bool)
+    return np.where(fits, at + 1, 0).astype(np.uint64)
+
+
+def _hashes(rows: NDArray[np.uint64]) -> HashArray:
+    """One number for each row; that two rows share one by chance is out of the question."""
+    rng = np.random.default_rng(rows.shape[1])
+    out = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        out = (out + column) * rng.integers(1, 2**63, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    return out

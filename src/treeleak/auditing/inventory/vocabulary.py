@@ -1,0 +1,90 @@
+"""Words of known libraries: all that the releasable edition repeats of what a file calls its parts.
+
+A file can give any name to its attributes, and any text as its origin: a person's, say. What is not
+found here is counted, and not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from treeleak.auditing.inventory.rules import RULES
+from treeleak.release.registry import known_classes
+
+__all__ = ["UNSTATED", "known_names", "known_origin", "known_place"]
+
+UNSTATED = "a model of unstated origin"
+HIDDEN = "…"
+
+_LIBRARIES = {
+    "sklearn": "scikit-learn", "scikit-learn": "scikit-learn", "treeleak": "treeleak",
+    "diffprivlib": "diffprivlib", "pystreed": "pystreed", "pydl8.5": "pydl8.5",
+    "pydl85": "pydl8.5", "WEKA": "WEKA", "CORELS": "CORELS", "xgboost": "xgboost",
+    "lightgbm": "lightgbm", "catboost": "catboost", "imblearn": "imbalanced-learn",
+}  # fmt: skip
+_VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}((a|b|rc|\.dev|\.post)\d{1,3})?", re.ASCII)
+_ORIGIN = re.compile(r"([\w.-]+)(?: (of unknown version|[\w.]+))?(?:, (\w+))?", re.ASCII)
+
+_TEXT = """
+AdaBoostClassifier AdaBoostRegressor CalibratedClassifierCV ColumnTransformer GreedyRuleList
+FunctionTransformer GradientBoostingClassifier GradientBoostingRegressor GridSearchCV
+HistGradientBoostingClassifier HistGradientBoostingRegressor IsolationForest J48
+KBinsDiscretizer LabelEncoder LogisticRegression MaxAbsScaler MinMaxScaler OneHotEncoder
+OneVsRestClassifier OptimalRuleList OrdinalEncoder PowerTransformer QuantileTransformer
+RandomizedSearchCV RobustScaler SimpleImputer StackingClassifier StandardScaler TargetEncoder
+TreePredictor VotingClassifier Tree STreeDClassifier DL85Classifier release rules base_estimator
+base_estimator_ best_estimator_ bootstrap bootstrap_features calibrated_classifiers
+calibrated_classifiers_ categories categories_ ccp_alpha class_weight classes_ conditions copy
+criterion default drop dtype estimator estimator_ estimator_params estimators estimators_
+estimators_features_ feature_names_in_ final_estimator final_estimator_ handle_unknown init
+init_ learning_rate loss max_depth max_features max_features_ max_leaf_nodes max_samples memory
+min_impurity_decrease min_samples_leaf min_samples_split min_weight_fraction_leaf monotonic_cst
+n_classes_ n_estimators n_features_ n_features_in_ n_iter_ n_jobs n_outputs_ n_samples_seen_
+named_estimators_ nodes oob_score oob_score_ params predictors _predictors remainder sampling
+scale_ mean_ var_ splitter steps subsample transformer_weights transformers transformers_ tree_
+trees trees_ validation_fraction verbose warm_start with_mean with_std _final_estimator _encoder
+_sklearn_version
+"""
+_OF_LIBRARIES = frozenset(_TEXT.split())
+
+
+@cache
+def _words() -> frozenset[str]:
+    """All that may be repeated."""
+    named = {p for rule in RULES for p in rule.names.split() if "*" not in p}
+    return frozenset(_OF_LIBRARIES | named | known_classes())
+
+
+def known_names(names: Iterable[str]) -> list[str]:
+    """Repeat names that libraries use, and count the others."""
+    told = list(names)
+    kept = [name for name in told if name in _words()]
+    others = len(told) - len(kept)
+    said = f"{others} name{'s' * (others > 1)} of the file's own"
+    return [*kept, said] if others else kept
+
+
+def known_place(where: str) -> str:
+    """Repeat a place in a model, but for names that no library uses."""
+    parts = re.split(r"(\.|\[\*\])", where)
+    return "".join(
+        p if p in ("", ".", "[*]") or p in _words() or p.isdigit() else HIDDEN for p in parts
+    )
+
+
+def known_origin(origin: str) -> str:
+    """Repeat a library, its version and a class, as far as they are known ones."""
+    found = _ORIGIN.fullmatch(origin)
+    library, version, name = found.groups() if found else (origin.partition(".")[0], None, None)
+    if library is not None and "." in library and library not in _LIBRARIES:
+        # The type of an object: a class in a package.
+        library, _, path = library.partition(".")
+        name = path.rpartition(".")[2]
+    if library not in _LIBRARIES:
+        return UNSTATED
+    said = _LIBRARIES[library]
+    if version is not None and (version == "of unknown version" or _VERSION.fullmatch(version)):
+        said = f"{said} {version}"
+    return f"{said}, {name}" if name in _words() else said

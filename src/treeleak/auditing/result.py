@@ -1,0 +1,305 @@
+"""The result of an audit: what was found, what was not assessed, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from treeleak.auditing.assessors.article29 import Article29
+from treeleak.auditing.assessors.budget import Budget
+from treeleak.auditing.assessors.counts import THRESHOLD, Counts
+from treeleak.auditing.assessors.exposure import Exposure
+from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.uncertainty import Uncertainty
+from treeleak.auditing.disclosure.kept import keep
+from treeleak.auditing.disclosure.releasable import (
+    ELSEWHERE,
+    Edition,
+    Kept,
+    releasable,
+    speaks_of_none,
+)
+from treeleak.auditing.findings.finding import Finding, Verdict
+from treeleak.auditing.inventory.inventory import Entry
+from treeleak.core.plain import plain
+from treeleak.core.private import dataclass
+from treeleak.reconstruction import Reconstruction, as_json, versions
+from treeleak.release import Release
+from treeleak.schema import Binary, OneHot
+from treeleak.verification.training_rows import TrainingRows
+
+if TYPE_CHECKING:
+    from treeleak.auditing.policy import Ruling
+
+__all__ = ["AUDIT_VERSION", "Audit", "Edition", "Provenance"]
+
+AUDIT_VERSION = 1
+
+_FIGURES = (
+    "counts", "budget", "reconstruction", "uncertainty", "measurement", "variants", "exposure",
+    "article29",
+)  # fmt: skip
+_NAMES = ("what", "name", "column", "group")
+"""What tells the items of a list in a document apart."""
+
+_ATTACKS = ("reconstruction", "uncertainty")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where an audit came from.
+
+    Attributes
+    ----------
+    file, sha256 : str or None
+        Of the model, where it was a file.
+    origin : str
+        Library, version and class that made the model, as far as known.
+    seed : int
+    seconds : float
+    versions : mapping of str to str
+    """
+
+    file: str | None
+    sha256: str | None
+    origin: str
+    seed: int
+    seconds: float
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the provenance (formats/audit.schema.json)."""
+        return {**self.__dict__, "versions": dict(self.versions)}
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What a model gives away of its training rows.
+
+    Attributes
+    ----------
+    verdict : str
+        "leak shown", "no leak shown by these attacks (this is no proof of safety)" or
+        "not assessed"; :func:`~treeleak.auditing.findings.verdict.find` states the rule.
+    inventory : tuple of Entry
+        What the model holds that stems from single rows, or says how rows were drawn.
+    counts : Counts or None
+        How few rows stand behind the leaves.
+    reconstruction : Reconstruction or None
+        The rebuilt rows.
+    measurement : Measurement or None
+        The rebuilt rows against the training rows, where these were given and are the ones that
+        the model counted.
+    variants : tuple of Variant
+        The same with less to go by: without the population, or from the numbers of draws alone.
+    findings : tuple of Finding
+    advice : tuple of str
+        What to change.
+    not_assessed : tuple of (str, str)
+        Part and reason.
+    mismatch : str or None
+        Why the rows given cannot be the training rows.
+    notes : tuple of str
+    provenance : Provenance
+    budget : Budget or None
+        What the noise on the counts costs, where there is some.
+    uncertainty : Uncertainty or None
+        What one tree or one rule list leaves to know of each row; None for other models.
+    of : {"leaves", "rules"}
+        What groups the rows, in a model of this kind.
+    ruling : Ruling or None
+        Whether it meets a policy, where it was held against one.
+    exposure : Exposure or None
+        What was recovered, of which columns, groups and rows; None where nothing was rebuilt.
+    article29 : Article29 or None
+        Singling out and inference; None where there is no reconstruction or no truth.
+    truth : TrainingRows or None
+        The training rows, where they were given and are the ones that the model counted. Never in
+        a document.
+    release : Release or None
+        What was audited; None for rules and for models that are not covered. Never in a document.
+    foreign : tuple of str
+        Texts of a release file or rule file: what somebody wrote into it. Not in the releasable
+        edition.
+    """
+
+    _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
+
+    verdict: Verdict
+    inventory: tuple[Entry, ...]
+    counts: Counts | None
+    reconstruction: Reconstruction | None
+    measurement: Measurement | None
+    findings: tuple[Finding, ...]
+    advice: tuple[str, ...]
+    not_assessed: tuple[tuple[str, str], ...]
+    mismatch: str | None
+    notes: tuple[str, ...]
+    provenance: Provenance
+    variants: tuple[Variant, ...] = ()
+    budget: Budget | None = None
+    uncertainty: Uncertainty | None = None
+    of: str = "leaves"
+    ruling: Ruling | None = None
+    exposure: Exposure | None = None
+    article29: Article29 | None = None
+    truth: TrainingRows | None = None
+    release: Release | None = None
+    foreign: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return self.headline_of("internal")
+
+    def headline_of(self, edition: Edition) -> str:
+        """Say the verdict in one sentence, as it may stand in an edition."""
+        said = next((f.said(edition) for f in self.findings if f.verdict == self.verdict), "")
+        reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
+        if not said and reasons:
+            why = reasons[0]
+            if edition == "releasable" and not speaks_of_none(why, self.names):
+                why = ELSEWHERE
+            said = f"No attack was run: {why}. Nothing follows, neither leak nor safety."
+        return f"{self.verdict.capitalize()}. {said}".rstrip()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Columns, labels, texts of data and file: no sentence of a releasable edition has them."""
+        found: set[str] = set(self.foreign)
+        if self.release is not None:
+            found |= {*self.release.feature_names, *map(str, self.release.classes)}
+            found |= {text for texts in self.release.levels.values() for text in texts}
+        if self.reconstruction is not None:
+            found |= {a.name for a in self.reconstruction.schema.attributes}
+        # In errors, and so in reasons, they are plain.
+        return frozenset(name for name in (*found, *map(plain, found)) if name)
+
+    def to_dict(
+        self, edition: Edition = "releasable", threshold: int | None = None
+    ) -> dict[str, Any]:
+        """Describe the audit (formats/audit.schema.json).
+
+        Parameters
+        ----------
+        edition : {"releasable", "internal"}
+            The releasable one holds no row, no value of any person, nothing of a single leaf and no
+            group under the threshold: see :mod:`treeleak.auditing.disclosure.releasable`.
+            The internal one has all that was found, with the rebuilt rows.
+        threshold : int, optional
+            Rows that a group must have to be told in the releasable edition; unless given, as the
+            policy says that the audit was held against, else those of a leaf that is not small.
+        """
+        if edition == "internal":
+            return self._document(edition)
+        if threshold is None and self.ruling is not None:
+            threshold = self.ruling.policy.threshold
+        elif threshold is None:
+            threshold = THRESHOLD if self.counts is None else self.counts.threshold
+        return releasable(self._document(edition), self.names, self._kept(threshold), threshold)
+
+    def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
+        """List the figures of the audit, one per line.
+
+        Parameters
+        ----------
+        edition : {"releasable", "internal"}
+            As for :meth:`to_dict`. Rows are in none.
+
+        Returns
+        -------
+        DataFrame
+            ``part`` of the audit, ``figure`` (its name, with the column or group that it is of)
+            and ``value``.
+        """
+        document = self.to_dict(edition)
+        lines = [("verdict", "verdict", self.verdict)]
+        for part in _FIGURES:
+            told = document[part] or {}
+            kept = (
+                told if isinstance(told, list) else {k: v for k, v in told.items() if k != "rows"}
+            )
+            lines += [(part, name, value) for name, value in _figures(kept)]
+        return pd.DataFrame(lines, columns=["part", "figure", "value"])
+
+    def _kept(self, threshold: int) -> Kept:
+        """Choose what of columns and groups may be told."""
+        few = self._few(threshold)
+        if self.exposure is None or self.exposure.behind is None:
+            return Kept(hidden=few)
+        apart = None
+        if self.measurement is not None and self.measurement.individual is not None:
+            apart = self.measurement.individual.outlier
+        columns = list(self.exposure.columns.index)
+        groups = list(self.exposure.groups["column"])
+        return keep(self.exposure.behind, columns, groups, apart, few, threshold)
+
+    def _few(self, threshold: int) -> frozenset[str]:
+        """Columns of 0 and 1 in which few rows, but some, differ from the rest; all, if unknown."""
+        if self.reconstruction is None:
+            return frozenset()
+        attributes = self.reconstruction.schema.attributes
+        flags = [c for a in attributes if isinstance(a, (Binary, OneHot)) for c in a.columns]
+        if self.truth is None:
+            return frozenset(flags)
+        ones = (self.truth.X[flags].to_numpy() == 1.0).sum(axis=0)
+        least = np.minimum(ones, len(self.truth.X) - ones)
+        return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
+
+    def _document(self, edition: Edition) -> dict[str, Any]:
+        rebuilt, internal = self.reconstruction, edition == "internal"
+        exposed = None if self.exposure is None else self.exposure.to_dict()
+        if exposed is not None and self.exposure is not None and internal:
+            exposed["rows"] = self.exposure.rows_to_dict()
+        return {
+            "format": "treeleak-audit",
+            "version": AUDIT_VERSION,
+            "edition": edition,
+            "verdict": self.verdict,
+            "headline": self.headline_of(edition),
+            "findings": [f.to_dict(edition) for f in self.findings],
+            "inventory": [e.to_dict() for e in self.inventory],
+            "counts": None if self.counts is None else self.counts.to_dict(),
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
+            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_dict(),
+            "measurement": None if self.measurement is None else self.measurement.to_dict(),
+            "variants": [v.to_dict() for v in self.variants],
+            "ruling": None if self.ruling is None else self.ruling.to_dict(),
+            "exposure": exposed,
+            "article29": None if self.article29 is None else self.article29.to_dict(),
+            "mismatch": self.mismatch,
+            "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
+            "advice": list(self.advice),
+            "notes": list(self.notes),
+            "provenance": self.provenance.to_dict(),
+        }
+
+    def _repr_html_(self) -> str:
+        """Show the beginning of the releasable report in a notebook."""
+        from treeleak.report.page import render_piece
+
+        return render_piece(self)
+
+    def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return as_json(self.to_dict(edition, threshold))
+
+
+def _figures(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Take the numbers and flags out of a part of a document."""
+    if isinstance(told, (bool, Real, np.bool_)):
+        yield name, told
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(told, Mapping):
+        items = ((key, value) for key, value in told.items())
+    elif isinstance(told, list):
+        named = [item for item in told if isinstance(item, Mapping)]
+        items = ((", ".join(str(i[k]) for k in _NAMES if k in i), i) for i in named)
+    for key, value in items:
+        yield from _figures(value, f"{name}: {key}" if name else key)

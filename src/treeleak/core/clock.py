@@ -1,0 +1,233 @@
+"""Time limits, interruption and progress: what every long step is given."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+
+from treeleak.core.errors import BadInput, TimeUp
+
+__all__ = ["GRACE", "Clock", "Incumbent", "OutOfTime", "Progress"]
+
+GRACE = 2.0
+"""Seconds after the limit when a step is broken off; those that look at the clock end before."""
+_AGAIN = 0.25
+"""Seconds until a step that caught the alarm is told again."""
+_LONGEST = 1e8
+"""Seconds that an alarm can be set to."""
+
+_OWN_FILES = (__file__, contextlib.__file__)
+_ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
+
+
+def _once_for_all(frame: FrameType | None) -> bool:
+    """Whether a module is imported or a loop compiled, either of which is ruined if broken off."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_ONCE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class OutOfTime(Exception):
+    """The time was up before there was anything to hand over."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a long step stands.
+
+    Attributes
+    ----------
+    stage : str
+        What is being done, in plain words.
+    done : float
+        Share of the stage, 0 to 1.
+    misfit : int or None
+        Counts that the best answer so far still misses.
+    """
+
+    stage: str
+    done: float
+    misfit: int | None = None
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The best answer so far at a moment: for plots of quality against time."""
+
+    seconds: float
+    misfit: int
+
+
+@dataclass
+class Clock:
+    """A time limit that can also be interrupted.
+
+    Attributes
+    ----------
+    limit : float
+        Seconds from the start.
+    report : callable
+        Receives every :class:`Progress`.
+    trace : list of Incumbent
+        The best answers so far, in order.
+    parent : Clock or None
+        A clock that stops this one when it stops.
+    elsewhere : int
+        Misfit of the parts of the answer that this clock's step does not work on.
+    asked : float
+        The limit that messages name: that of the whole.
+    """
+
+    limit: float
+    report: Callable[[Progress], None] = field(default=lambda _: None)
+    started: float = field(default_factory=time.perf_counter)
+    trace: list[Incumbent] = field(default_factory=list)
+    parent: Clock | None = None
+    elsewhere: int = 0
+    asked: float = 0.0
+    _stop: bool = False
+
+    def __post_init__(self) -> None:
+        self.asked = self.asked or self.limit
+
+    @classmethod
+    def of(cls, limit: float | Clock, report: Callable[[Progress], None] | None = None) -> Clock:
+        """Start a clock; one that runs already goes on.
+
+        Raises
+        ------
+        BadInput
+            If the limit is not positive.
+        """
+        if isinstance(limit, Clock):
+            return limit if report is None else replace(limit, report=report, parent=limit)
+        if not limit > 0:
+            raise BadInput(f"time_limit must be positive, not {limit}")
+        return cls(float(limit), report or (lambda _: None))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self) -> float:
+        """Seconds left; 0 once stopped."""
+        if self._stop or (self.parent is not None and self.parent.stopped):
+            return 0.0
+        return max(0.0, self.limit - self.seconds)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the time is up or somebody stopped the clock."""
+        return self.left <= 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped the clock before its time was up."""
+        return self._stop or (self.parent is not None and self.parent.interrupted)
+
+    def stop(self) -> None:
+        """Stop everything that runs on this clock or on a part of it."""
+        self._stop = True
+
+    @contextmanager
+    def until_interrupt(self) -> Iterator[None]:
+        """Let Ctrl-C stop this clock, so that the best answer so far is kept; a second one ends."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def on_interrupt(number: int, frame: FrameType | None) -> None:
+            if self._stop and callable(before):
+                before(number, frame)
+            self.stop()
+
+        signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def part(self, limit: float, elsewhere: int = 0) -> Clock:
+        """Make a clock for one step: at most ``limit`` more seconds, and stopped with this one."""
+        end = min(self.limit, self.seconds + limit)
+        return Clock(end, self.report, self.started, self.trace, self, elsewhere, self.asked)
+
+    @property
+    def said(self) -> str:
+        """That the time is up, in words."""
+        return f"the time limit of {self.asked:g} s was reached"
+
+    @contextmanager
+    def enforced(self, grace: float = GRACE) -> Iterator[None]:
+        """Break off what runs within once the time has been up for some seconds.
+
+        For steps that do not look at the clock, or not often enough. Python is told wherever it is;
+        a loop in compiled code ends first, and so do imports and compiling, which get their time
+        back. Only the main thread can be told, and only where the
+        system has alarms (not on Windows): elsewhere nothing is broken off.
+
+        Raises
+        ------
+        TimeUp
+            From within.
+        """
+        alarms = hasattr(signal, "setitimer")
+        if not alarms or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        rest = grace
+
+        def ring(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            nonlocal rest
+            if _once_for_all(frame):
+                rest = max(rest, self.seconds + grace - self.limit)
+                return
+            # Not in the midst of being set up or taken down: it rings again.
+            within = frame is not None and frame.f_code.co_filename not in _OWN_FILES
+            if within and self.seconds > self.limit + rest:
+                raise TimeUp(self.said)
+
+        before, begun = signal.signal(signal.SIGALRM, ring), time.perf_counter()
+        first = min(max(self.limit + grace - self.seconds, 0.001), _LONGEST)
+        outer, interval = signal.setitimer(signal.ITIMER_REAL, first, _AGAIN)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            if outer:
+                left = max(outer - (time.perf_counter() - begun), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, left, interval)
+
+    def forgive(self, seconds: float) -> None:
+        """Give time back: what is done once for all, like compiling, is not held against a run."""
+        self.limit += seconds
+        if self.parent is not None:
+            self.parent.forgive(seconds)
+
+    def tell(self, stage: str, done: float, misfit: int | None = None) -> None:
+        """Report progress."""
+        self.report(Progress(stage, done, misfit))
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTime` if the clock has stopped."""
+        if self.stopped:
+            raise OutOfTime
+
+    def record(self, misfit: int) -> None:
+        """Note an answer in the trace if, with all that is elsewhere, it beats the last."""
+        total = misfit + self.elsewhere
+        if not self.trace or total < self.trace[-1].misfit:
+            self.trace.append(Incumbent(self.seconds, total))

@@ -1,0 +1,100 @@
+"""The one way in which files are written: all of it or nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from treeleak.core.ending import unfinished
+from treeleak.core.errors import BadInput, cause
+
+__all__ = ["write_file"]
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    content: str | bytes,
+    *,
+    private: bool = False,
+    overwrite: bool = True,
+) -> None:
+    """Write a file that has its name only once it is whole.
+
+    What stood there before stays until then: a full disk, an interruption or a signal leaves the
+    old file, and no part of the new one. A link is replaced, not followed.
+
+    Parameters
+    ----------
+    path : path
+    content : str or bytes
+        Text is written as UTF-8.
+    private : bool
+        Let nobody else read it, not for a moment.
+    overwrite : bool
+        Take the place of a file that is there.
+
+    Raises
+    ------
+    BadInput
+        Naming the file, and why it was not written.
+    """
+    target = Path(path)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        _refuse_special(target)
+        with unfinished(target.with_name(f".treeleak-{os.urandom(8).hex()}.part")) as draft:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            with open(os.open(draft, flags, _mode(target, private)), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if overwrite:
+                draft.replace(target)
+            else:
+                _take_free_name(draft, target)
+    except OSError as error:
+        raise BadInput(f"{target}: {cause(error)}") from error
+    _sync_folder(target.parent)
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse to put a file in the place of a device, a pipe or a folder."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadInput(f"{path}: is no ordinary file, and cannot be replaced: name another")
+
+
+def _mode(path: Path, private: bool) -> int:
+    """Find who may read a file: never more people than may read the one that it replaces."""
+    mode = 0o600 if private else 0o666
+    with suppress(OSError):
+        found = path.lstat().st_mode
+        mode &= 0o777 if stat.S_ISLNK(found) else found
+    return mode
+
+
+def _take_free_name(draft: Path, path: Path) -> None:
+    """Give a draft its name unless somebody took that in the meantime."""
+    try:
+        # Unlike a rename, a link cannot take a name that is taken.
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some file systems know no links.
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        draft.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut; what stands on the disk is whole either way."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

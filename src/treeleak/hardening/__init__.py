@@ -1,0 +1,22 @@
+"""Changes to a trained model's file that reduce what it gives away, without training again."""
+
+from __future__ import annotations
+
+from treeleak.hardening.answers import Answers
+from treeleak.hardening.retrain import Alternative, Retraining
+from treeleak.hardening.run import Hardened, Leak, State, harden
+from treeleak.hardening.steps import DEFAULT, STEPS, Step, parse_steps
+
+__all__ = [
+    "DEFAULT",
+    "STEPS",
+    "Alternative",
+    "Answers",
+    "Hardened",
+    "Leak",
+    "Retraining",
+    "State",
+    "Step",
+    "harden",
+    "parse_steps",
+]

@@ -1,0 +1,212 @@
+"""Whether a changed model still answers as before, from the trees in both files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.sklearn import fitted, main_model, tree_and_values
+from treeleak.release.registry import to_release
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Tree
+
+__all__ = ["Answers", "averages", "compare", "n_columns_of", "random_rows"]
+
+FloatArray = NDArray[np.float64]
+
+_AVERAGING = ("RandomForest", "ExtraTrees", "DecisionTree", "ExtraTree", "Bagging")
+_HISTOGRAM = "HistGradientBoosting"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Predictions of the original and of the hardened file on the same rows.
+
+    Attributes
+    ----------
+    rows : int
+    of : str
+        Which rows, in words.
+    same_labels : float
+        Share of the rows whose label is the same.
+    changed_labels : int
+    largest_change : float
+        Greatest difference of a probability (of a mean, of a regression).
+    """
+
+    rows: int
+    of: str
+    same_labels: float
+    changed_labels: int
+    largest_change: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the comparison (formats/hardened.schema.json)."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Voice:
+    """A tree with the columns that it reads and what its leaves say."""
+
+    tree: Tree
+    values: FloatArray
+    columns: NDArray[np.int64] | None
+
+    def says(self, X: NDArray[Any]) -> FloatArray:
+        own = X if self.columns is None else X[:, self.columns]
+        value = self.values[self.tree.apply(own)]
+        if value.shape[1] > 1:
+            # Before scikit-learn 1.4 these are sums of weights.
+            sums = value.sum(axis=1, keepdims=True)
+            value = np.where(np.abs(sums - 1) < 1e-6, value, value / sums)
+        return np.asarray(value)
+
+
+def averages(model: StoredObject) -> bool:
+    """Whether a model's answer is the mean of what the leaves of its trees say."""
+    inner = main_model(model)
+    return inner.type.startswith("sklearn.") and inner.name.startswith(_AVERAGING)
+
+
+def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str) -> Answers:
+    """Compare what two models say of rows.
+
+    A model that averages its trees is compared as a whole, any other tree by tree: equal trees
+    make equal answers.
+
+    Parameters
+    ----------
+    before, after : StoredObject
+    X : array, shape (n_rows, n_columns)
+    of : str
+        Which rows these are, in words.
+    """
+    old, new = _voices(before, X.shape[1]), _voices(after, X.shape[1])
+    if len(old) != len(new):
+        raise BadModel(f"{len(new)} trees instead of {len(old)}")
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    same = np.ones(len(X), dtype=bool)
+    largest = 0.0
+    if averages(before):
+        pairs = [(_mean(before, old, X), _mean(after, new, X))]
+    else:
+        pairs = [(o.says(X), n.says(X)) for o, n in zip(old, new, strict=True)]
+    for one, other in pairs:
+        largest = max(largest, float(np.abs(one - other).max(initial=0.0)))
+        if one.shape[1] > 1:
+            same &= one.argmax(axis=1) == other.argmax(axis=1)
+        else:
+            same &= (one == other).all(axis=1)
+    changed = int((~same).sum())
+    return Answers(len(X), of, 1 - changed / max(len(X), 1), changed, largest)
+
+
+def n_columns_of(model: StoredObject) -> int:
+    """Count the columns that enter the trees."""
+    inner = main_model(model)
+    found = [t.get("n_features_in_") for t, _ in _trees(model)]
+    if found or inner.name.startswith(_HISTOGRAM):
+        found.append(inner.get("n_features_in_"))
+    known = [int(n) for n in found if isinstance(n, (int, np.integer))]
+    if not known:
+        raise NotCovered(f"{model.type} holds no trees of scikit-learn that treeleak could harden")
+    return known[-1] if inner.name.startswith(_AVERAGING) else max(known)
+
+
+def random_rows(model: StoredObject, n_columns: int, n_rows: int, seed: int) -> FloatArray:
+    """Draw rows on either side of every threshold."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((n_rows, n_columns))
+    cuts: dict[int, list[float]] = {}
+    for voice in _voices(model, n_columns):
+        inner = ~voice.tree.is_leaf & np.isfinite(voice.tree.threshold)
+        feature = voice.tree.feature[inner]
+        if voice.columns is not None:
+            feature = voice.columns[feature]
+        for column, cut in zip(feature.tolist(), voice.tree.threshold[inner].tolist(), strict=True):
+            cuts.setdefault(column, []).append(cut)
+    for column, found in sorted(cuts.items()):
+        at = np.unique(found)
+        between = (at[1:] + at[:-1]) / 2
+        X[:, column] = rng.choice(np.concatenate([[at[0] - 1], between, [at[-1] + 1]]), n_rows)
+    return X
+
+
+def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> FloatArray:
+    """Average what trees say, each class in its place."""
+    inner = main_model(model)
+    trees, classes = inner.get("estimators_", []), inner.get("classes_")
+    n_classes = max(v.values.shape[1] for v in voices)
+    if isinstance(classes, np.ndarray):
+        n_classes = max(n_classes, len(classes))
+    out = np.zeros((len(X), n_classes))
+    for k, voice in enumerate(voices):
+        said = voice.says(X)
+        own = np.arange(said.shape[1])
+        if said.shape[1] < n_classes and k < len(trees):
+            # A tree of a bagging that never saw a class numbers the others as the ensemble does.
+            own = np.asarray(trees[k].get("classes_", own), dtype=np.int64)
+        out[:, own] += said
+    # In this order, as scikit-learn does: votes may be nearly equal.
+    return np.asarray(out / len(voices))
+
+
+def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
+    out: list[_Voice] = []
+    inner = main_model(model)
+    if inner.name.startswith(_HISTOGRAM):
+        trees = to_release(inner).trees
+        stored = [p for stage in fitted(inner, "_predictors") for p in stage]
+        if len(trees) != len(stored):
+            raise NotCovered("trees that split categories: what they predict cannot be compared")
+        return [
+            _Voice(tree, one.get("nodes")["value"][:, None].astype(float), None)
+            for tree, one in zip(trees, stored, strict=True)
+        ]
+    for tree, columns in _trees(model):
+        inside = tree.get("tree_")
+        values = inside.get("values")
+        width = n_columns if columns is None else len(columns)
+        if isinstance(values, np.ndarray) and values.ndim == 3 and values.shape[1] == 1:
+            shape, value = tree_and_values(len(out), tree, width)
+            out.append(_Voice(shape, value, columns))
+        elif isinstance(values, np.ndarray) and values.ndim == 3:
+            for k in range(values.shape[1]):
+                one = {**inside.state, "values": np.ascontiguousarray(values[:, [k]])}
+                alone = StoredObject(tree.type, {"tree_": StoredObject(inside.type, one)})
+                shape, value = tree_and_values(len(out), alone, width)
+                out.append(_Voice(shape, value, columns))
+    return out
+
+
+def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, NDArray[np.int64] | None]]:
+    """All trees in a model, with the columns that a bagging gave them."""
+    inner = main_model(model)
+    if inner.name.startswith("Bagging"):
+        of_columns = inner.get("estimators_features_") or []
+        for k, tree in enumerate(fitted(inner, "estimators_")):
+            columns = np.asarray(of_columns[k], dtype=np.int64) if k < len(of_columns) else None
+            yield tree, columns
+        return
+    # How often parts refer to each other is bounded where the file is read.
+    stack: list[Any] = [model]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, StoredObject):
+            if isinstance(value.get("tree_"), StoredObject):
+                yield value, None
+                continue
+            value = value.state
+        if isinstance(value, Mapping):
+            stack += reversed(list(value.values()))
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            stack += reversed(value.ravel().tolist())
+        elif isinstance(value, (list, tuple)):
+            stack += reversed(value)

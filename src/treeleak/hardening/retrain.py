@@ -1,0 +1,454 @@
+"""What another training would save, and what it would cost: tried on the owner's own rows.
+
+Nothing in a file that was trained without care makes up for it. So the same kind of model is
+trained again with larger leaves, fewer or shallower trees, and with differential privacy; each is
+judged twice: by cross-validation, as its owner would, and by an audit with the training rows.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.auditing import audit
+from treeleak.auditing.findings.finding import Verdict
+from treeleak.core.clock import Progress
+from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
+from treeleak.core.percent import percent
+from treeleak.core.private import dataclass
+from treeleak.release import StoredObject, read_model, snapshot
+from treeleak.schema import Schema
+
+__all__ = ["Alternative", "Retraining", "retrain"]
+
+FloatArray = NDArray[np.float64]
+
+LEAVES = (5, 10, 20)
+FEWER_TREES, SHALLOW = 10, 4
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+FOLDS = 5
+ENOUGH = 0.9
+"""Share of a guess's error from which on rebuilt rows count as hardly better than a guess."""
+
+_KINDS = {
+    "DecisionTreeClassifier": "sklearn.tree",
+    "ExtraTreeClassifier": "sklearn.tree",
+    "RandomForestClassifier": "sklearn.ensemble",
+    "ExtraTreesClassifier": "sklearn.ensemble",
+}
+_PLAIN = (bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to train.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    settings : mapping
+        What was set.
+    accuracy : float
+        Share of right labels, cross-validated.
+    lost : float
+        How much less that is than with the settings as they are, in the mean over folds.
+    lost_se : float
+        Standard error of that mean.
+    verdict : str
+        Of the audit, with the training rows.
+    status : str or None
+        Of the reconstruction; None where there was no attack.
+    error, guess : float or None
+        Share of the rebuilt values that is wrong, and of those of a random guess.
+    exact_rows : float or None
+        Share of the training rows rebuilt exactly.
+    why : str or None
+        Why the leak was not measured.
+    seconds : float
+    epsilon : float or None
+        Privacy budget, of a differentially private forest.
+    """
+
+    what: str
+    settings: Mapping[str, Any]
+    accuracy: float
+    lost: float
+    lost_se: float
+    verdict: Verdict
+    status: str | None
+    error: float | None
+    guess: float | None
+    exact_rows: float | None
+    why: str | None
+    seconds: float
+    epsilon: float | None = None
+
+    @property
+    def as_a_guess(self) -> float | None:
+        """Error as a share of that of a random guess; 1 if no better than one."""
+        if self.error is None or self.guess is None:
+            return None
+        return min(self.error / self.guess, 1.0) if self.guess > 0 else 1.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the attack came to an answer, so that a longer one would find no more."""
+        return self.status in ("unique", "feasible", "likely") and self.why is None
+
+    @property
+    def as_useful(self) -> bool:
+        """Whether what it loses may be chance: at most one standard error."""
+        return self.lost <= self.lost_se
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it."""
+        return self.__dict__ | {
+            "settings": dict(self.settings),
+            "ended": self.ended,
+            "as_useful": self.as_useful,
+        }
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """Ways to train the same model.
+
+    Attributes
+    ----------
+    alternatives : tuple of Alternative
+        First, the settings as they are.
+    most_common : float
+        Share of right labels for always answering the most common class.
+    advice : tuple of str
+    not_assessed : tuple of str
+    seed : int
+    """
+
+    alternatives: tuple[Alternative, ...]
+    most_common: float
+    advice: tuple[str, ...]
+    not_assessed: tuple[str, ...]
+    seed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the comparison."""
+        return {
+            "alternatives": [a.to_dict() for a in self.alternatives],
+            "most_common": self.most_common,
+            "advice": list(self.advice),
+            "not_assessed": list(self.not_assessed),
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class _Way:
+    what: str
+    settings: Mapping[str, Any]
+    make: Callable[[], Any]
+    epsilon: float | None = None
+
+
+def retrain(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    schema: Schema | None = None,
+    time_limit: float = 20,
+    seed: int = 0,
+    trust_pickle: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Retraining:
+    """Train the same kind of model in other ways, and compare use and leak.
+
+    Parameters
+    ----------
+    model : fitted estimator, path or StoredObject
+        A tree or forest of scikit-learn, or a pipeline or the like around one.
+    X : DataFrame or array
+        The training rows, in the columns that enter the trees.
+    y : sequence
+        Their labels.
+    schema : Schema, optional
+        What a row can be. Differential privacy needs it: it must not come from the rows.
+    time_limit : float
+        Seconds for each attack.
+    seed : int
+        Of folds, forests and attacks.
+    trust_pickle : bool
+        Also open pickle and joblib files.
+    progress : callable, optional
+
+    Returns
+    -------
+    Retraining
+        After an interruption, with what was done until then.
+
+    Raises
+    ------
+    NotCovered
+        If the model is of another kind, or the rows are too few to cross-validate.
+    BadInput
+        If rows or labels cannot be used.
+    """
+    kind, settings = _settings(model, trust_pickle)
+    table, labels = pd.DataFrame(X).reset_index(drop=True), np.asarray(y)
+    if len(table) != len(labels):
+        raise BadInput(f"{len(table)} rows, {len(labels)} labels")
+    folds = _folds(labels, seed)
+    open_parts: list[str] = []
+    ways = list(_ways(kind, settings, seed))
+    if schema is None:
+        open_parts.append(
+            "differential privacy: it needs a schema that does not come from the rows (in Python "
+            "schema, else --schema)"
+        )
+    else:
+        ways += _private_ways(schema, np.unique(labels).tolist(), seed)
+    done: list[Alternative] = []
+    base: FloatArray | None = None
+    for k, way in enumerate(ways):
+        if progress is not None:
+            progress(Progress(f"training again: {way.what}", k / len(ways)))
+        try:
+            right = _accuracies(way, table, labels, folds)
+            base = right if base is None else base
+            told = _leak(way, table, labels, schema, time_limit, seed)
+        except KeyboardInterrupt:
+            open_parts.append("what was still to be tried: interrupted")
+            break
+        except BadInput as error:
+            if way.epsilon is None:
+                raise
+            open_parts.append(f"differential privacy: {error}")
+            break
+        lost = base - right
+        se = float(lost.std(ddof=1) / np.sqrt(len(lost))) if len(lost) > 1 else 0.0
+        mean, less = float(right.mean()), float(lost.mean())
+        done.append(replace(told, accuracy=mean, lost=less, lost_se=se))
+        if told.why == _INTERRUPTED:
+            open_parts.append("what was still to be tried: interrupted")
+            break
+    _, counts = np.unique(labels, return_counts=True)
+    return Retraining(
+        tuple(done), float(counts.max() / len(labels)), _advice(done), tuple(open_parts), seed
+    )
+
+
+# ---------------------------------------------------------------------------------- ways to train
+
+
+def _settings(model: Any, trust_pickle: bool) -> tuple[type, dict[str, Any]]:
+    """Find the class and the plain settings of the trees in a model; nothing of it is run."""
+    import importlib
+
+    stored = model if isinstance(model, StoredObject) else None
+    if stored is None and hasattr(model, "get_params"):
+        stored = snapshot(model)
+    if stored is None:
+        content = read_model(model, trust_pickle)
+        if not isinstance(content, StoredObject):
+            raise NotCovered("training again needs a model of scikit-learn, not a release file")
+        stored = content
+    found = _inner(stored, 0)
+    if found is None:
+        raise NotCovered(f"training a {stored.name} again; known: {', '.join(_KINDS)}")
+    kind = getattr(importlib.import_module(_KINDS[found.name]), found.name)
+    names = set(kind().get_params())
+    plain = {
+        name: value
+        for name, value in found.state.items()
+        if name in names and (value is None or isinstance(value, _PLAIN))
+    }
+    return kind, plain
+
+
+def _inner(stored: StoredObject, depth: int) -> StoredObject | None:
+    """The model inside others: the last step of a pipeline, what was calibrated or searched."""
+    if stored.name in _KINDS and stored.type.startswith("sklearn."):
+        return stored
+    if depth > 5:
+        return None
+    inside: list[Any] = [stored.get(n) for n in ("best_estimator_", "estimator_", "estimator")]
+    inside += [step for _, step in stored.get("steps", ()) or ()][-1:]
+    found = (_inner(s, depth + 1) for s in inside if isinstance(s, StoredObject))
+    return next((f for f in found if f is not None), None)
+
+
+def _ways(kind: type, settings: Mapping[str, Any], seed: int) -> Iterator[_Way]:
+    def way(what: str, **changed: Any) -> _Way:
+        all_ = {**settings, **changed}
+        return _Way(what, changed, lambda: kind(**(all_ | {"random_state": seed})))
+
+    yield way("as it is")
+    own_leaf = settings.get("min_samples_leaf", 1)
+    larger = [n for n in LEAVES if not isinstance(own_leaf, int) or n > own_leaf]
+    for n in larger:
+        yield way(f"at least {n} rows in a leaf", min_samples_leaf=n)
+    own_depth = settings.get("max_depth")
+    if own_depth is None or own_depth > SHALLOW:
+        yield way(f"at most {SHALLOW} tests on a path", max_depth=SHALLOW)
+    trees = settings.get("n_estimators")
+    if isinstance(trees, int) and trees > FEWER_TREES:
+        yield way(f"{FEWER_TREES} trees", n_estimators=FEWER_TREES)
+        if larger:
+            leaf = LEAVES[1] if LEAVES[1] in larger else larger[0]
+            what = f"{FEWER_TREES} trees, at least {leaf} rows in a leaf"
+            yield way(what, n_estimators=FEWER_TREES, min_samples_leaf=leaf)
+
+
+def _private_ways(schema: Schema, classes: list[Any], seed: int) -> Iterator[_Way]:
+    from treeleak.learn import DPForestClassifier
+
+    def make(epsilon: float) -> Callable[[], Any]:
+        return lambda: DPForestClassifier(
+            epsilon=epsilon, schema=schema, classes=classes, random_state=seed
+        )
+
+    for epsilon in EPSILONS:
+        what = f"differential privacy, epsilon {epsilon:g}"
+        yield _Way(what, {"epsilon": epsilon}, make(epsilon), epsilon)
+
+
+# --------------------------------------------------------------------------------- use and leak
+
+
+def _folds(labels: NDArray[Any], seed: int) -> list[tuple[Any, Any]]:
+    from sklearn.model_selection import StratifiedKFold
+
+    _, counts = np.unique(labels, return_counts=True)
+    n_folds = int(min(FOLDS, counts.max()))
+    if n_folds < 2 or len(counts) < 2:
+        raise NotCovered("training again: the rows are too few, or of one class only")
+    parts = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # A class with fewer rows than folds is missing in some of them, which is all right here.
+        warnings.simplefilter("ignore", UserWarning)
+        return list(parts.split(np.zeros(len(labels)), labels))
+
+
+def _accuracies(
+    way: _Way, X: pd.DataFrame, y: NDArray[Any], folds: Sequence[tuple[Any, Any]]
+) -> FloatArray:
+    """Share of right labels in each fold."""
+    right = []
+    for train, test in folds:
+        model = _fitted(way, X.iloc[train], y[train])
+        right.append(float((model.predict(X.iloc[test]) == y[test]).mean()))
+    return np.array(right)
+
+
+def _fitted(way: _Way, X: pd.DataFrame, y: NDArray[Any]) -> Any:
+    with warnings.catch_warnings():
+        # That a seed makes the noise repeatable is known: these forests are thrown away.
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return way.make().fit(X, y)
+
+
+_INTERRUPTED = "interrupted"
+
+
+def _leak(
+    way: _Way,
+    X: pd.DataFrame,
+    y: NDArray[Any],
+    schema: Schema | None,
+    time_limit: float,
+    seed: int,
+) -> Alternative:
+    """Train on all rows, and audit what came of it."""
+    start = time.perf_counter()
+    n_rows = None if way.epsilon is None else len(X)
+    found = audit(
+        _fitted(way, X, y), X, y, schema=schema, time_limit=time_limit, seed=seed, n_rows=n_rows
+    )
+    measured, rebuilt = found.measurement, found.reconstruction
+    why = None
+    if rebuilt is not None and rebuilt.interrupted:
+        why = _INTERRUPTED
+    elif measured is None:
+        reasons = dict(found.not_assessed)
+        why = reasons.get("measurement", reasons.get("reconstruction", "no rows were rebuilt"))
+    return Alternative(
+        what=way.what,
+        settings=way.settings,
+        accuracy=np.nan,
+        lost=np.nan,
+        lost_se=np.nan,
+        verdict=found.verdict,
+        status=None if rebuilt is None else rebuilt.status,
+        error=None if measured is None else measured.error,
+        guess=None if measured is None else measured.guess_mean,
+        exact_rows=None if measured is None else measured.exact_rows,
+        why=why,
+        seconds=time.perf_counter() - start,
+        epsilon=way.epsilon,
+    )
+
+
+# ---------------------------------------------------------------------------------------- advice
+
+
+def _advice(done: Sequence[Alternative]) -> tuple[str, ...]:
+    """Say which ways lose no accuracy that can be told from chance, and what they save.
+
+    Ways whose attack ended without an answer are not recommended: a longer one may find more.
+    """
+    if not done:
+        return ()
+    now, *others = done
+    said = []
+    if open_ := [a.what for a in done if a.as_a_guess is None or not a.ended]:
+        said.append(
+            f"Not recommended, for the attack came to no answer in its time: {'; '.join(open_)}. "
+            "Give it more (--time-limit)."
+        )
+    before = now.as_a_guess or 0.0
+    plain = [a for a in others if a.epsilon is None and a.ended and a.as_useful]
+    if better := [a for a in plain if (a.as_a_guess or 0.0) > before]:
+        best = max(better, key=lambda a: a.as_a_guess or 0.0)
+        said.append(
+            f"{best.what.capitalize()}: {_of_values(best)}, {_of_values(now, 'now ')}; the "
+            f"accuracy stays ({percent(best.accuracy, 1)}, now {percent(now.accuracy, 1)})."
+        )
+    else:
+        said.append(
+            "Of larger leaves and fewer or shallower trees, none was shown to save anything "
+            "without a loss of accuracy that can be told from chance."
+        )
+    private = [a for a in done if a.epsilon is not None]
+    if private:
+        most = max(a.accuracy for a in private)
+        # The curve is flat within its errors: of those, the smallest budget promises most.
+        enough = [a for a in private if a.accuracy >= most - a.lost_se]
+        chosen = min(enough, key=lambda a: a.epsilon or 0.0)
+        said.append(
+            f"With differential privacy, epsilon {chosen.epsilon:g} is the smallest whose accuracy "
+            f"({percent(chosen.accuracy, 1)}, now {percent(now.accuracy, 1)}) is within one "
+            f"standard error of the best that was tried; {_of_values(chosen)}. It alone bounds "
+            "what attacks not yet known can find."
+        )
+    if not any(a.ended and (a.as_a_guess or 0.0) >= ENOUGH for a in done):
+        said.append(
+            "None of these was shown to bring the rebuilt rows close to a random guess: do not "
+            "release such a model, or give access to its answers only."
+        )
+    return tuple(said)
+
+
+def _of_values(way: Alternative, when: str = "") -> str:
+    if way.error is None or way.guess is None:
+        return f"{when}the leak was not measured ({way.why})"
+    return (
+        f"{when}{percent(way.error, 1)} of the rebuilt values are wrong, "
+        f"{percent(way.guess, 1)} in a random guess"
+    )

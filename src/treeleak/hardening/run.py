@@ -1,0 +1,427 @@
+"""Harden a model's file step by step, and attack what each step leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from treeleak.auditing import Audit, Entry, audit
+from treeleak.auditing.findings.finding import OPEN
+from treeleak.core.clock import Progress
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
+from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
+from treeleak.hardening.archive import Archive
+from treeleak.hardening.retrain import Retraining
+from treeleak.hardening.steps import DEFAULT, Step, parse_steps
+from treeleak.reconstruction import as_json
+from treeleak.release import Release, StoredObject, read_model, to_release
+from treeleak.release.readers.release_file import release_to_dict
+from treeleak.schema import Schema
+from treeleak.verification.training_rows import in_model_columns
+
+__all__ = ["HARDENED_VERSION", "Hardened", "Leak", "State", "harden"]
+
+HARDENED_VERSION = 1
+
+AS_IT_WAS = "as it was"
+
+_RANDOM_ROWS = 2000
+_EXACT = 1e-9
+"""Difference of probabilities that sums in another order may make."""
+_SKOPS = b"PK\x03\x04"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What an attack made of one state of the file, in a line.
+
+    Attributes
+    ----------
+    verdict, status : str or None
+        Of the audit, and of the reconstruction; None where no attack was run.
+    wrong : float or None
+        Share of values that are wrong.
+    measured : bool
+        Whether ``wrong`` was found by comparing with the training rows; else the attack expects it.
+    exact_rows : float or None
+        Share of the training rows that were rebuilt without any difference that a tree could tell.
+    guess : float or None
+        Share of values that are wrong in a random guess.
+    shape : float or None
+        The same for a guess from the shape of the trees alone, where leaves name classes only.
+    draws : str or None
+        What the draws are known from; None where they are hidden, or every tree saw every row.
+    why : str or None
+        Why it was not assessed.
+    """
+
+    _said: ClassVar = ("verdict", "status", "measured")
+
+    verdict: str
+    status: str | None
+    wrong: float | None
+    measured: bool
+    exact_rows: float | None
+    guess: float | None
+    shape: float | None
+    draws: str | None
+    why: str | None
+
+    @classmethod
+    def of(cls, found: Audit) -> Leak:
+        """Sum an audit up."""
+        rebuilt, m = found.reconstruction, found.measurement
+        why = next((w for part, w in found.not_assessed if part == "reconstruction"), None)
+        if why is None and found.verdict == OPEN:
+            said = (f.said("releasable") for f in found.findings if f.verdict == OPEN)
+            why = next(said, None)
+        wrong = None if rebuilt is None else rebuilt.expected_error
+        return cls(
+            verdict=found.verdict,
+            status=None if rebuilt is None else rebuilt.status,
+            wrong=wrong if m is None else m.error,
+            measured=m is not None,
+            exact_rows=None if m is None else m.located_rows,
+            guess=None if m is None else m.guess_mean,
+            shape=None if m is None or m.shape is None else m.shape.error,
+            draws=None if rebuilt is None or rebuilt.draws is None else rebuilt.draws.origin,
+            why=why,
+        )
+
+
+@dataclass(frozen=True)
+class State:
+    """The file after a step.
+
+    Attributes
+    ----------
+    step : str
+        Its name; :data:`AS_IT_WAS` for the original.
+    takes, costs : str
+        What the step takes away, and what no longer works.
+    changed : bool
+        Whether there was something to take away.
+    attacked : bool
+        Whether this state was attacked; if not, an attack meets what it met before the step.
+    leak : Leak
+    """
+
+    _said: ClassVar = ("step", "changed", "attacked")
+
+    step: str
+    takes: str
+    costs: str
+    changed: bool
+    attacked: bool
+    leak: Leak
+
+    @property
+    def original(self) -> bool:
+        """Whether this is the file before any step."""
+        return self.step == AS_IT_WAS
+
+
+@dataclass(frozen=True, eq=False)
+class Hardened:
+    """A hardened file and what it still gives away.
+
+    Attributes
+    ----------
+    file, out : str
+        The original, and the hardened file.
+    sha256 : str
+        Of the hardened file.
+    states : tuple of State
+        The original first, then one for each step.
+    answers : Answers
+        Predictions of both files.
+    audit : Audit
+        Of the file that was written.
+    still_there : tuple of Entry
+        What it holds that stems from single rows, or says how they were drawn.
+    retraining : Retraining or None
+        What another training would save, where that was tried (:func:`treeleak.retrain`).
+    """
+
+    file: str
+    out: str
+    sha256: str
+    states: tuple[State, ...]
+    answers: Answers
+    audit: Audit
+    still_there: tuple[Entry, ...]
+    retraining: Retraining | None = None
+
+    @property
+    def leak(self) -> Leak:
+        """What is left after the last step."""
+        return self.states[-1].leak
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the result (formats/hardened.schema.json); no row is in it."""
+        return {
+            "format": "treeleak-hardened",
+            "version": HARDENED_VERSION,
+            "file": self.file,
+            "out": self.out,
+            "sha256": self.sha256,
+            "states": [{**s.__dict__, "leak": dict(s.leak.__dict__)} for s in self.states],
+            "answers": self.answers.to_dict(),
+            "still_there": [e.to_dict() for e in self.still_there],
+            "advice": list(self.audit.advice),
+            "retraining": None if self.retraining is None else self.retraining.to_dict(),
+            "provenance": self.audit.provenance.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return as_json(self.to_dict())
+
+
+def harden(
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    steps: str | Sequence[str] = DEFAULT,
+    X: Any = None,
+    y: Any = None,
+    *,
+    rows: Any = None,
+    tolerance: float = 0.0,
+    force: bool = False,
+    schema: Schema | None = None,
+    time_limit: float = 60,
+    seed: int = 0,
+    seed_search: int = 1_000_000,
+    n_rows: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Hardened:
+    """Take out of a model's file what predictions do not need, and attack what is left.
+
+    The file is changed as data: nothing of it is run. After each step the file is written, read
+    again and audited, the search for seeds included.
+
+    Parameters
+    ----------
+    model : path
+        A skops archive.
+    out : path
+        Where to write the hardened one.
+    steps : str or sequence of str
+        Measures in their order (:data:`STEPS`, and ``round=N``, ``merge=N``, ``majority``).
+    X : DataFrame or array, optional
+        The training rows, as for :func:`treeleak.audit`: the leak is then measured.
+    y : sequence, optional
+        Their labels.
+    rows : DataFrame or array, optional
+        Rows on which predictions are compared; the training rows unless given, and without these
+        random ones.
+    tolerance : float
+        Share of these rows whose label may change.
+    force : bool
+        Overwrite ``out``.
+    schema : Schema, optional
+        What a row can be.
+    time_limit : float
+        Seconds for each attack.
+    seed : int
+    seed_search : int
+        Forest seeds to try.
+    n_rows : int, optional
+        How many training rows there were. Somebody may know it, so attacks are told: this number,
+        or what the original file or the training rows say.
+    progress : callable, optional
+        Receives :class:`~treeleak.core.clock.Progress`.
+
+    Raises
+    ------
+    Mismatch
+        If ``X`` are not the rows that the model counted.
+    BadInput
+        If the file is no skops archive, a step is not known, or more labels change than tolerated;
+        nothing is written then.
+    NotCovered
+        If predictions of such a model cannot be compared.
+    """
+    source, target = Path(model), Path(out)
+    chosen = parse_steps(steps)
+    if not 0 <= tolerance <= 1:
+        raise BadInput(f"tolerance must be from 0 to 1, not {tolerance}")
+    _check_target(source, target, force)
+    _check_kind(source)
+    archive = Archive.read(source)
+    before = _stored(source)
+    n_columns = n_columns_of(before)
+    release = _release(source)
+    if (lossy := [s.name for s in chosen if not s.lossless]) and not averages(before):
+        raise NotCovered(
+            f"{source}: step {lossy[0]} changes what leaves say, and only of single trees, forests "
+            "and baggings is it known what that does to predictions"
+        )
+    if n_rows is None:
+        n_rows = len(X) if X is not None else None if release is None else release.n_rows
+    archives = [archive]
+    for own in chosen:
+        archives.append(own.apply(archives[-1]))
+    with private_folder() as folder:
+        # What is attacked must be what is written, and not what is in memory.
+        written = folder / "hardened.skops"
+        written.write_bytes(archives[-1].to_bytes())
+        answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
+        if 1 - answers.same_labels > tolerance:
+            raise BadInput(
+                f"{source}: with these steps {answers.changed_labels:,} of {answers.rows:,} rows "
+                f"({answers.of}) get another label, more than tolerated (--tolerance "
+                f"{tolerance:g}): nothing was written"
+            )
+        if not lossy and answers.largest_change > _EXACT:
+            raise RuntimeError("a step that keeps predictions changed one: this is a bug")
+        states: list[State] = []
+        found: Audit | None = None
+        seen: Any = None
+        for k, (state, step) in enumerate(zip(archives, (None, *chosen), strict=True)):
+            last = k == len(chosen)
+            place = folder / f"{k}.skops"
+            place.write_bytes(state.to_bytes())
+            try:
+                now = _release(place)
+            except BadModel as error:
+                raise BadInput(
+                    f"{source}: after step {'' if step is None else step.name} leaves contradict "
+                    "the rest of the file, which would give away what they were: take counts and "
+                    "inner first"
+                ) from error
+            told = None if now is None else release_to_dict(now)
+            changed = k > 0 and state is not archives[k - 1]
+            attack = found is None or last or told is None or told != seen
+            if found is None or attack:
+                found = audit(
+                    place, X, y, schema=schema, time_limit=time_limit, seed=seed,
+                    seed_search=seed_search, n_rows=n_rows,
+                    progress=_counted(progress, step, k, len(chosen)),
+                )  # fmt: skip
+                if k == 0 and found.mismatch is not None:
+                    raise Mismatch(f"{source}: these are not its training rows: {found.mismatch}")
+                if found.reconstruction is not None and found.reconstruction.interrupted:
+                    raise KeyboardInterrupt
+            seen = told
+            states.append(_state(step, changed, attack, found))
+        assert found is not None  # noqa: S101
+    if any(step.name == "unknown" for step in chosen):
+        _check_known(source, found)
+    content = archives[-1].to_bytes()
+    write_file(target, content, overwrite=force)
+    source_of = replace(found.provenance, file=os.fspath(target))
+    return Hardened(
+        file=os.fspath(source),
+        out=os.fspath(target),
+        sha256=hashlib.sha256(content).hexdigest(),
+        states=tuple(states),
+        answers=answers,
+        audit=replace(found, provenance=source_of),
+        still_there=tuple(e for e in found.inventory if e.mark == "leaks"),
+    )
+
+
+def _check_known(source: Path, found: Audit) -> None:
+    left = [entry for entry in found.inventory if entry.unknown]
+    if left:
+        names = ", ".join(left[0].names[:3])
+        raise BadInput(
+            f"{source}: {left[0].where} ({names}) is known to no rule, and cannot be dropped "
+            "without a risk for predictions: take it out of the model yourself, or leave the step "
+            "unknown out; nothing was written"
+        )
+
+
+def _state(step: Step | None, changed: bool, attacked: bool, found: Audit) -> State:
+    leak = Leak.of(found)
+    if step is None:
+        return State(AS_IT_WAS, "", "", False, True, leak)
+    return State(step.name, step.takes, step.costs, changed, attacked, leak)
+
+
+def _counted(
+    progress: Callable[[Progress], None] | None, step: Step | None, k: int, n: int
+) -> Callable[[Progress], None] | None:
+    if progress is None:
+        return None
+    where = AS_IT_WAS if step is None else f"after {step.name}, {k} of {n}"
+
+    def tell(now: Progress) -> None:
+        progress(replace(now, stage=f"{where}: {now.stage}"))
+
+    return tell
+
+
+def _check_kind(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    if head != _SKOPS:
+        raise BadInput(
+            f"{path}: only skops archives can be changed without running anything in them; save "
+            "the model with skops.io.dump first"
+        )
+
+
+def _check_target(source: Path, target: Path, force: bool) -> None:
+    if not target.parent.is_dir():
+        raise BadInput(f"{target}: there is no folder {target.parent}")
+    if target.exists():
+        if source.exists() and target.samefile(source):
+            raise BadInput(f"{target}: is the model itself; give another name")
+        if not force:
+            raise BadInput(f"{target}: exists already; --force overwrites it")
+
+
+def _stored(path: Path) -> StoredObject:
+    stored = read_model(path)
+    if not isinstance(stored, StoredObject):
+        raise BadInput(f"{path}: no model of a library")
+    return stored
+
+
+def _release(path: Path) -> Release | None:
+    try:
+        return to_release(path)
+    except NotCovered:
+        return None
+
+
+def _compared(
+    before: StoredObject,
+    after: StoredObject,
+    release: Release | None,
+    rows: Any,
+    X: Any,
+    seed: int,
+    n_columns: int,
+) -> Answers:
+    given = rows if rows is not None else X
+    if given is None:
+        drawn = random_rows(before, n_columns, _RANDOM_ROWS, seed)
+        return compare(before, after, drawn, "drawn at random around the thresholds")
+    what = "given rows" if rows is not None else "training rows"
+    if release is None:
+        names = [f"x{i}" for i in range(n_columns)]
+        own = before.get("feature_names_in_")
+        if isinstance(given, pd.DataFrame) and own is not None and len(own) == len(names):
+            given = given[[str(c) for c in own]]
+        values = np.asarray(given, dtype=float)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            raise BadInput(f"{what}: the model's trees read {len(names)} columns")
+    else:
+        values = in_model_columns(release, given, what=what)[0].to_numpy()
+    return compare(before, after, values, what)

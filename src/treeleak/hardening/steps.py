@@ -1,0 +1,309 @@
+"""What can be taken out of a stored model so that it still predicts.
+
+Each measure is a pure function from an archive to an archive. What a tree needs to predict are its
+tests and the values of its leaves; all else in it can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.auditing.inventory.rules import SEED_NAMES, fits
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.hardening.archive import Archive, Place, TreeArrays
+from treeleak.hardening.unknown import without_unknown
+
+__all__ = ["DEFAULT", "STEPS", "Step", "parse_steps"]
+
+FloatArray = NDArray[np.float64]
+
+_SIZES = "_n_samples _n_samples_bootstrap _max_samples"
+_WEIGHTS = "_sample_weight sample_weight row_weights"
+_OOB = "oob_*_ estimators_samples_ _estimators_samples"
+_MAX_DIGITS, _MAX_LEVELS = 15, 1000
+_NOTHING = "nothing that predictions need"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A measure.
+
+    Attributes
+    ----------
+    name : str
+        As it is asked for.
+    takes : str
+        What it takes away, in words.
+    costs : str
+        What no longer works, in words.
+    apply : callable
+        From an archive to the changed one, or to the very same if there is nothing to change.
+    lossless : bool
+        Whether predictions stay what they are.
+    """
+
+    name: str
+    takes: str
+    costs: str
+    apply: Callable[[Archive], Archive]
+    lossless: bool = True
+
+
+# ------------------------------------------------------------------------------ what is deleted
+
+
+def _deleting(names: str) -> Callable[[Archive], Archive]:
+    return lambda archive: archive.without(lambda place: fits(names, place.name))
+
+
+def _no_sizes(archive: Archive) -> Archive:
+    return archive.without(lambda place: fits(_SIZES, place.name) and not _scores_by_size(place))
+
+
+def _scores_by_size(place: Place | TreeArrays) -> bool:
+    """An isolation forest scores a row by how many rows reach its leaves."""
+    return "IsolationForest" in place.owners
+
+
+# ------------------------------------------------------------------------------ inside of trees
+
+
+def _zeroed(*names: str) -> Callable[[TreeArrays], TreeArrays]:
+    def change(tree: TreeArrays) -> TreeArrays:
+        filled = [n for n in names if n in (tree.nodes.dtype.names or ()) and tree.nodes[n].any()]
+        if not filled or _scores_by_size(tree):
+            return tree
+        nodes = tree.nodes.copy()
+        for name in filled:
+            nodes[name] = 0
+        return replace(tree, nodes=nodes)
+
+    return change
+
+
+def _no_counts(tree: TreeArrays) -> TreeArrays:
+    tree = _zeroed("n_node_samples", "weighted_n_node_samples", "count")(tree)
+    if not _has_shares(tree) or tree.values is None:
+        return tree
+    # Before scikit-learn 1.4 they are sums of weights: the same counts, once more.
+    sums = tree.values.sum(axis=2, keepdims=True)
+    if np.all((np.abs(sums - 1) < 1e-6) | (sums == 0)):
+        return tree
+    return replace(tree, values=_shares(tree.values))
+
+
+def _no_inner_values(tree: TreeArrays) -> TreeArrays:
+    inner = ~_leaf(tree)
+    if tree.values is not None:
+        if not tree.values[inner].any():
+            return tree
+        values = tree.values.copy()
+        values[inner] = 0.0
+        return replace(tree, values=values)
+    if "value" not in (tree.nodes.dtype.names or ()) or not tree.nodes["value"][inner].any():
+        return tree
+    nodes = tree.nodes.copy()
+    nodes["value"][inner] = 0.0
+    return replace(tree, nodes=nodes)
+
+
+def _on_trees(change: Callable[[TreeArrays], TreeArrays]) -> Callable[[Archive], Archive]:
+    return lambda archive: archive.with_trees(change)
+
+
+def _on_leaves(change: Callable[[FloatArray], FloatArray]) -> Callable[[Archive], Archive]:
+    """Change the class shares of all leaves."""
+
+    def of_tree(tree: TreeArrays) -> TreeArrays:
+        if not _has_shares(tree) or tree.values is None:
+            return tree
+        leaf = _leaf(tree)
+        values = tree.values.copy()
+        for k in range(values.shape[1]):
+            values[leaf, k] = change(_shares(values[leaf, k]))
+        return tree if np.array_equal(values, tree.values) else replace(tree, values=values)
+
+    return _on_trees(of_tree)
+
+
+def _leaf(tree: TreeArrays) -> NDArray[np.bool_]:
+    if "is_leaf" in (tree.nodes.dtype.names or ()):
+        return np.asarray(tree.nodes["is_leaf"].astype(bool))
+    return np.asarray(tree.nodes["left_child"] == -1)
+
+
+def _has_shares(tree: TreeArrays) -> bool:
+    """Whether values speak of classes; those of a regression are means."""
+    return tree.values is not None and tree.values.ndim == 3 and tree.values.shape[2] > 1
+
+
+def _shares(values: NDArray[Any]) -> NDArray[Any]:
+    sums = values.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(values, sums, out=np.zeros_like(values), where=sums != 0))
+
+
+def _in_units(shares: FloatArray, units: int) -> FloatArray:
+    """Whole numbers of units, as near as possible to the shares and adding up to all of them."""
+    scaled = shares * units
+    whole = np.floor(scaled + 1e-9)
+    left = np.rint(units - whole.sum(axis=1)).astype(int)
+    # Of equal remainders the larger class comes first, so that it stays the larger one.
+    order = np.lexsort((-shares, -np.round(scaled - whole, 9)), axis=1)
+    rank = np.argsort(order, axis=1)
+    return np.asarray(whole + (rank < left[:, None]))
+
+
+def _rounded(digits: int) -> Callable[[FloatArray], FloatArray]:
+    return lambda shares: np.round(_in_units(shares, 10**digits) / 10**digits, digits)
+
+
+def _merged(levels: int) -> Callable[[FloatArray], FloatArray]:
+    units = levels - 1
+
+    def change(shares: FloatArray) -> FloatArray:
+        # The middle of each level: a leaf of one class looks like one of nearly one class.
+        whole = units + shares.shape[1] / 2
+        level = shares * whole - 0.5
+        done = ((np.abs(level - np.rint(level)) < 1e-9) & (level > -1e-9)).all(axis=1)
+        own = np.where(done[:, None], np.rint(level), _in_units(shares, units))
+        return np.asarray((own + 0.5) / whole)
+
+    return change
+
+
+def _majority(shares: FloatArray) -> FloatArray:
+    out = np.zeros_like(shares)
+    out[np.arange(len(shares)), shares.argmax(axis=1)] = 1.0
+    return out
+
+
+# ------------------------------------------------------------------------------------ the table
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Step(
+            "oob",
+            "predictions and scores of rows that trees did not draw",
+            "out-of-bag attributes",
+            _deleting(_OOB),
+        ),
+        Step("weights", "weights of the training rows", _NOTHING, _deleting(_WEIGHTS)),
+        Step(
+            "sizes",
+            "numbers of training rows and of draws",
+            "estimators_samples_",
+            _no_sizes,
+        ),
+        Step(
+            "impurity",
+            "impurity of each node",
+            "feature_importances_",
+            _on_trees(_zeroed("impurity", "gain")),
+        ),
+        Step(
+            "seeds",
+            "seeds of the forest, of its trees and of all other parts",
+            "estimators_samples_, and training the same model again",
+            _deleting(SEED_NAMES),
+        ),
+        Step(
+            "counts",
+            "numbers of rows in each node",
+            "feature_importances_, partial dependence by recursion",
+            _on_trees(_no_counts),
+        ),
+        Step(
+            "inner",
+            "class shares or means of nodes that are no leaves",
+            "pictures of trees show them empty",
+            _on_trees(_no_inner_values),
+        ),
+        Step(
+            "unknown",
+            "whatever no rule knows: members, keys, attributes, bytes between values",
+            "what programs other than scikit-learn read there",
+            without_unknown,
+        ),
+    )
+}
+"""The measures that change no prediction, in the order in which they are applied by default."""
+
+DEFAULT = tuple(STEPS)
+
+
+def _round(digits: int) -> Step:
+    return Step(
+        f"round={digits}",
+        f"digits of the class shares of leaves after the first {digits}",
+        "probabilities are coarser; votes that are nearly equal may change",
+        _on_leaves(_rounded(digits)),
+        lossless=False,
+    )
+
+
+def _merge(levels: int) -> Step:
+    return Step(
+        f"merge={levels}",
+        f"class shares of leaves but for {levels} levels",
+        "probabilities are coarser; votes that are nearly equal may change",
+        _on_leaves(_merged(levels)),
+        lossless=False,
+    )
+
+
+_SIZED: dict[str, tuple[Callable[[int], Step], int, int]] = {
+    "round": (_round, 0, _MAX_DIGITS),
+    "merge": (_merge, 2, _MAX_LEVELS),
+}
+_MAJORITY = Step(
+    "majority",
+    "class shares of leaves but for their largest class",
+    "probabilities become shares of votes; labels may change",
+    _on_leaves(_majority),
+    lossless=False,
+)
+
+
+def parse_steps(text: str | Sequence[str]) -> tuple[Step, ...]:
+    """Find measures by their names, in the order given.
+
+    Parameters
+    ----------
+    text : str or sequence of str
+        Names, separated by commas: ``"seeds,counts,round=2"``.
+
+    Raises
+    ------
+    BadInput
+        If there is no such measure, one stands twice, or its number is out of bounds.
+    """
+    names = text.split(",") if isinstance(text, str) else list(text)
+    found: list[Step] = []
+    for name in (n.strip() for n in names):
+        step = _step(name)
+        if step.name in {s.name for s in found}:
+            raise BadInput(f"step {step.name} stands twice")
+        found.append(step)
+    return tuple(found)
+
+
+def _step(name: str) -> Step:
+    if name in STEPS:
+        return STEPS[name]
+    if name == _MAJORITY.name:
+        return _MAJORITY
+    kind, equals, number = name.partition("=")
+    if kind in _SIZED:
+        make, least, most = _SIZED[kind]
+        if not (equals and number.isascii() and number.isdigit() and least <= int(number) <= most):
+            raise BadInput(f"step {name}: say {kind}=N, with N from {least} to {most}")
+        return make(int(number))
+    known = ", ".join([*STEPS, *(f"{k}=N" for k in _SIZED), _MAJORITY.name])
+    raise BadInput(f"no step is named {name!r}; there are {known}")

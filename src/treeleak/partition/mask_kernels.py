@@ -1,0 +1,76 @@
+"""Compiled loops over trees as bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from treeleak.core.bits import lowest_bit
+
+__all__ = ["close_leaves", "leaves_of", "number_leaves"]
+
+
+@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+def number_leaves(attribute: Any, left: Any, right: Any) -> Any:
+    """Leaves under each node, numbered from the left in each tree: the first, and the one behind.
+
+    Children stand behind their parents.
+    """
+    n = len(attribute)
+    size = np.ones(n, dtype=np.int32)
+    for v in range(n - 1, -1, -1):
+        if attribute[v] >= 0:
+            size[v] = size[left[v]] + size[right[v]]
+    begin = np.zeros(n, dtype=np.int32)
+    for v in range(n):
+        if attribute[v] >= 0:
+            begin[left[v]] = begin[v]
+            begin[right[v]] = begin[v] + size[left[v]]
+    return begin, begin + size
+
+
+@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+def close_leaves(
+    root: Any,
+    attribute: Any,
+    table: Any,
+    left: Any,
+    goes_left: Any,
+    begin: Any,
+    end: Any,
+    start: Any,
+    radix: Any,
+    open_: Any,
+) -> None:
+    """Close, for every atom that goes right at a node, the leaves on the left; in place."""
+    t = -1
+    for v in range(len(attribute)):
+        if t + 1 < len(root) and root[t + 1] == v:
+            t += 1
+        a = attribute[v]
+        if a < 0:
+            continue
+        low, high = begin[left[v]], end[left[v]]
+        for k in range(radix[a]):
+            if not goes_left[table[v] + k]:
+                for leaf in range(low, high):
+                    open_[start[a] + k, t, leaf >> 6] &= ~(np.uint64(1) << np.uint64(leaf & 63))
+
+
+@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def leaves_of(atoms: Any, start: Any, open_: Any, first: Any) -> Any:
+    """Leaf of each row in every tree."""
+    n_trees, n_words = open_.shape[1], open_.shape[2]
+    out = np.empty((len(atoms), n_trees), dtype=np.int32)
+    for i in range(len(atoms)):
+        for t in range(n_trees):
+            for w in range(n_words):
+                word = ~np.uint64(0)
+                for a in range(atoms.shape[1]):
+                    word &= open_[start[a] + atoms[i, a], t, w]
+                if word != 0:
+                    out[i, t] = first[t] + 64 * w + lowest_bit(word)
+                    break
+    return out

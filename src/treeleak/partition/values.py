@@ -1,0 +1,251 @@
+"""The search space of a system: what the rows can be, attribute by attribute.
+
+Two levels. The *atoms* of an attribute are what the evidence can tell apart; the search moves
+over them. The *values* of an atom are what the user reads; the evidence says nothing of the
+choice between them, and distances between rows are measured on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.exact.maximum_entropy import mean_skew
+from treeleak.core.private import dataclass
+from treeleak.partition import AttributeAtoms
+from treeleak.partition.atoms import listable
+from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
+
+__all__ = ["Values", "values_of"]
+
+_BINS = 8
+"""Bins of the atoms of an ordered attribute that has more."""
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """All listed values of all attributes, numbered through; the last attribute is the class.
+
+    Attributes
+    ----------
+    parts : tuple of AttributeAtoms
+    start : int array, shape (n_attributes + 2,)
+        Values of attribute a are ``start[a]`` to ``start[a + 1] - 1``.
+    atom_start : int array, shape (n_attributes + 2,)
+        The same for atoms.
+    atom_of : int array, shape (n_values,)
+        Atom of each value, numbered over all attributes.
+    """
+
+    parts: tuple[AttributeAtoms, ...]
+    start: IntArray
+    atom_start: IntArray
+    atom_of: IntArray
+
+    @property
+    def n_values(self) -> int:
+        """Number of listed values of all attributes."""
+        return int(self.start[-1])
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms of all attributes."""
+        return int(self.atom_start[-1])
+
+    @cached_property
+    def listed(self) -> Values:
+        """The same values, each an atom of its own; ``parts`` keep theirs."""
+        if self.n_atoms == self.n_values:
+            return self
+        out = replace(self, atom_start=self.start, atom_of=np.arange(self.n_values))
+        # Large, and the same.
+        out.__dict__["distance"] = self.distance
+        return out
+
+    @cached_property
+    def atom_sizes(self) -> FloatArray:
+        """Points of the schema in each atom."""
+        own = [atom.size for part in self.parts for atom in part.atoms]
+        return np.array(own + [1.0] * (self.n_atoms - len(own)))
+
+    @cached_property
+    def atom_weights(self) -> FloatArray:
+        """How likely each atom is before anything is counted, up to a factor per attribute.
+
+        Points in it are equally likely, but intervals are whatever their length: thresholds lie
+        between values of the training set, and so most closely where these do.
+        """
+        out = self.atom_sizes.copy()
+        for a, part in enumerate(self.parts):
+            if not listable(part.attribute):
+                out[self.atom_start[a] : self.atom_start[a + 1]] = 1.0
+        return out
+
+    @cached_property
+    def bins(self) -> tuple[IntArray, ...]:
+        """Per attribute, the bin of each atom: neighbours among many, else each for itself."""
+        out = []
+        for part, n in zip((*self.parts, None), np.diff(self.atom_start), strict=True):
+            bins = np.arange(n)
+            if part is not None and isinstance(part.attribute, (Ordinal, Numeric)) and n > _BINS:
+                n_ordered = n - part.attribute.missing
+                bins = np.minimum(bins * _BINS // n_ordered, _BINS)
+            out.append(bins)
+        return tuple(out)
+
+    @cached_property
+    def distance(self) -> tuple[FloatArray, ...]:
+        """Per attribute, columns that differ between two values (a share of the range for numbers).
+
+        The last is that of the class.
+        """
+        own = [_distance(part.attribute, self.table(a)) for a, part in enumerate(self.parts)]
+        return (*own, 1.0 - np.eye(int(self.start[-1] - self.start[-2])))
+
+    @cached_property
+    def settled(self) -> NDArray[np.bool_]:
+        """Whether an atom is a single value, over all atoms."""
+        own = [atom.fixed for part in self.parts for atom in part.atoms]
+        return np.array(own + [True] * (self.n_atoms - len(own)))
+
+    @cached_property
+    def binaries(self) -> IntArray:
+        """The atoms 0 and 1 of each binary column that some tree tests, shape (n, 2)."""
+        first = [
+            self.atom_start[a]
+            for a, part in enumerate(self.parts)
+            if isinstance(part.attribute, Binary) and part.atoms[0].fixed
+        ]
+        return np.array(first, dtype=np.int64)[:, None] + np.arange(2)
+
+    @cached_property
+    def told(self) -> FloatArray:
+        """Atoms with 0 and with 1 in each binary column that is known, shape (n, 2, n_atoms)."""
+        out: list[FloatArray] = []
+        for a, part in enumerate(self.parts):
+            if isinstance(part.attribute, Joint):
+                own = slice(self.atom_start[a], self.atom_start[a + 1])
+                for i, owner in enumerate(part.attribute.owners):
+                    if isinstance(owner, Binary):
+                        out.append(np.zeros((2, self.n_atoms)))
+                        out[-1][:, own] = part.representatives[:, i] == [[0.0], [1.0]]
+        return np.array(out).reshape(len(out), 2, self.n_atoms)
+
+    def table(self, a: int) -> FloatArray:
+        """Listed values of attribute ``a``, shape (n_values, n_columns)."""
+        return np.concatenate([atom.values for atom in self.parts[a].atoms])
+
+    def rows(self, chosen: IntArray, n_columns: int) -> FloatArray:
+        """Write rows in the model's columns; ``chosen`` holds one value per attribute."""
+        out = np.zeros((len(chosen), n_columns))
+        for a, part in enumerate(self.parts):
+            out[:, part.columns] = self.table(a)[chosen[:, a] - self.start[a]]
+        return out
+
+    def prior(self, atom_marginal: FloatArray) -> FloatArray:
+        """Probability of each value given its atom, from the marginals of the atoms.
+
+        The values of an atom are equally likely, but for columns that no tree tests: these are
+        taken to be as skewed as the tested binary columns are on average, with two columns'
+        worth of doubt.
+        """
+        counts = np.bincount(self.atom_of, minlength=self.n_atoms)
+        out = 1.0 / counts[self.atom_of]
+        skew = mean_skew(self.heard(atom_marginal))
+        for a in self.untested:
+            out[self.start[a] : self.start[a] + 2] *= 2 * skew
+        return out
+
+    def heard(self, atom_marginal: FloatArray) -> FloatArray:
+        """Rows with 0 and with 1 in binary columns that are tested or known, shape (n, 2)."""
+        return np.concatenate([atom_marginal[self.binaries], self.told @ atom_marginal])
+
+    @cached_property
+    def untested(self) -> tuple[int, ...]:
+        """Binary columns that no tree tests."""
+        both = enumerate(self.parts)
+        return tuple(a for a, p in both if isinstance(p.attribute, Binary) and not p.atoms[0].fixed)
+
+    def draw(self, atoms: IntArray, prior: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Choose a value for every atom of ``atoms`` (rows x attributes, numbered through).
+
+        ``prior`` is the probability of each value given its atom, of all rows (one line) or of
+        each (as many lines as rows).
+        """
+        if len(prior) == 1:
+            upto = np.concatenate([[0.0], np.cumsum(prior[0])])
+            begin = np.searchsorted(self.atom_of, np.arange(self.n_atoms + 1))
+            low, high = upto[begin[atoms]], upto[begin[atoms + 1]]
+            drawn = np.searchsorted(upto[1:], low + rng.random(atoms.shape) * (high - low), "right")
+            return np.asarray(np.clip(drawn, begin[atoms], begin[atoms + 1] - 1))
+        out = np.empty_like(atoms)
+        for a in range(atoms.shape[1]):
+            own = slice(self.start[a], self.start[a + 1])
+            allowed = self.atom_of[own][None, :] == atoms[:, a, None]
+            share = np.cumsum(np.where(allowed, prior[:, own], 0.0), axis=1)
+            u = rng.random(len(atoms)) * share[:, -1]
+            out[:, a] = self.start[a] + (share <= u[:, None]).sum(axis=1)
+        return out
+
+    def between(self, x: IntArray, y: IntArray) -> FloatArray:
+        """Columns that differ between every row of ``x`` and every row of ``y``."""
+        out = np.zeros((len(x), len(y)))
+        for a, d in enumerate(self.distance):
+            if len(d) > 1:
+                out += d[x[:, a, None] - self.start[a], y[None, :, a] - self.start[a]]
+        return out
+
+    def expected_cost(self, share: FloatArray) -> FloatArray:
+        """Expected distance of each value, given each row's shares; shape (n_rows, n_values)."""
+        out = np.zeros_like(share)
+        for a, d in enumerate(self.distance):
+            own = slice(self.start[a], self.start[a + 1])
+            out[:, own] = share[:, own] @ d
+        return out
+
+
+def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
+    """List the values of every attribute, and the classes."""
+    start, atom_start = [0], [0]
+    atom_of: list[int] = []
+    for part in parts:
+        for k, atom in enumerate(part.atoms):
+            atom_of += [atom_start[-1] + k] * len(atom.values)
+        start.append(start[-1] + sum(len(atom.values) for atom in part.atoms))
+        atom_start.append(atom_start[-1] + len(part.atoms))
+    atom_of += range(atom_start[-1], atom_start[-1] + n_classes)
+    start.append(start[-1] + n_classes)
+    atom_start.append(atom_start[-1] + n_classes)
+    return Values(tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of))
+
+
+def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
+    if isinstance(attribute, Joint):
+        d = np.zeros((len(table), len(table)))
+        for i, owner in enumerate(attribute.owners):
+            d += _distance(owner, table[:, i, None])
+        return d
+    if isinstance(attribute, (Ordinal, Numeric)):
+        x = table[:, 0]
+        low, high = attribute.bounds
+        if not math.isfinite(high - low):
+            low, high = (np.nanmin(x), np.nanmax(x)) if np.isfinite(x).any() else (0.0, 0.0)
+        d = np.abs(x[:, None] - x[None, :]) / ((high - low) or 1.0)
+        missing = np.isnan(x)
+        return np.where(missing[:, None] != missing[None, :], 1.0, np.nan_to_num(d))
+    if isinstance(attribute, OneHot):
+        # A product of matrices: comparing all columns of a large group at once takes gigabytes.
+        only_one = table @ (1.0 - table).T
+        return only_one + only_one.T
+    if isinstance(attribute, (Binary, Categorical)):
+        x = np.nan_to_num(table[:, 0], nan=np.inf)
+        return np.not_equal.outer(x, x).astype(float)
+    raise TypeError(f"no distance for attributes of kind {attribute.kind!r}")

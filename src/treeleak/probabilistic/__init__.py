@@ -1,6 +1,0 @@
-"""Probabilistic datasets: all datasets that one tree or one rule list allows."""
-
-from treeleak.probabilistic.dataset import Expected, ProbabilisticDataset
-from treeleak.probabilistic.sources import from_rows, from_rule_list, from_tree
-
-__all__ = ["Expected", "ProbabilisticDataset", "from_rows", "from_rule_list", "from_tree"]

@@ -1,0 +1,12 @@
+"""From a model to rows: the main road, and what it hands over."""
+
+from treeleak.reconstruction.result import (
+    RECONSTRUCTION_VERSION,
+    Reconstruction,
+    Space,
+    Status,
+    as_json,
+    versions,
+)
+
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "Status", "as_json", "versions"]

@@ -1,0 +1,116 @@
+"""Which steps the values of a column take, told from where a model split it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.private import dataclass
+
+__all__ = ["Grid", "grid_behind"]
+
+FloatArray = NDArray[np.float64]
+
+CHANCE = 1e-3
+"""A step is believed if thresholds would fit it by chance with at most this probability."""
+_ODD = 3.5
+"""Standard deviations beyond which thresholds are not as often on the grid as between."""
+_FINEST = 0.25
+"""Share of all numbers that may count as multiples of a step."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Evenly spaced values: ``offset + k * step``.
+
+    Attributes
+    ----------
+    step : float
+    offset : float
+        0, or half a step.
+    decimals : int
+        Digits behind the point that a value on the grid has.
+    """
+
+    step: float
+    offset: float = 0.0
+    decimals: int = 0
+
+    def around(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The values on the grid next to each of ``x``: the farther one, and the nearest."""
+        place = (x - self.offset) / self.step
+        near = np.round(place)
+        return self._at(near + np.where(place < near, -1, 1)), self._at(near)
+
+    def _at(self, k: FloatArray) -> FloatArray:
+        # A product such as 1799 * 0.01 is off in the last digit.
+        return np.round(self.offset + k * self.step, self.decimals)
+
+
+def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
+    """Infer the grid of a column whose thresholds are midpoints of two values.
+
+    Twice a threshold is the sum of two values, so a multiple of whatever step the values take. The
+    step that is looked for is the largest power of ten of which all sums are multiples, times the
+    factor that they have in common beyond that. A power of ten is believed over the next lower one,
+    and a prime of the factor over its absence, if that many sums would not be multiples by chance.
+    Values may also lie halfway between the multiples (odd numbers do): then most thresholds, being
+    in the middle of neighbours, fall on multiples themselves.
+
+    Parameters
+    ----------
+    thresholds : float array
+    float_type : str
+        numpy type to which values were rounded before their midpoints were taken.
+
+    Returns
+    -------
+    Grid or None
+        None if the thresholds look as those of a continuous column do, or are too few to tell.
+    """
+    sums = 2.0 * thresholds[np.isfinite(thresholds)]
+    eps = float(np.finfo(np.dtype(float_type)).eps)
+    size = float(np.abs(sums).max(initial=0.0))
+    # Sums that differ by rounding only are one, and zero is a multiple of everything.
+    sums = np.sort(sums)
+    sums = sums[np.diff(sums, prepend=-math.inf) > 2 * eps * size]
+    sums = sums[np.abs(sums) > eps * size]
+    if 10.0 ** -len(sums) > CHANCE * (1 + 1e-9):
+        return None
+    highest = math.floor(math.log10(size))
+    for power in range(highest, highest - 16, -1):
+        unit = 10.0**power
+        # Whole numbers of this size are not rounded at all.
+        whole = power >= 0 and size * eps < 2
+        off = 1e-9 * unit if whole else eps * size
+        chance = max(2 * off, eps * size / 2) / unit
+        if chance > _FINEST or chance ** len(sums) > CHANCE:
+            return None
+        times = np.round(sums / unit)
+        if (np.abs(sums - times * unit) <= off).all():
+            break
+    else:
+        return None
+    factor = _believed(math.gcd(*(int(k) for k in times)), len(times))
+    step, decimals = factor * unit, max(0, -power)
+    offset, on_grid = 0.0, (np.round(times / factor) % 2 == 0).sum()
+    if on_grid - len(times) / 2 > _ODD * math.sqrt(len(times)) / 2:
+        offset, decimals = step / 2, decimals + 1
+    return Grid(step, offset, decimals)
+
+
+def _believed(factor: int, n_sums: int) -> int:
+    """Leave those primes out of a common factor that so many sums may have in common by chance."""
+    out, prime = 1, 2
+    while factor > 1:
+        if prime * prime > factor:
+            prime = factor
+        if factor % prime:
+            prime += 1
+            continue
+        factor //= prime
+        if float(prime) ** -n_sums <= CHANCE:
+            out *= prime
+    return out

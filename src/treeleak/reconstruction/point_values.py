@@ -1,0 +1,283 @@
+"""The most likely value inside an interval between thresholds.
+
+A splitter that looks at all values puts a threshold in the middle of two neighbours: of the rows
+that reach a node, the greatest value that goes left and the least that goes right. Twice the
+threshold is their sum. Every node says so of its own rows, and together these equations pin down
+values of which each threshold alone says little. Where they cannot all be met, the rows are not
+those that the trees saw: the share that is met tells how right rows are, without the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.private import dataclass
+from treeleak.reconstruction.granularity import Grid, grid_behind
+from treeleak.reconstruction.midpoint_kernels import meet_midpoints
+from treeleak.release.tree import Release
+
+__all__ = ["PointValues", "point_values"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Draws = NDArray[np.unsignedinteger[Any]]
+
+_SWEEPS = 300
+_WORK = 10**9
+"""Looks at values after which the sweeps end early: some seconds."""
+_TOLD = 3
+"""Thresholds that a column must have for its midpoints to tell anything of the rows."""
+_MET = 1e-3
+"""Part of the typical gap between thresholds up to which a midpoint is taken to be met."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointValues:
+    """Rows with the most likely values.
+
+    Attributes
+    ----------
+    table : float array, shape (n_rows, n_columns)
+    midpoints_met : float or None
+        Share of the tests whose threshold is the middle between the nearest values of the rows on
+        both sides, over columns with several thresholds; None where there is none, where thresholds
+        are no midpoints, or it is not known which rows each tree saw.
+    grids : mapping of int to Grid
+        Steps of the values of columns, where thresholds give them away.
+    """
+
+    table: FloatArray
+    midpoints_met: float | None = None
+    grids: Mapping[int, Grid] = field(default_factory=dict)
+
+
+def point_values(
+    release: Release,
+    table: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    numbers: BoolArray,
+    *,
+    whole: BoolArray,
+    draws: Draws | None = None,
+    told_apart: bool = True,
+) -> PointValues:
+    """Choose values inside the intervals in which rows lie.
+
+    Parameters
+    ----------
+    release : Release
+    table : float array, shape (n_rows, n_columns)
+        Rows in the columns of the release. What is not a single value stands somewhere inside its
+        interval, and is where the search begins.
+    low, high : float arrays, shape (n_rows, n_columns)
+        Ends of the intervals, as the thresholds and the domain have them; equal for a single value,
+        NaN for a missing one.
+    numbers : bool array, shape (n_columns,)
+        Columns whose tests compare numbers: the others hold codes.
+    whole : bool array, shape (n_columns,)
+        Columns that hold whole numbers.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row.
+    told_apart : bool
+        Whether it is known which rows each tree saw: not so where draws are hidden.
+
+    Returns
+    -------
+    PointValues
+        No value leaves its interval, or changes sides at any threshold.
+    """
+    grids: dict[int, Grid] = {}
+    if release.thresholds_are == "midpoints":
+        for j in np.flatnonzero(numbers):
+            grid = grid_behind(release.thresholds[j], release.float_type)
+            if grid is not None:
+                grids[int(j)] = grid
+    equations = None
+    if release.thresholds_are == "midpoints" and told_apart:
+        equations = _Equations.of(release, table, low, high, numbers, draws)
+    if equations is None:
+        out = _settled(release, table, table, low, high, grids, whole)
+        return PointValues(out, None, grids)
+    solved = equations.solved(table, low, high)
+    out = _settled(release, solved, table, low, high, grids, whole)
+    return PointValues(out, equations.share_met(out), grids)
+
+
+def _settled(
+    release: Release,
+    wanted: FloatArray,
+    valid: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    grids: Mapping[int, Grid],
+    whole: BoolArray,
+) -> FloatArray:
+    """Round wanted values to the grids and to the model's type, where that keeps their side."""
+    out = valid.copy()
+    for j in np.flatnonzero((low < high).any(axis=0)):
+        open_ = np.flatnonzero(low[:, j] < high[:, j])
+        cuts, kind = release.thresholds[j], release.float_type
+        x, least, most = wanted[open_, j], low[open_, j], high[open_, j]
+        with np.errstate(over="ignore"):
+            side = np.searchsorted(cuts, valid[open_, j].astype(kind))
+            tried = [*Grid(1.0).around(x)] if whole[j] else [x, x.astype(kind).astype(float)]
+            if int(j) in grids:
+                tried += grids[int(j)].around(x)
+            for value in tried:
+                fits = (value >= least) & (value <= most) & np.isfinite(value)
+                fits &= np.searchsorted(cuts, value.astype(kind)) == side
+                if whole[j]:
+                    fits &= value == np.round(value)
+                out[open_[fits], j] = value[fits]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """One equation per test of numbers with rows on both sides: the rows next to its threshold.
+
+    Attributes
+    ----------
+    cells : int array, shape (n_cells,)
+        Values of which they speak, as places in the flattened table.
+    sums : float array, shape (n_equations,)
+        Twice the thresholds.
+    width : float array, shape (n_equations,)
+        Typical gap between the thresholds of the column.
+    start, members : int arrays
+        Cells on both sides, as :func:`meet_midpoints` has them.
+    tells : bool array, shape (n_equations,)
+        Whether the column has so many thresholds that wrong rows would hardly meet them.
+    """
+
+    cells: IntArray
+    sums: FloatArray
+    width: FloatArray
+    start: IntArray
+    members: IntArray
+    tells: BoolArray
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        table: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        numbers: BoolArray,
+        draws: Draws | None,
+    ) -> _Equations | None:
+        rows = np.ascontiguousarray(table, dtype=release.float_type)
+        sums, columns, sizes, members = [], [], [], []
+        for t, tree in enumerate(release.trees):
+            inner = np.flatnonzero(~tree.is_leaf)
+            tested = np.zeros(tree.n_nodes, dtype=bool)
+            tested[inner] = numbers[tree.feature[inner]] & np.isfinite(tree.threshold[inner])
+            if not tested.any():
+                continue
+            parent = np.full(tree.n_nodes, -1)
+            parent[tree.left[inner]] = parent[tree.right[inner]] = inner
+            row = np.arange(len(table)) if draws is None else np.flatnonzero(draws[t])
+            at = tree.apply(rows[row])
+            found = []
+            while len(row):
+                above = parent[at]
+                row, at, above = (x[above >= 0] for x in (row, at, above))
+                own = tested[above] & ~np.isnan(table[row, tree.feature[above]])
+                found.append(np.stack([above, tree.right[above] == at, row])[:, own])
+                at = above
+            node, right, row = np.concatenate(found, axis=1)
+            column = tree.feature[node]
+            # The interval nearest to the threshold that holds any of the rows holds the neighbour.
+            near = np.where(right == 1, low[row, column], -high[row, column])
+            group = 2 * node + right
+            least = np.full(2 * tree.n_nodes, np.inf)
+            np.minimum.at(least, group, near)
+            size = np.bincount(group[near == least[group]], minlength=2 * tree.n_nodes)
+            both = np.asarray((size.reshape(-1, 2) > 0).all(axis=1))
+            own = (near == least[group]) & both[node]
+            order = np.argsort(group[own], kind="stable")
+            members.append((row * table.shape[1] + column)[own][order])
+            sizes.append(size.reshape(-1, 2)[both].ravel())
+            sums.append(2.0 * tree.threshold[both])
+            columns.append(tree.feature[both])
+        if not sum(map(len, sums)):
+            return None
+        cells, member = np.unique(np.concatenate(members), return_inverse=True)
+        column = np.concatenate(columns)
+        gaps = np.array([_typical_gap(cuts) for cuts in release.thresholds])
+        start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        many = np.array([len(cuts) >= _TOLD for cuts in release.thresholds])
+        member = member.ravel().astype(np.int64)
+        return cls(cells, np.concatenate(sums), gaps[column], start, member, many[column])
+
+    def solved(self, table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Meet as many as possible: first with one value for each interval, then for each row.
+
+        Rows of an interval keep the same value where that meets most of what is said of it, or of
+        all such intervals of the column, as where values are mostly zero; else they begin where
+        they were.
+        """
+        column = np.broadcast_to(np.arange(table.shape[1]), table.shape)
+        key = np.stack([column.ravel().astype(float), low.ravel(), high.ravel()], axis=1)
+        value = table.copy().ravel()
+        inside = np.flatnonzero((low < high).ravel() | np.isin(np.arange(value.size), self.cells))
+        ends, interval = np.unique(key[inside], axis=0, return_inverse=True)
+        interval = interval.ravel()
+        shared = np.bincount(interval, value[inside]) / np.bincount(interval)
+        of_cell = interval[np.searchsorted(inside, self.cells)]
+        self._meet(shared, ends[:, 1], ends[:, 2], of_cell)
+        met = np.repeat(self._met(shared[of_cell]), 2)
+        spoken_of = of_cell[self.members[self.start[:-1]]]
+        agrees = _mostly(spoken_of, met, len(ends))
+        several = np.bincount(interval)[spoken_of] > 1
+        column = ends[:, 0].astype(np.int64)
+        of_column = _mostly(column[spoken_of[several]], met[several], table.shape[1])
+        agrees |= of_column[column]
+        value[inside] = np.where(agrees[interval], shared[interval], value[inside])
+        own = value[self.cells]
+        self._meet(own, key[self.cells, 1], key[self.cells, 2], np.arange(len(own)))
+        value[self.cells] = own
+        return value.reshape(table.shape)
+
+    def _meet(
+        self, value: FloatArray, low: FloatArray, high: FloatArray, of_cell: IntArray
+    ) -> None:
+        n_sweeps = int(np.clip(_WORK // len(self.members), 10, _SWEEPS))
+        members = of_cell[self.members]
+        meet_midpoints(value, low, high, self.sums, self.width, self.start, members, n_sweeps)
+
+    def share_met(self, table: FloatArray) -> float | None:
+        """Share of the equations that the values of a table meet, of those that tell anything."""
+        if not self.tells.any():
+            return None
+        return float(self._met(table.ravel()[self.cells])[self.tells].mean())
+
+    def _met(self, value: FloatArray) -> BoolArray:
+        """Which equations some values of the cells meet."""
+        member = value[self.members]
+        left = np.maximum.reduceat(member, self.start[:-1])[::2]
+        right = np.minimum.reduceat(member, self.start[:-1])[1::2]
+        off = np.abs(self.sums - left - right)
+        return np.asarray(off <= _MET * self.width + 1e-6 * np.abs(self.sums))
+
+
+def _mostly(group: IntArray, met: BoolArray, n_groups: int) -> BoolArray:
+    """Whether more than half of what is said of each group is met."""
+    said = np.bincount(group, minlength=n_groups)
+    return np.asarray(2 * np.bincount(group, met, minlength=n_groups) > said)
+
+
+def _typical_gap(cuts: FloatArray) -> float:
+    """Median gap between neighbouring thresholds; of one alone, what its size suggests."""
+    cuts = cuts[np.isfinite(cuts)]
+    if len(cuts) > 1:
+        return float(np.median(np.diff(cuts)))
+    return float(np.abs(cuts).max(initial=0.0)) or 1.0

@@ -1,0 +1,367 @@
+"""A dataset proposed by an attack, with how sure it is and how it came about."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.clock import Incumbent
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.reconstruction.posterior import Expectation, Posterior
+from treeleak.release.draws.seeds import Draws
+from treeleak.release.n_rows import RowCount
+from treeleak.schema import Schema
+
+__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "Status", "as_json", "versions"]
+
+RECONSTRUCTION_VERSION = 1
+
+Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]
+Space = Literal["model", "input"]
+
+MEANING: Mapping[str, str] = {
+    "unique": "the only dataset that meets the counts, under this schema",
+    "feasible": "meets every count exactly; other datasets do too",
+    "likely": "likely given the evidence; nothing is proved",
+    "infeasible": "the counts contradict each other or the schema",
+    "unknown": "time ran out before every count was met; this is the best so far",
+}
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of everything that an answer depends on."""
+    names = ("treeleak", "numpy", "numba", "scipy", "pandas", "ortools", "scikit-learn")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """A reconstructed training set.
+
+    Attributes
+    ----------
+    status : {"unique", "feasible", "likely", "infeasible", "unknown"}
+        What is proved of the rows; :data:`MEANING` has it in words.
+    X : DataFrame, shape (n_rows, n_features), or None
+        The rows, in the columns of :attr:`space`; None if infeasible, or if time ran out before
+        there were any. Of a number that is known as an interval only, the most likely value.
+    lower, upper : DataFrame or None
+        Like ``X``: the ends of the interval in which each value lies, equal to it where it is the
+        only one. An interval begins above the threshold that it begins with, and holds the one that
+        it ends with; an end that is no threshold is that of the domain, and inside. NaN for a
+        missing value, and in columns of a pipeline's input that hold no numbers.
+    midpoints_met : float or None
+        Of the tests of numbers with rows on both sides, the share whose threshold is the middle
+        between the nearest values of these rows, as it was between those of the training set. It
+        tells without the truth how right rows are: near 1 if they are, far less if they only meet
+        the counts. None where thresholds are no midpoints or it is not known what each tree saw.
+    y : Series or None
+        Class labels.
+    confidence : DataFrame or None
+        Like ``X``: the probability of each value, 1.0 only where proved.
+    label_confidence : Series or None
+    proved : Series or None
+        Rows that stand in every dataset that meets the counts, in all that the trees can tell
+        apart.
+    ordered : bool
+        Whether row k is row k of the training set.
+    draws : Draws or None
+        How often each tree drew each row, and where that is known from; None if every tree saw
+        every row.
+    misfit : float
+        Sum over all leaves and classes of the difference between the released count and that of
+        these rows; what that is for other evidence, :attr:`misfit_means` says.
+    contradiction : str or None
+        Where and why the counts cannot be met.
+    evidence : str
+        What kind of counts it rests on.
+    free_columns : tuple of str
+        Columns that no tree tests: the model says nothing of them.
+    interval_columns : tuple of str
+        Columns of numbers: the model tells between which thresholds a value lies, never the value.
+    schema : Schema
+    seed : int
+    seconds : float
+    interrupted : bool
+        Whether the user stopped it.
+    trace : tuple of Incumbent
+        Misfit of the best answer against time.
+    numbers : dict
+        Sizes of the problem.
+    notes : tuple of str
+        What the reader should know.
+    versions : mapping of str to str
+    known : DataFrame of bool or None
+        Like ``X``: which values were given. What follows of proofs and errors does not count them.
+    in_earlier : Series of bool or None
+        Whether each row is in the training set of the earlier release, where one was given.
+    posterior : Posterior or None
+        Datasets drawn from the posterior, where draws are hidden or counts carry noise.
+    expected_distance : float or None
+        Mean distance of the rows, per value, from the datasets of the posterior, each matched with
+        them.
+    most_likely : tuple of DataFrame and Series, or None
+        Rows and labels of the likeliest dataset, where there is a posterior. ``X`` errs less on
+        average.
+    without_population : Reconstruction or None
+        The same without the population, where one was given.
+    without_distinct : Reconstruction or None
+        The same from the numbers of draws alone, where draws are hidden and both were asked for.
+    cells : str
+        How the cells were found, see :attr:`Answer.cells`.
+    row_count : RowCount or None
+        The number of training rows and where it is from, where draws are hidden or counts noisy.
+    space : {"model", "input"}
+        Whose columns ``X`` has, and with it all that is said of single values or columns: the
+        model's, or those of the input of the pipeline that it ends. A value read from several of
+        the model's columns is as sure as the least sure of them. Proofs, misfit, schema, posterior
+        (with ``membership``, ``expectation`` and ``expected_distance``) are in the model's columns
+        either way.
+    """
+
+    _said: ClassVar = ("status", "n_rows", "X", "ordered", "space")
+
+    status: Status
+    X: pd.DataFrame | None
+    y: pd.Series[Any] | None
+    confidence: pd.DataFrame | None
+    label_confidence: pd.Series[float] | None
+    proved: pd.Series[bool] | None
+    ordered: bool
+    misfit: float
+    contradiction: str | None
+    evidence: str
+    free_columns: tuple[str, ...]
+    schema: Schema
+    seed: int
+    seconds: float
+    interrupted: bool = False
+    trace: tuple[Incumbent, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    interval_columns: tuple[str, ...] = ()
+    draws: Draws | None = None
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=versions)
+    known: pd.DataFrame | None = None
+    in_earlier: pd.Series[bool] | None = None
+    posterior: Posterior | None = None
+    most_likely: tuple[pd.DataFrame, pd.Series[Any]] | None = None
+    expected_distance: float | None = None
+    without_population: Reconstruction | None = None
+    without_distinct: Reconstruction | None = None
+    cells: str = "enumerated"
+    row_count: RowCount | None = None
+    space: Space = "model"
+    lower: pd.DataFrame | None = None
+    upper: pd.DataFrame | None = None
+    midpoints_met: float | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows reconstructed."""
+        return 0 if self.X is None else len(self.X)
+
+    @property
+    def behind_noise(self) -> bool:
+        """Whether the counts were read as carrying noise, or leaves as naming a class by chance."""
+        return self.evidence.startswith(("noisy counts", "class of each leaf"))
+
+    @property
+    def draws_hidden(self) -> bool:
+        """Whether trees drew rows, and it is not known which."""
+        return self.row_count is not None and self.evidence.startswith("hidden")
+
+    @property
+    def meaning(self) -> str:
+        """The status in words."""
+        meaning = MEANING[self.status]
+        if self.status == "unknown" and self.X is None:
+            meaning = "time ran out before there were any rows"
+        elif self.status == "unknown" and self.row_count is not None:
+            meaning = "time ran out before the search had settled; this is the best so far"
+        return meaning.replace("time ran out", "interrupted") if self.interrupted else meaning
+
+    @property
+    def misfit_means(self) -> str:
+        """What :attr:`misfit` sums up, in words."""
+        if self.draws_hidden:
+            return "Rows that leaves still lack"
+        if self.evidence.startswith("noisy"):
+            return "Noise that these rows leave to be explained"
+        if self.evidence.startswith("class"):
+            return "Rows that leaves lack of the class they name"
+        return "Counts still missed"
+
+    @property
+    def share_proved_rows(self) -> float:
+        """Share of the rows that are proved, of those that were not given."""
+        found = np.flatnonzero(~self.given.all(axis=1))
+        return (
+            float(np.mean(self.proved.iloc[found]))
+            if self.proved is not None and len(found)
+            else 0.0
+        )
+
+    @property
+    def share_proved_values(self) -> float:
+        """Share of the values that are proved, of those that were not given."""
+        found = ~self.given
+        if self.confidence is None or not found.any():
+            return 0.0
+        return float((self.confidence.to_numpy()[found] == 1.0).mean())
+
+    @property
+    def given(self) -> NDArray[np.bool_]:
+        """Which values were given, shape (n_rows, n_features)."""
+        if self.known is not None:
+            return self.known.to_numpy()
+        return np.zeros((0, 0) if self.X is None else self.X.shape, dtype=bool)
+
+    @property
+    def expected_error(self) -> float | None:
+        """Share of values that the attack itself expects to be wrong.
+
+        Where there is a posterior: the mean distance of its datasets from the rows, each matched
+        with them, over the values not given, those of numbers, too. An error after matching is to
+        be compared with it.
+
+        Else from the confidence of the values not given, without the columns of numbers, where it
+        is that of an interval; None if there are no others.
+        """
+        left = ~self.given
+        if self.expected_distance is not None:
+            # All datasets have what was given (of numbers, the interval): they differ in the rest.
+            return self.expected_distance * left.size / int(left.sum()) if left.any() else None
+        if self.confidence is None:
+            return None
+        found = left & ~self.confidence.columns.isin(self.interval_columns)
+        return float(1.0 - self.confidence.to_numpy()[found].mean()) if found.any() else None
+
+    def membership(self, records: pd.DataFrame, share: float | None = None) -> pd.Series[float]:
+        """Probability that each record is in the training set: :meth:`Posterior.membership`.
+
+        Raises
+        ------
+        NotCovered
+            If there is no posterior: only attacks on hidden draws and on noise have one.
+        """
+        return self._posterior.membership(records, share)
+
+    def expectation(
+        self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9
+    ) -> Expectation:
+        """Say what a statistic of the training set is: :meth:`Posterior.expectation`.
+
+        Raises
+        ------
+        NotCovered
+            If there is no posterior: only attacks on hidden draws and on noise have one.
+        """
+        return self._posterior.expectation(f, level)
+
+    @property
+    def _posterior(self) -> Posterior:
+        if self.posterior is None:
+            raise NotCovered(f"there is no posterior of rows rebuilt from {self.evidence}")
+        return self.posterior
+
+    def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
+        """Describe the result; rows only where asked for (formats/reconstruction.schema.json)."""
+        out: dict[str, Any] = {
+            "version": RECONSTRUCTION_VERSION,
+            "status": self.status,
+            "meaning": self.meaning,
+            "space": self.space,
+            "n_rows": self.n_rows,
+            "ordered": self.ordered,
+            "draws": None if self.draws is None else str(self.draws),
+            "misfit": self.misfit,
+            "contradiction": self.contradiction,
+            "evidence": self.evidence,
+            "cells": self.cells,
+            "row_count": None if self.row_count is None else asdict(self.row_count),
+            "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "known_values": int(self.given.sum()),
+            "share_proved_rows": self.share_proved_rows,
+            "share_proved_values": self.share_proved_values,
+            "expected_error": self.expected_error,
+            "midpoints_met": self.midpoints_met,
+            "free_columns": list(self.free_columns),
+            "interval_columns": list(self.interval_columns),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "trace": [[i.seconds, i.misfit] for i in self.trace],
+            "numbers": dict(self.numbers),
+            "notes": list(self.notes),
+            "versions": dict(self.versions),
+            "without_population": _summary(self.without_population),
+            "without_distinct": _summary(self.without_distinct),
+        }
+        if include_rows and self.X is not None and self.confidence is not None:
+            out["rows"] = {
+                **_table(self.X, self.y),
+                "lower": self._ends(self.lower),
+                "upper": self._ends(self.upper),
+                "confidence": self.confidence.to_numpy().round(6).tolist(),
+                "proved": [] if self.proved is None else self.proved.tolist(),
+                "known": None if self.known is None else self.known.to_numpy().tolist(),
+                "in_earlier": None if self.in_earlier is None else self.in_earlier.tolist(),
+                "most_likely": None if self.most_likely is None else _table(*self.most_likely),
+            }
+        return out
+
+    def _ends(self, ends: pd.DataFrame | None) -> list[list[float | None]] | None:
+        """Ends of the intervals; None if every value is known as one."""
+        if ends is None or self.X is None or ends.equals(self.X):
+            return None
+        return _listed(ends.where(np.isfinite(ends)))
+
+    def to_json(self, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return as_json(self.to_dict(include_rows))
+
+
+def _summary(other: Reconstruction | None) -> dict[str, Any] | None:
+    return None if other is None else other.to_dict()
+
+
+def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
+    return {
+        "columns": list(X.columns),
+        "values": _listed(X),
+        "labels": [] if y is None else y.tolist(),
+    }
+
+
+def _listed(X: pd.DataFrame) -> list[list[Any]]:
+    found: list[list[Any]] = X.astype(object).where(X.notna(), None).to_numpy().tolist()
+    return found
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """Write a document that may hold numpy's numbers as JSON."""
+    return json.dumps(document, indent=2, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,1 @@
+"""Models of other libraries made releases: one module for each library."""

@@ -1,0 +1,92 @@
+"""diffprivlib's differentially private trees, from stored data to a release.
+
+Nothing of diffprivlib is imported: a saved model is read as data, so that the scikit-learn that
+diffprivlib needs and the one that treeleak runs on need not be the same.
+
+What its forest does, found out from the sources of 0.6.6 and checked by training (a test):
+
+- The rows are cut into as many parts of equal size as there are trees, in their order or shuffled,
+  and each tree sees one part. So each tree has the whole budget.
+- Splits are drawn between the bounds. Leaves hold 1 for one class and 0 for the others: the class
+  that permute-and-flip chose by the rows of each class, with epsilon as the weight of a row
+  (sensitivity 1; monotonic, since neighbours add or remove a row). An empty leaf names any class
+  with the same probability, as permute-and-flip would.
+- The forest compares the numbers of the labels with the labels themselves. Unless these are 0, 1,
+  2 and so on, its leaves name classes that have nothing to do with the rows.
+- Each tree keeps the seed from which its splits and the noise of its labels were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.errors import BadModel
+from treeleak.release.adapters.sklearn import class_labels, feature_names, fitted, tree_and_values
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.readers.release_file import noise_from_dict
+from treeleak.release.registry import adapter
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import AllRows, Disjoint, Release, Sampling, UnknownSampling
+
+__all__: list[str] = []
+
+MIXED_UP = (
+    "diffprivlib takes a label for its number in a forest whose classes are not 0, 1, 2 and so "
+    "on: its leaves do not tell of their rows"
+)
+WARM = "with warm_start, each call of fit cuts the rows anew, and the file does not tell the calls"
+SEEDED = (
+    "The model holds the seed of each tree, from which its splits and the noise of its labels were "
+    "drawn: who has the model can draw them again, and the privacy budget does not bound what it "
+    "gives away."
+)
+
+
+@adapter("diffprivlib", "RandomForestClassifier")
+def _forest(stored: StoredObject) -> Release:
+    trees = fitted(stored, "estimators_")
+    release = _release(stored, trees, Disjoint())
+    if stored.get("warm_start"):
+        return replace(release, sampling=UnknownSampling(WARM), not_covered=WARM)
+    if release.classes != tuple(range(len(release.classes))):
+        return replace(release, not_covered=MIXED_UP)
+    return release
+
+
+@adapter("diffprivlib", "DecisionTreeClassifier")
+def _single_tree(stored: StoredObject) -> Release:
+    return _release(stored, [stored], AllRows())
+
+
+def _release(stored: StoredObject, trees: Sequence[Any], sampling: Sampling) -> Release:
+    names, notes = feature_names(stored)
+    read = [tree_and_values(t, tree, len(names)) for t, tree in enumerate(trees)]
+    if any(part.get("random_state") is not None for part in (stored, *trees)):
+        notes = (*notes, SEEDED)
+    return Release(
+        trees=tuple(replace(tree, counts=values) for tree, values in read),
+        feature_names=names,
+        classes=class_labels(stored),
+        sampling=sampling,
+        counts_are="labels",
+        n_rows=None,
+        noise=_noise([tree.get("epsilon") for tree in trees]),
+        float_type="float32",
+        origin=f"diffprivlib, {stored.name}",
+        notes=notes,
+    )
+
+
+def _noise(budgets: Sequence[Any]) -> Any:
+    """The law of the labels, by the budget that each tree was grown with."""
+    numbers = {float(epsilon) for epsilon in budgets}
+    if len(numbers) != 1:
+        raise BadModel(f"its trees have different budgets: {sorted(numbers)[:5]}")
+    (epsilon,) = numbers
+    if np.isposinf(epsilon):
+        return LabelNoise("majority")
+    return noise_from_dict({"law": "label", "rule": "permute-and-flip", "scale": epsilon})

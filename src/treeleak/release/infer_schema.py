@@ -1,0 +1,481 @@
+"""A schema from what is at hand: the release itself and, where the auditor has them, rows.
+
+What is inferred is taken as true by the attacks, so every rule here errs towards saying too
+little: a domain that is too wide costs sharpness, one that is too narrow makes the answer wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput, BadSchema, NotCovered
+from treeleak.release.rule_list import RuleList
+from treeleak.release.tree import Release
+from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+
+__all__ = [
+    "check_schema",
+    "infer_rule_schema",
+    "infer_schema",
+    "match_levels",
+    "read_columns",
+    "suggest_rule_schema",
+    "suggest_schema",
+    "told_by_transformers",
+    "untested_binary",
+]
+
+Floats = NDArray[np.float64]
+
+MOST_LEVELS = 100
+"""A column of whole numbers with more different values than this is taken for numeric."""
+
+COUNTABLE = 2.0**53
+"""From here on floats skip whole numbers."""
+
+SEPARATORS = "_:=."
+
+MOST_NAMED = 4
+
+
+def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
+    """Infer a schema from a release alone, or from a release and rows.
+
+    Groups come only from the release, where a fitted encoder declares them (``Release.one_hot``):
+    every row has one 1 among their columns. A group is dropped if a threshold or a row speaks
+    against it, or if its columns may be missing.
+
+    A column whose codes have texts (``Release.levels``) is categorical, with these for labels.
+
+    Where transformers are part of the model (``Release.inputs``), groups that may be without a 1
+    (a category was dropped), codes and the ends of numbers are theirs, as far as no threshold and
+    no row speaks against them.
+
+    Without rows, another column is binary if all its thresholds are exactly 0.5; ordinal if it has
+    several thresholds, all halfway between whole numbers, and then goes from the number below
+    the lowest to the number above the highest; otherwise numeric and unbounded. A column that no
+    tree tests is binary if trees test some columns and all of these are binary; otherwise numeric.
+
+    With rows, the values seen are the domain, widened where a threshold lies outside: 0 and 1
+    make a column binary; up to 100 different whole numbers make it ordinal from the least to the
+    greatest; otherwise it is numeric between them. A column whose values are all missing is
+    treated as without rows.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame, optional
+        Rows to learn from; columns that the model lacks are ignored.
+
+    Returns
+    -------
+    Schema
+        With every column of the model, in the model's order.
+
+    Raises
+    ------
+    BadInput
+        If ``X`` lacks a column of the model, or holds something other than numbers in it.
+    """
+    return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
+
+
+def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
+    """Infer a schema from rules alone, or from rules and rows.
+
+    Without rows, columns are binary where rules ask for nothing but 0 and 1, and those that no
+    rule tests are if all others are; the rest is numeric and unbounded. With rows, columns are
+    what :func:`infer_schema` makes of them, with the values that rules name; columns of texts are
+    categorical.
+
+    Raises
+    ------
+    BadInput
+        If ``X`` lacks a column of the rules.
+    NotCovered
+        If there are no rows, and a rule names texts: nobody knows which others there are.
+    """
+    named: dict[str, set[float | str]] = {c: set() for c in rules.columns}
+    ends: dict[str, list[float]] = {c: [] for c in rules.columns}
+    for condition in (c for rule in rules.rules for c in rule.conditions):
+        named[condition.column].update(condition.values or ())
+        ends[condition.column] += [e for e in (condition.above, condition.upto) if np.isfinite(e)]
+    binary = {c for c in rules.columns if not ends[c] and named[c] <= {0, 1}}
+    if X is None:
+        texts = [c for c in rules.columns if any(isinstance(v, str) for v in named[c])]
+        if texts:
+            raise NotCovered(
+                f"the rules name some values of column {texts[0]!r}, and nobody knows which others "
+                "there are: give a schema, or the training rows"
+            )
+        tested = {c for c in rules.columns if ends[c] or named[c]}
+        binary -= set() if tested <= binary else set(rules.columns) - tested
+        return Schema([Binary(c) if c in binary else Numeric(c) for c in rules.columns])
+    attributes: list[Attribute] = []
+    for column in rules.columns:
+        if column not in X:
+            raise BadInput(f"the rows lack column {column!r} of the rules")
+        seen = X[column].dropna()
+        missing = len(seen) < len(X)
+        if not pd.api.types.is_numeric_dtype(seen):
+            labels = tuple(sorted({*map(str, seen), *map(str, named[column])}))
+            attributes.append(Categorical(column, labels=labels, missing=missing))
+            continue
+        values = {float(v) for v in named[column] if not isinstance(v, str)}
+        known = np.union1d(seen.to_numpy(dtype=float), sorted(values))
+        cuts = np.unique(ends[column])
+        if known.size:
+            attributes.append(_from_values(column, known, cuts, missing))
+        else:
+            attributes.append(_from_thresholds(column, cuts, missing))
+    return Schema(attributes)
+
+
+def suggest_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
+    """Infer a schema of rules, for a human to correct, and remark on what was guessed.
+
+    As :func:`infer_rule_schema`.
+    """
+    schema = infer_rule_schema(rules, X)
+    tested = [c.column for rule in rules.rules for c in rule.conditions]
+    return schema, [] if X is not None else untested_binary(schema, tested)
+
+
+def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Schema, list[str]]:
+    """Infer a schema and propose one-hot groups, for a human to correct.
+
+    Beyond :func:`infer_schema`, binary columns that share a name up to the last run of ``_``,
+    ``:``, ``=`` and ``.`` are proposed as a group: with rows, if every row has exactly one 1 (or at
+    most one) among them; without rows, always, as a guess.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame, optional
+
+    Returns
+    -------
+    schema : Schema
+    remarks : list of str
+        What transformers before the model tell; and for each group that was proposed, what it
+        rests on.
+    """
+    values = None if X is None else read_columns(release, X)
+    columns, groups = _judge(release, values)
+    grouped = {c for group in groups for c in group.columns}
+    remarks: list[str] = []
+    for name, members in _by_prefix(a for a in columns.values() if a.name not in grouped):
+        group = OneHot(name, members)
+        remark = "a guess from the names alone: check that every row has exactly one 1"
+        if values is not None:
+            ones = np.sum([values[c] for c in members], axis=0)
+            if (ones > 1).any():
+                continue
+            group = OneHot(name, members, at_most_one=bool((ones == 0).any()))
+            how_many = "at most one 1" if group.at_most_one else "exactly one 1"
+            remark = f"a guess: each of the {len(ones)} rows given has {how_many}"
+        groups.append(group)
+        remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
+    schema = _assemble(columns, groups)
+    return schema, [*told_by_transformers(schema, release), *remarks]
+
+
+def told_by_transformers(schema: Schema, release: Release) -> list[str]:
+    """Say which parts of an inferred schema come from transformers before the model.
+
+    Returns
+    -------
+    list of str
+        One remark, or none.
+    """
+    told = [] if release.inputs is None else release.inputs.attributes()
+    columns = {a.columns for a in told}
+    taken = [a for a in schema.attributes if a.columns in columns]
+    kinds = {
+        "one-hot groups": sum(isinstance(a, OneHot) for a in taken),
+        "columns of codes": sum(isinstance(a, Categorical) for a in taken),
+        "ranges of numbers": sum(np.isfinite(a.bounds).all() for a in taken if a.kind == "numeric"),
+    }
+    found = ", ".join(f"{kind} ({n})" for kind, n in kinds.items() if n)
+    return [f"the fitted transformers before the model tell: {found}"] if found else []
+
+
+def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
+    """Say which columns were taken for binary only because those that the model tests are.
+
+    Parameters
+    ----------
+    schema : Schema
+        Inferred from a model alone.
+    tested : iterable of str
+        Columns that the model tests.
+
+    Returns
+    -------
+    list of str
+        One remark, or none.
+    """
+    known = set(tested)
+    taken = [a.name for a in schema.attributes if isinstance(a, Binary) and a.name not in known]
+    if not taken:
+        return []
+    named = ", ".join(map(repr, taken[:MOST_NAMED]))
+    more = f" and {len(taken) - MOST_NAMED} more" if len(taken) > MOST_NAMED else ""
+    return [
+        f"{len(taken)} columns that the model never tests were taken to hold 0 and 1, as all that "
+        f"it tests do: {named}{more}."
+    ]
+
+
+def check_schema(schema: Schema, release: Release) -> list[str]:
+    """Check a schema against what the model says.
+
+    Parameters
+    ----------
+    schema : Schema
+    release : Release
+
+    Returns
+    -------
+    list of str
+        Remarks that are no errors: columns in which the trees saw missing values, though the
+        schema allows none.
+
+    Raises
+    ------
+    BadSchema
+        If the columns are not those of the model, codes stand for other labels than in the model
+        (see :func:`match_levels`), or a domain excludes a threshold: no value that the schema
+        allows could take one of the two branches.
+    """
+    schema.for_model(release.feature_names)
+    owner = {c: a for a in schema.attributes for c in a.columns}
+    for column, texts in release.levels.items():
+        code_of = {text: code for code, text in enumerate(texts)}
+        text_of: dict[float, str] = dict(enumerate(texts))
+        for text, code in _codes(owner[column]).items():
+            if text_of.get(code, text) != text or code_of.get(text, code) != code:
+                raise BadSchema(
+                    f"column {column!r}: code {code:g} stands for {text!r} in the schema, "
+                    f"the model's codes for {list(texts)} are 0 to {len(texts) - 1}"
+                )
+    for column, thresholds in zip(release.feature_names, release.thresholds, strict=True):
+        # The model compares rounded values.
+        with np.errstate(over="ignore"):
+            low, high = np.array(owner[column].bounds).astype(release.float_type).astype(float)
+        finite = thresholds[np.isfinite(thresholds)]
+        # A test against the highest value parts all that is known from what is missing.
+        beyond = finite > high if getattr(owner[column], "missing", False) else finite >= high
+        outside = finite[(finite < low) | beyond]
+        if outside.size:
+            raise BadSchema(
+                f"column {column!r}: the schema allows {low:g} to {high:g}, but the model tests "
+                f"{column!r} <= {outside[0]:g}, which is always the same for these values"
+            )
+    return [
+        f"column {c!r}: the trees saw missing values, the schema allows none"
+        for c in release.feature_names
+        if c in release.maybe_missing and not getattr(owner[c], "missing", False)
+    ]
+
+
+def match_levels(release: Release, schema: Schema) -> Release:
+    """Move a release to the codes that a schema gives to the labels of its columns.
+
+    Where both the release and the schema name the labels of a column, a test parts some of the
+    release's labels from the others; its new threshold parts the same ones by the schema's codes.
+    Labels that only the schema has go where their codes put them: the model says nothing of them.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema
+
+    Returns
+    -------
+    Release
+        The same where there is nothing to move.
+
+    Raises
+    ------
+    BadSchema
+        If the codes are in an order in which no threshold parts what a test parts: the column, and
+        an order that does; or if the schema lacks all labels on one side of a test.
+    """
+    moved: dict[int, dict[float, float]] = {}
+    levels = dict(release.levels)
+    for attribute in schema.attributes:
+        texts = release.levels.get(attribute.name, ())
+        codes = _codes(attribute)
+        if not texts or not codes or all(codes.get(t) == i for i, t in enumerate(texts)):
+            continue
+        column = release.feature_names.index(attribute.name)
+        moved[column] = {
+            cut: _moved(attribute.name, cut, texts, codes)
+            for cut in release.thresholds[column][np.isfinite(release.thresholds[column])].tolist()
+        }
+        in_order = sorted(codes, key=codes.__getitem__)
+        del levels[attribute.name]
+        if [codes[text] for text in in_order] == list(range(len(codes))):
+            levels[attribute.name] = tuple(in_order)
+    if not moved:
+        return release
+    trees = []
+    for tree in release.trees:
+        threshold = tree.threshold.copy()
+        for node in np.flatnonzero(~tree.is_leaf):
+            cut = float(threshold[node])
+            threshold[node] = moved.get(int(tree.feature[node]), {}).get(cut, cut)
+        trees.append(replace(tree, threshold=threshold))
+    return replace(release, trees=tuple(trees), levels=levels)
+
+
+def _codes(attribute: Attribute) -> dict[str, float]:
+    if not isinstance(attribute, Categorical) or attribute.labels is None:
+        return {}
+    return dict(zip(attribute.labels, attribute.values, strict=True))
+
+
+def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float]) -> float:
+    if not 0 <= cut < len(texts) - 1:
+        # Parts no two labels, but maybe known values from missing ones.
+        return min(codes.values()) - 1 if cut < 0 else max(codes.values())
+    left = [codes[t] for code, t in enumerate(texts) if code <= cut and t in codes]
+    right = [codes[t] for code, t in enumerate(texts) if code > cut and t in codes]
+    if not left or not right:
+        lost = [t for code, t in enumerate(texts) if (code <= cut) is not bool(left)]
+        raise BadSchema(f"column {column!r}: the model tests for {lost}, which the schema lacks")
+    if max(left) >= min(right):
+        raise BadSchema(
+            f"column {column!r}: the model parts {[t for i, t in enumerate(texts) if i <= cut]} "
+            f"from its other labels, and the schema's codes mix the two; give the labels codes in "
+            f"the order {list(texts)}"
+        )
+    return (max(left) + min(right)) / 2
+
+
+def read_columns(release: Release, X: pd.DataFrame, what: str = "the rows") -> dict[str, Floats]:
+    """Read the model's columns of a table as numbers; others are ignored.
+
+    Raises
+    ------
+    BadInput
+        Naming the column; ``what`` is what the message calls the table.
+    """
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    values = {}
+    for column in release.feature_names:
+        if column not in table:
+            raise BadInput(f"{what} lack column {column!r} of the model")
+        series = table[column]
+        if not isinstance(series, pd.Series):
+            raise BadInput(f"column {column!r} stands twice in {what}")
+        if not pd.api.types.is_numeric_dtype(series):
+            raise BadInput(f"column {column!r} of {what} holds something other than numbers")
+        values[column] = series.to_numpy(dtype=float, na_value=np.nan)
+        if np.isinf(values[column]).any():
+            raise BadInput(f"column {column!r} of {what} holds an infinite number")
+    return values
+
+
+def _judge(
+    release: Release, values: dict[str, Floats] | None
+) -> tuple[dict[str, Attribute], list[OneHot]]:
+    """Judge each column by itself, and the groups that the release declares."""
+    # A test against infinity parts missing values from known ones: it says nothing of a domain.
+    cuts = {
+        column: thresholds[np.isfinite(thresholds)]
+        for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
+    }
+    tested = [t for t in cuts.values() if t.size]
+    inputs = [] if release.inputs is None else release.inputs.attributes()
+    said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
+    unused_binary = bool(tested) and all((t == 0.5).all() for t in tested)
+    columns: dict[str, Attribute] = {}
+    for column, own in cuts.items():
+        seen = np.zeros(0) if values is None else values[column]
+        known = np.unique(seen[~np.isnan(seen)])
+        missing = column in release.maybe_missing or bool(np.isnan(seen).any())
+        if column in release.levels:
+            columns[column] = Categorical(column, labels=release.levels[column], missing=missing)
+        elif known.size:
+            columns[column] = _from_values(column, known, own, missing)
+        elif own.size or not unused_binary:
+            columns[column] = _from_thresholds(column, own, missing)
+        else:
+            columns[column] = Binary(column, missing=missing)
+        if (told := said.get(column)) and _agrees(told, own, known):
+            columns[column] = replace(told, missing=missing)
+    groups: list[OneHot] = []
+    free = {c for c in cuts if c not in release.maybe_missing and c not in release.levels}
+    declared = [
+        OneHot(name, members)
+        for name, members in release.one_hot.items()
+        if members and len(set(members)) == len(members)
+    ]
+    for group in (*declared, *(a for a in inputs if isinstance(a, OneHot))):
+        fits = len(set(group.members) & free) == len(group.members)
+        if fits and all(((cuts[c] >= 0) & (cuts[c] < 1)).all() for c in group.members):
+            rows = None if values is None else np.column_stack([values[c] for c in group.members])
+            if rows is None or group.holds(rows).all():
+                groups.append(group)
+                free -= set(group.members)
+    return columns, groups
+
+
+def _agrees(told: Categorical | Numeric, cuts: Floats, known: Floats) -> bool:
+    """Whether no threshold and no value of a row speaks against what transformers say."""
+    low, high = told.bounds
+    inside = bool(((cuts >= low) & (cuts < high)).all())
+    return inside and bool(told.holds(known[:, None]).all())
+
+
+def _from_thresholds(column: str, cuts: Floats, missing: bool) -> Attribute:
+    if cuts.size and (cuts == 0.5).all():
+        return Binary(column, missing=missing)
+    if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
+        return Ordinal(column, int(cuts[0] - 0.5), int(cuts[-1] + 0.5), missing=missing)
+    return Numeric(column, missing=missing)
+
+
+def _from_values(column: str, known: Floats, cuts: Floats, missing: bool) -> Attribute:
+    if np.isin(known, (0.0, 1.0)).all() and ((cuts >= 0) & (cuts < 1)).all():
+        return Binary(column, missing=missing)
+    ends = np.concatenate([known, np.floor(cuts), np.floor(cuts) + 1])
+    whole = (known == np.floor(known)).all() and np.abs(ends).max() < COUNTABLE
+    if whole and len(known) <= MOST_LEVELS:
+        return Ordinal(column, int(ends.min()), int(ends.max()), missing=missing)
+    ends = np.concatenate([known, cuts, np.nextafter(cuts, np.inf)])
+    return Numeric(column, ends.min(), ends.max(), missing=missing)
+
+
+def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Group binary columns without missing values by what their names share."""
+    groups: dict[str, list[str]] = {}
+    for attribute in attributes:
+        if isinstance(attribute, Binary) and not attribute.missing:
+            # A run of separators counts as one: "priors:=0" and "priors:2-3" share "priors".
+            last = max(attribute.name.rfind(s) for s in SEPARATORS)
+            prefix = attribute.name[: last + 1].rstrip(SEPARATORS)
+            if prefix:
+                groups.setdefault(prefix, []).append(attribute.name)
+    for prefix, members in groups.items():
+        if len(members) > 1:
+            yield prefix, tuple(members)
+
+
+def _assemble(columns: dict[str, Attribute], groups: list[OneHot]) -> Schema:
+    """Put each group where its first column stands, under a name that nothing else has."""
+    owner = dict(columns)
+    for group in groups:
+        taken = {a.name for a in owner.values()} - set(group.columns)
+        name = group.name
+        while name in taken:
+            name += "_"
+        owner.update(dict.fromkeys(group.columns, replace(group, name=name)))
+    return Schema(dict.fromkeys(owner.values()))

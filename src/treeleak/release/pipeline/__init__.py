@@ -1,0 +1,1 @@
+"""Columns on their way through a pipeline's fitted steps, and back."""

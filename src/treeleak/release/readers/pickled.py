@@ -1,0 +1,91 @@
+"""Pickle and joblib files: refused, or on request taken apart in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadModel
+from treeleak.release.readers.skops_archive import read_archive
+from treeleak.release.registry import reader
+from treeleak.release.stored import StoredObject
+
+__all__ = ["read_pickle"]
+
+WORKER = Path(__file__).with_name("_unpickle_worker.py")
+SECONDS = 600
+
+# Protocols 2 to 5; the compressions of joblib (zlib, gzip, bz2, lzma, xz, lz4); the text of
+# protocols 0 and 1, which starts with a class.
+_MAGIC = re.compile(
+    rb"\x80[\x02-\x05]|\x78[\x01\x5e\x9c\xda]|\x1f\x8b|BZh|\x5d\x00\x00|\xfd7zXZ|\x04\x22\x4d\x18"
+    rb"|\(?[ci][A-Za-z_][\w.]*\n\w+\n",
+    re.DOTALL,
+)
+
+
+@reader("pickle or joblib", lambda head: _MAGIC.match(head) is not None)
+def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
+    """Read the object in a pickle or joblib file.
+
+    No class that the file names is imported, so a file of any scikit-learn version is readable
+    without that version, and a call that the file asks for is recorded, not made.
+
+    Parameters
+    ----------
+    path : Path
+    trust_pickle : bool
+        Open the file at all.
+
+    Returns
+    -------
+    StoredObject
+
+    Raises
+    ------
+    BadModel
+        Naming the file: refused without ``trust_pickle``, or damaged.
+    """
+    if not trust_pickle:
+        raise BadModel(
+            f"{path}: a pickle or joblib file can run any code when it is opened. "
+            "If you know who made it, allow it with --trust-pickle (trust_pickle=True), "
+            "or save the model with skops instead"
+        )
+    with private_folder() as folder:
+        out = folder / "model.zip"
+        try:
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-I", str(WORKER), str(path.resolve()), str(out)],
+                cwd=folder,
+                env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
+                | {"OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BadModel(f"{path}: not read within {SECONDS} seconds") from error
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines()
+            # Without a last word, the system ended it.
+            why = said[-1] if said else "it takes more time or memory than its size explains"
+            raise BadModel(f"{path}: not a readable pickle ({why})")
+        try:
+            stored = read_archive(out)
+        except BadModel as error:
+            raise BadModel(str(error).replace(str(out), str(path))) from error
+    # The archive is the worker's own: what is left over in it is what the pickle left unread.
+    unread = (
+        replace(left, where="the pickle", what="values that the model does not hold")
+        for left in stored.leftovers
+    )
+    return replace(stored, leftovers=tuple(unread))

@@ -1,0 +1,72 @@
+"""What an adversary knows beside the model: parts of the rows, and the population they come from.
+
+Both arrive as tables in the model's columns and are turned, once, into statements about the atoms
+of a geometry. Attacks see only those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.partition import Geometry
+from treeleak.schema import Joint
+
+if TYPE_CHECKING:
+    from treeleak.side_information.population import Population
+
+__all__ = ["NOTHING", "Given", "KnownParts"]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownParts:
+    """What is known of each row of the answer.
+
+    Attributes
+    ----------
+    group : int array, shape (n_rows,)
+        Which known part each row of the answer has; rows of a group are exchangeable.
+    allowed : bool array, shape (n_groups, n_atoms)
+        Atoms that a row of the group may take, numbered over all attributes as in
+        :attr:`Values.atom_start`; the last attribute is the class.
+    """
+
+    group: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """All that is known beside the model.
+
+    Attributes
+    ----------
+    parts : KnownParts or None
+        None: no value of any row.
+    population : Population or None
+        Where the rows come from, as a prior.
+    """
+
+    parts: KnownParts | None = None
+    population: Population | None = None
+
+    def refuse(self, attack: str) -> None:
+        """Raise NotCovered if anything is given: for attacks that use none of it."""
+        if self.parts is not None:
+            raise NotCovered(f"{attack} does not use known rows or columns")
+        if self.population is not None:
+            raise NotCovered(f"{attack} makes no use of a population")
+
+    def check(self, geometry: Geometry) -> None:
+        """Raise NotCovered if parts are known that the geometry does not count in a tree."""
+        if self.parts is not None and not any(
+            isinstance(part.attribute, Joint) for part in geometry.parts
+        ):
+            raise NotCovered("this attack sees known parts only where a tree counts them")
+
+
+NOTHING = Given()

@@ -1,0 +1,91 @@
+"""Which row of one dataset is which row of another: a flow of least cost between groups of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.graph.python import max_flow, min_cost_flow
+
+from treeleak.core.errors import NotCovered
+
+__all__ = ["align", "check_pairs", "fits", "in_order"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Costs are rounded to whole units of this.
+UNIT = 1e-9
+MOST_PAIRS = 10_000_000
+
+
+def check_pairs(n_mine: int, n_theirs: int, most: int = MOST_PAIRS) -> None:
+    """Refuse to pair so many groups of rows with so many others, before any memory is taken."""
+    if n_mine * n_theirs > most:
+        raise NotCovered(
+            f"{n_mine:,} x {n_theirs:,} groups of rows are too many to align "
+            f"({most:,} pairs are covered)"
+        )
+
+
+def align(cost: Floats, mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
+    """Pair the rows of two datasets at the least total cost.
+
+    Rows of a group are alike, so this is the Hungarian method on groups.
+
+    Parameters
+    ----------
+    cost : float array, shape (n_mine, n_theirs)
+        Of pairing a row of one group with a row of the other.
+    mine, theirs : int array
+        Rows in each group; both have the same sum.
+
+    Returns
+    -------
+    i, j, n : int array
+        Pairs of groups, and how many rows they share.
+
+    Raises
+    ------
+    NotCovered
+        If there are too many pairs of groups.
+    """
+    check_pairs(*cost.shape)
+    tails, heads = _arcs(cost.shape)
+    whole = np.rint((cost - cost.min(initial=0.0)) / UNIT).astype(np.int64).ravel()
+    flow = min_cost_flow.SimpleMinCostFlow()
+    most = np.minimum.outer(mine, theirs).ravel()
+    arcs = flow.add_arcs_with_capacity_and_unit_cost(tails, heads, most, whole)
+    flow.set_nodes_supplies(np.arange(len(mine) + len(theirs)), np.concatenate([mine, -theirs]))
+    status = flow.solve()
+    if status != flow.OPTIMAL:
+        raise AssertionError(f"no alignment of {mine.sum()} with {theirs.sum()} rows: {status}")
+    n = np.asarray(flow.flows(arcs), dtype=np.int64)
+    used = np.flatnonzero(n)
+    return used // cost.shape[1], used % cost.shape[1], n[used]
+
+
+def in_order(mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
+    """Pair the rows of two datasets as they stand; the result as of :func:`align`."""
+    ends = np.union1d(np.cumsum(mine), np.cumsum(theirs))
+    ends = ends[ends > 0]
+    i = np.searchsorted(np.cumsum(mine), ends, side="left")
+    j = np.searchsorted(np.cumsum(theirs), ends, side="left")
+    return i, j, np.diff(ends, prepend=0)
+
+
+def fits(i: Ints, j: Ints, mine: Ints, theirs: Ints) -> bool:
+    """Say whether all rows can be paired, each in a pair of groups (i, j) that may be one."""
+    source, sink = len(mine) + len(theirs), len(mine) + len(theirs) + 1
+    flow = max_flow.SimpleMaxFlow()
+    tails = np.concatenate([np.full(len(mine), source), i, len(mine) + np.arange(len(theirs))])
+    heads = np.concatenate([np.arange(len(mine)), len(mine) + j, np.full(len(theirs), sink)])
+    most = np.concatenate([mine, np.minimum(mine[i], theirs[j]), theirs])
+    flow.add_arcs_with_capacity(tails, heads, most)
+    if flow.solve(source, sink) != flow.OPTIMAL:
+        return False
+    return bool(flow.optimal_flow() == mine.sum() == theirs.sum())
+
+
+def _arcs(shape: tuple[int, int]) -> tuple[Ints, Ints]:
+    i, j = np.indices(shape)
+    return i.ravel(), shape[0] + j.ravel()

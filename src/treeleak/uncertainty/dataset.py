@@ -1,0 +1,485 @@
+"""The probabilistic dataset: what is known of each row, and how much is left to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.uncertainty import distances, questions
+from treeleak.uncertainty.distances import Alignment
+from treeleak.uncertainty.regions import Region, Tests, captured
+from treeleak.uncertainty.space import Space
+
+__all__ = ["Expected", "ProbabilisticDataset"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Sets = tuple[Mask, ...]
+
+# 2^(2^20) has some 300,000 digits.
+MOST_BITS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Mean and standard deviation of a statistic over all worlds.
+
+    Attributes
+    ----------
+    mean, std : float
+    n_samples : int or None
+        Worlds that were drawn to find out; None where both are exact.
+    """
+
+    mean: float
+    std: float
+    n_samples: int | None = None
+
+    def __str__(self) -> str:
+        how = "exact" if self.n_samples is None else f"{self.n_samples} worlds drawn"
+        return f"{self.mean:g} (standard deviation {self.std:g}, {how})"
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilisticDataset:
+    """Rows in groups: of each group it is known where its rows may lie, and nothing more.
+
+    Every choice of a point for each row is a world, and all worlds are equally probable
+    (Ferry 2024, section IV-A2). Rows are independent of each other; attributes of a row are
+    where its region is a box, as in trees (Gambs 2012), and are not in rule lists.
+
+    Made by :func:`treeleak.uncertainty.from_tree`, :func:`~treeleak.uncertainty.from_rule_list`
+    and :func:`~treeleak.uncertainty.from_rows`; the classes of rows are known beside and count
+    in no entropy.
+
+    Attributes
+    ----------
+    space : Space
+        What a row can be.
+    classes : tuple
+    names : tuple of str
+        Of the groups: "leaf 7", "rule 3".
+    sets : tuple of bool array, shape (n_sets, n_atoms)
+        For each attribute, sets of its atoms; the first is all of them.
+    boxes : int array, shape (n_groups, n_attributes)
+        Which of these sets is possible in a group.
+    outside, inside : tuple of tuple of Tests
+        For each group, boxes in which its rows do not lie; boxes in one of which they do.
+    counts : int array, shape (n_groups, n_classes + 1)
+        Rows of each class in a group; in the last column, rows of which no class is known.
+    origin : str
+    notes : tuple of str
+        What to know of how the dataset came about.
+    ordered : bool
+        Whether each group holds what those before it leave of its box, as in a rule list.
+    """
+
+    space: Space
+    classes: tuple[Any, ...]
+    names: tuple[str, ...]
+    sets: Sets
+    boxes: Ints
+    outside: tuple[tuple[Tests, ...], ...]
+    inside: tuple[tuple[Tests, ...], ...]
+    counts: Ints
+    origin: str = ""
+    notes: tuple[str, ...] = ()
+    ordered: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<ProbabilisticDataset of {self.n_rows:,} rows in {len(self.names):,} groups, "
+            f"{self.n_attributes} attributes>"
+        )
+
+    # What there is.
+
+    @property
+    def n_attributes(self) -> int:
+        """Number of attributes, d."""
+        return len(self.space.axes)
+
+    @cached_property
+    def support(self) -> Ints:
+        """Rows of each group, C_j."""
+        return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows, n."""
+        return int(self.support.sum())
+
+    def region(self, group: int) -> Region:
+        """Where the rows of a group may lie."""
+        box = tuple(s[b] for s, b in zip(self.sets, self.boxes[group], strict=True))
+        outside = (*self.outside[group], *self.space.forbidden)
+        return Region(self.space.sizes, box, outside, self.inside[group])
+
+    @cached_property
+    def boxed(self) -> Mask:
+        """Groups whose attributes are independent without a further look."""
+        tied = [bool(o or i) for o, i in zip(self.outside, self.inside, strict=True)]
+        return ~np.array(tied, dtype=bool) & (not self.space.forbidden)
+
+    @cached_property
+    def points(self) -> tuple[int, ...]:
+        """How many different rows each group allows: num(f_j) of a tree, Capt(f_j) of a list.
+
+        Numeric columns count in steps; where a group is less than one step wide, it is one.
+        """
+        return tuple(
+            max((size + unit // 2) // unit, 1) if size else 0
+            for size, unit in zip(self.sizes, self.units, strict=True)
+        )
+
+    @cached_property
+    def group_bits(self) -> Floats:
+        """Entropy of a row of each group, log2 of :attr:`points` before they are rounded."""
+        bits = np.zeros(len(self.names))
+        for k, axis in enumerate(self.space.axes):
+            bits += axis.entropy(self.set_sizes[k])[self.boxes[:, k]]
+        for g in np.flatnonzero(~self.boxed).tolist():
+            size, unit = self.sizes[g], self.units[g]
+            bits[g] = max(math.log2(size) - math.log2(unit), 0.0) if size else -math.inf
+        return bits
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """One line for each group: where its rows lie, how many, and what is left to know."""
+        where = [self.say(g) for g in range(len(self.names))]
+        by_class = {f"rows of {c}": self.counts[:, i] for i, c in enumerate(self.classes)}
+        return pd.DataFrame(
+            {
+                "group": self.names,
+                "where": where,
+                "rows": self.support,
+                **by_class,
+                "bits": self.group_bits,
+                "left": self.shares,
+            }
+        )
+
+    def say(self, group: int) -> str:
+        """Tell in words where the rows of a group lie."""
+        said = [
+            f"{axis.attribute.name}: {axis.say(self.sets[k][self.boxes[group, k]])}"
+            for k, axis in enumerate(self.space.axes)
+            if self.boxes[group, k]
+        ]
+        if self.outside[group]:
+            said.append("meets no rule before")
+        return "; ".join(said) or "anywhere"
+
+    # How much is left.
+
+    def row_entropies(self) -> Floats:
+        """Bits that are left of each row, group by group; shape (n_rows,)."""
+        return np.repeat(self.group_bits, self.support)
+
+    def row_shares(self) -> Floats:
+        """The same as shares of what there is to know of a row; shape (n_rows,)."""
+        return np.repeat(self.shares, self.support)
+
+    @property
+    def shares(self) -> Floats:
+        """The entropy of a row of each group as a share of that of an unknown row."""
+        # Of the only row that there is, nothing was to know.
+        return self.group_bits / self.space.bits if self.space.bits else np.zeros(len(self.names))
+
+    def dist_g(self) -> float:
+        """Share of the joint entropy of all rows that is left: Ferry's Dist_G.
+
+        Sum over groups of C_j log2 Capt(j), over n times the entropy of a row of which nothing is
+        known (Ferry 2024, eq. 2, 11 and 16). 1 if nothing is known, 0 if everything is.
+        """
+        if not self.n_rows:
+            return math.nan
+        some = self.support > 0
+        return float(self.shares[some] @ self.support[some]) / self.n_rows
+
+    def dist(
+        self, other: ProbabilisticDataset | pd.DataFrame | None = None, aligned: bool = False
+    ) -> float:
+        """Average uncertainty that is left of a value: Gambs' distance.
+
+        (1 / nd) sum of H(V_k(x'_i) united with V_k(x_i)) / H(V_k) over rows i and attributes k,
+        where V_k(x_i) are the values that row i may have (Gambs 2012, eq. 1). An attribute that has
+        one value only counts in no mean.
+
+        Parameters
+        ----------
+        other : ProbabilisticDataset or DataFrame, optional
+            As many rows; the dataset itself if not given. Rows of a table are certain.
+        aligned : bool
+            Take rows as they stand for each other's; otherwise they are paired such that the
+            distance is least.
+
+        Returns
+        -------
+        float
+            0 only if everything is known of both and they are the same.
+
+        Raises
+        ------
+        BadInput
+            If the datasets do not have the same attributes and as many rows.
+        """
+        return distances.distance(self, other, aligned)
+
+    def compatibility(self, other: ProbabilisticDataset, aligned: bool = False) -> float:
+        """Average uncertainty that is left of a value if two datasets are combined.
+
+        As :meth:`dist` with intersections instead of unions (Gambs 2012, eq. 2); an empty
+        intersection counts 0. Unless ``aligned``, rows are paired such that it is greatest.
+
+        Raises
+        ------
+        BadInput
+            If the datasets do not have the same attributes and as many rows.
+        """
+        return distances.compatibility(self, other, aligned)
+
+    def merge(
+        self, other: ProbabilisticDataset, alignment: Alignment = "consistent"
+    ) -> ProbabilisticDataset:
+        """Combine what two releases say of one dataset, or of one that has grown.
+
+        Gambs 2012, section 3.3: the smaller is filled up with rows of which nothing is known, rows
+        are paired such that the compatibility is greatest, and each value may be what both allow,
+        or anything where they allow nothing in common.
+
+        Parameters
+        ----------
+        other : ProbabilisticDataset
+        alignment : {"consistent", "gambs"}
+            Rows that contradict each other cannot be one, though the compatibility does not see it:
+            such pairs are avoided first ("consistent"), or only among alignments that are equally
+            compatible ("gambs", as in the paper).
+
+        Returns
+        -------
+        ProbabilisticDataset
+            With one group for each pair of groups.
+
+        Raises
+        ------
+        BadInput
+            If the attributes are not the same, or one has a class that the other's lack though
+            they are as many or more.
+        """
+        return distances.merge(self, other, alignment)
+
+    # Worlds.
+
+    @cached_property
+    def log2_worlds(self) -> float:
+        """Logarithm of the number of worlds: of tables, with numbered rows, of known classes."""
+        some = self.support > 0
+        return float(self.group_bits[some] @ self.support[some])
+
+    @cached_property
+    def n_worlds(self) -> int | None:
+        """Exact number of worlds; None beyond 2 to the power 2^20, see :attr:`log2_worlds`."""
+        if self.log2_worlds > MOST_BITS:
+            return None
+        powers: list[int] = [p**c for p, c in zip(self.points, self.support.tolist(), strict=True)]
+        return math.prod(powers)
+
+    def sample(self, n: int = 1, seed: int = 0) -> list[tuple[pd.DataFrame, pd.Series[Any]]]:
+        """Draw worlds, all alike: rows and labels, group by group.
+
+        A class that is not known is drawn as well.
+        """
+        if n < 0:
+            raise BadInput(f"n must be 0 or more, not {n}")
+        rng = np.random.default_rng(seed)
+        drawn = [
+            self.region(g).draw(n * int(m), rng).reshape(n, int(m), self.n_attributes)
+            for g, m in enumerate(self.support)
+        ]
+        label = np.tile(np.arange(len(self.classes) + 1), len(self.names))
+        label = np.repeat(label, self.counts.ravel())
+        none = np.zeros((0, self.n_attributes), dtype=np.int64)
+        out = []
+        for w in range(n):
+            X = self.space.write(np.concatenate([none, *(d[w] for d in drawn)]), rng)
+            guess = rng.integers(max(len(self.classes), 1), size=len(label))
+            known = np.where(label < len(self.classes), label, guess)
+            y = pd.Series([*self.classes, None], dtype=object).iloc[known].reset_index(drop=True)
+            out.append((X, y.infer_objects().rename("label")))
+        return out
+
+    def contains(self, X: pd.DataFrame, y: Sequence[Any] | None = None) -> bool:
+        """Say whether a table is one of the worlds, in any order of its rows.
+
+        Parameters
+        ----------
+        X : DataFrame
+        y : sequence, optional
+            Labels; not looked at, if not given.
+
+        Raises
+        ------
+        BadInput
+            Naming the column that is missing or cannot be read.
+        """
+        return questions.contains(self, X, y)
+
+    def distance(self, X: pd.DataFrame, y: Sequence[Any] | None = None) -> float:
+        """Distance of a table to the nearest world.
+
+        The least share of values that must change before the table is a world; with labels, these
+        are values as well. A row too many or too few counts as one all of whose values change.
+        Behind noise, the training rows need not be a world: this says how far they are from one
+        (Ferry 2024, appendix C).
+
+        Raises
+        ------
+        BadInput
+            Naming the column that is missing or cannot be read.
+        """
+        return questions.distance_to_world(self, X, y)
+
+    def membership(
+        self, records: pd.DataFrame, labels: Sequence[Any] | None = None
+    ) -> pd.DataFrame:
+        """Say of each record whether some row can be it, and how probable that is.
+
+        Parameters
+        ----------
+        records : DataFrame
+            Values of all attributes, or of some; with a one-hot group all of its columns or none.
+            Other columns are ignored, as by :meth:`contains`.
+        labels : sequence, optional
+            The records' classes.
+
+        Returns
+        -------
+        DataFrame
+            With the index of ``records``; ``possible`` is False where no world has the record,
+            which is then certainly not among the rows; ``probability`` is the share of worlds that
+            have it, with each unknown class as probable as the others.
+
+        Raises
+        ------
+        BadInput
+            Naming the column.
+        """
+        return questions.membership(self, records, labels)
+
+    def expectation(
+        self,
+        f: Callable[..., Any],
+        columns: Sequence[str] | None = None,
+        n_samples: int = 200,
+        seed: int = 0,
+    ) -> Expected:
+        """Mean of a statistic over all worlds.
+
+        Parameters
+        ----------
+        f : callable
+            With ``columns``: receives a table of these columns and returns a number for each row;
+            the statistic is their average over the rows of the dataset, and the result exact.
+            Without: receives rows and labels of a world and returns a number, which is averaged
+            over worlds that are drawn.
+        columns : sequence of str, optional
+            Columns whose values can be listed; together up to 65,536 combinations.
+        n_samples, seed : int
+            Worlds to draw.
+
+        Raises
+        ------
+        BadInput
+            If a column is unknown, or its values cannot be listed.
+        NotCovered
+            If there are too many combinations.
+        """
+        if columns is not None:
+            return Expected(*questions.mean_over_rows(self, f, columns))
+        if n_samples < 2:
+            raise BadInput(f"n_samples must be 2 or more, not {n_samples}")
+        found = np.array([float(f(X, y)) for X, y in self.sample(n_samples, seed)])
+        return Expected(float(found.mean()), float(found.std(ddof=1)), n_samples)
+
+    # What the above is made of.
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Size of the region of each group, in the axes' units."""
+        if self.ordered:
+            # The schema's rules go first, and what they exclude is nobody's.
+            forbidden, box = self.space.forbidden, self.space.everything.box
+            every = captured(self.space.sizes, box, (*forbidden, *self.outside[-1]))
+            return tuple(every[len(forbidden) :])
+        return tuple(self.region(g).size for g in range(len(self.names)))
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """What counts as one point of each group; less than a step, where its box is no wider."""
+        numeric = [k for k, axis in enumerate(self.space.axes) if axis.unit > 1]
+        wide = [
+            np.clip(self.set_sizes[k], 1, self.space.axes[k].unit)[self.boxes[:, k]]
+            for k in numeric
+        ]
+        return tuple(math.prod(int(w[g]) for w in wide) for g in range(len(self.names)))
+
+    @cached_property
+    def set_sizes(self) -> tuple[Ints, ...]:
+        """For each attribute, the sizes of its sets, in the axis's unit."""
+        return tuple(s @ axis.sizes for s, axis in zip(self.sets, self.space.axes, strict=True))
+
+    @cached_property
+    def narrow(self) -> tuple[Sets, Ints]:
+        """Sets and boxes of the values that each attribute can have by itself."""
+        tied = np.flatnonzero(~self.boxed).tolist()
+        if not tied:
+            return self.sets, self.boxes
+        boxes = self.boxes.copy()
+        more: list[list[Mask]] = [[] for _ in self.sets]
+        for g in tied:
+            for k, mask in enumerate(self.region(g).possible()):
+                boxes[g, k] = len(self.sets[k]) + len(more[k])
+                more[k].append(mask)
+        return tuple(np.vstack([s, *m]) for s, m in zip(self.sets, more, strict=True)), boxes
+
+    def filled(self, n: int) -> ProbabilisticDataset:
+        """The dataset with rows of which nothing is known, ``n`` in all."""
+        more = np.zeros((1, self.counts.shape[1]), dtype=np.int64)
+        more[0, -1] = n - self.n_rows
+        if not more.any():
+            return self
+        return replace(
+            self,
+            names=(*self.names, "unknown"),
+            boxes=np.vstack([self.boxes, np.zeros((1, self.n_attributes), dtype=np.int64)]),
+            outside=(*self.outside, ()),
+            inside=(*self.inside, ()),
+            counts=np.vstack([self.counts, more]),
+            ordered=False,
+        )
+
+    def by_class(self) -> ProbabilisticDataset:
+        """The same with groups of one class each, and none that is empty."""
+        group, label = np.nonzero(self.counts)
+        counts = np.zeros((len(group), self.counts.shape[1]), dtype=np.int64)
+        counts[np.arange(len(group)), label] = self.counts[group, label]
+        return replace(
+            self,
+            names=tuple(self.names[g] for g in group),
+            boxes=self.boxes[group],
+            outside=tuple(self.outside[g] for g in group),
+            inside=tuple(self.inside[g] for g in group),
+            counts=counts,
+            ordered=False,
+        )

@@ -1,0 +1,424 @@
+"""Probabilistic datasets from what was released: a tree, a rule list, rows themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
+from treeleak.release import Release, RuleList, Tree, read_model, to_release
+from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.infer_schema import check_schema, infer_schema, match_levels
+from treeleak.release.tree import REGRESSION
+from treeleak.schema import Schema
+from treeleak.uncertainty.axes import NUMERIC_STEPS
+from treeleak.uncertainty.dataset import ProbabilisticDataset
+from treeleak.uncertainty.regions import Tests, lies_in
+from treeleak.uncertainty.space import Space, space_of
+from treeleak.verification.training_rows import columns_by_name, counted
+
+__all__ = ["from_rows", "from_rule_list", "from_tree"]
+
+# What a rule leaves depends on all before it.
+MOST_RULES = 2000
+MOST_ENTRIES = 2**26
+"""Of a table that says of each node which set of values it leaves of each attribute, or of each set
+which values are in it; 0.5 GB."""
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def from_tree(
+    model: Any,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+    trust_pickle: bool = False,
+) -> ProbabilisticDataset:
+    """All datasets that one decision tree allows.
+
+    Each leaf is a group: its rows may hold what the tests on the way to it leave of each domain
+    (Gambs 2012, section 4; Ferry 2024, eq. 11).
+
+    Parameters
+    ----------
+    model : fitted tree, path, StoredObject or Release
+        Of scikit-learn (regression trees as well), STreeD or DL8.5, the text of a J48 tree, a
+        release file, a forest of one tree that was trained on every row once.
+    schema : Schema, optional
+        What a row can be; what the model says itself, unless given. Numeric columns need bounds.
+    X, y : optional
+        Rows and labels to count instead of what the tree says: for trees without counts (DL8.5).
+    trust_pickle : bool
+        Also open pickle and joblib files, should ``model`` be a path.
+
+    Raises
+    ------
+    BadModel
+        If counts do not add up, or a leaf holds rows though nothing can reach it.
+    BadSchema
+        If the schema does not fit the model, or a column has no bounds.
+    NotCovered
+        If this is no single tree, or it does not count rows.
+    """
+    if y is not None and X is None:
+        raise BadInput("labels without rows: give X with y")
+    release = to_release(model, trust_pickle)
+    if len(release.trees) != 1:
+        raise NotCovered(
+            f"{len(release.trees)} trees: what they allow together is no product over rows; "
+            "treeleak.reconstruct rebuilds rows from them"
+        )
+    if X is not None:
+        release = counted(release, X, y)
+    totals_only = release.counts_are == "none" and release.trees[0].totals is not None
+    if release.not_covered not in (None, REGRESSION):
+        raise NotCovered(release.not_covered)
+    if release.sampling.kind != "all":
+        raise NotCovered(
+            getattr(release.sampling, "why", "")
+            or "the tree was trained on rows drawn at random: its counts are not those of the rows"
+        )
+    if release.counts_are != "rows" and not totals_only:
+        raise NotCovered(
+            "the tree does not say how many training rows its leaves hold; give X and y"
+            if release.counts_are == "none"
+            else f"the tree's counts are {release.counts_are}, not rows"
+        )
+    schema = infer_schema(release) if schema is None else _checked(schema)
+    release = match_levels(release, schema)
+    notes = (*release.notes, *check_schema(schema, release))
+    tree = release.trees[0]
+    counts, said = _counts_of(tree, release)
+    cuts = dict(zip(release.feature_names, release.thresholds, strict=True))
+    space = space_of(schema, release.feature_names, cuts, release.float_type)
+    sets, boxes = _leaf_boxes(tree, release, space)
+    names = tuple(f"leaf {node}" for node in tree.leaves)
+    none = ((),) * len(names)
+    dataset = ProbabilisticDataset(
+        space, release.classes, names, sets, boxes, none, none, counts, release.origin,
+        (*notes, *said),
+    )  # fmt: skip
+    if release.noise is not None:
+        return _reachable(dataset)
+    _check_room(dataset, "the tests on the way to it contradict each other or the schema")
+    return dataset
+
+
+def from_rule_list(
+    rules: Any,
+    schema: Schema | None = None,
+    X: pd.DataFrame | None = None,
+    y: Sequence[Any] | None = None,
+) -> ProbabilisticDataset:
+    """All datasets that one rule list, or one rule set, allows.
+
+    Each rule is a group: its rows meet its conditions, and those of no rule before it (Ferry 2024,
+    section IV-C). In a rule set, rules with counts of their own must not overlap; without, the
+    rows that any rule covers are one group.
+
+    Parameters
+    ----------
+    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
+    schema : Schema, optional
+        What a row can be; every column is 0 or 1, unless given.
+    X, y : optional
+        Rows and labels to count instead of what the rules say: for rules without counts.
+
+    Raises
+    ------
+    BadModel
+        If rules of a set overlap, or a rule captures rows though nothing is left for it.
+    BadSchema
+        If the schema does not fit the rules, or a column has no bounds.
+    NotCovered
+        If there are no counts.
+    """
+    found = getattr(rules, "rule_list_", rules)
+    if isinstance(found, (str, os.PathLike)):
+        found = read_model(found)
+    if not isinstance(found, RuleList):
+        raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
+    if len(found.rules) > MOST_RULES:
+        raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
+    if (X is None) != (y is None):
+        raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
+    if found.default.counts is None and X is None:
+        raise NotCovered("the rules do not say how many training rows they capture; give X and y")
+    schema = Schema.from_columns(found.columns) if schema is None else _checked(schema)
+    schema.for_model(found.columns)
+    space = space_of(schema, found.columns, _cuts_of(found), "float64")
+    tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
+    if X is not None and y is not None:
+        found = _counted(found, tests, space, X, y)
+    every = (*found.rules, found.default)
+    joint = not found.ordered and found.covered is not None
+    if joint:
+        names: tuple[str, ...] = ("covered", "default")
+        own: list[Tests] = [{}, {}]
+        # Without rules there is nothing that one of them could cover.
+        outside: tuple[tuple[Tests, ...], ...] = (() if tests else ({},), tuple(tests))
+        inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
+        rows = [found.covered, found.default.counts]
+    else:
+        if not found.ordered:
+            _check_apart(tests, space)
+        names = (*(f"rule {j + 1}" for j in range(len(found.rules))), "default")
+        own = [*tests, {}]
+        before = [tuple(tests[:j]) if found.ordered else () for j in range(len(tests))]
+        outside, inside = (*before, tuple(tests)), ((),) * len(names)
+        rows = [rule.counts for rule in every]
+    counts = np.array([(*(r or ()), 0) for r in rows], dtype=np.int64)
+    sets, boxes = _tables(own, space)
+    dataset = ProbabilisticDataset(
+        space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
+        found.notes, found.ordered,
+    )  # fmt: skip
+    _check_room(dataset, "the rules before it and the schema leave nothing for it")
+    return dataset
+
+
+def from_rows(
+    X: pd.DataFrame | NDArray[Any], schema: Schema, y: Sequence[Any] | None = None
+) -> ProbabilisticDataset:
+    """The dataset of which everything is known: these rows, one group each.
+
+    Numeric columns are cut beside each value, so that it is known to one step. An array has the
+    schema's columns.
+
+    Raises
+    ------
+    BadInput
+        If a value lies outside of its domain, naming row and attribute; if a column stands twice.
+    BadSchema
+        If a column has no bounds.
+    """
+    schema = _checked(schema)
+    columns = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else schema.columns
+    table, _ = columns_by_name(columns, X)
+    schema.for_model(columns)
+    cuts = {}
+    for attribute in schema.attributes:
+        if attribute.kind in ("numeric", "ordinal"):
+            own = np.unique(pd.to_numeric(table[attribute.name], errors="coerce").dropna())
+            low, high = attribute.bounds
+            if attribute.kind == "ordinal":
+                cuts[attribute.name] = np.union1d(own - 0.5, own + 0.5)
+            elif 0 < high - low < np.inf:
+                # Ends of whole steps: on either side of the one that is nearest.
+                step = (high - low) / NUMERIC_STEPS
+                near = np.clip(np.rint((own - low) / step), 1, NUMERIC_STEPS - 1)
+                ends = np.unique(np.add.outer(near, [-1, 0, 1]))
+                inner = ends[(ends > 0) & (ends < NUMERIC_STEPS)]
+                cuts[attribute.name] = low + step * inner
+    space = space_of(schema, columns, cuts, "float64")
+    atoms = space.locate_all(table)
+    if y is not None and len(y) != len(table):
+        raise BadInput(f"{len(table)} rows have {len(y)} labels")
+    label, classes = pd.factorize(pd.Series([None] * len(table) if y is None else y), sort=True)
+    counts = np.zeros((len(table), len(classes) + 1), dtype=np.int64)
+    counts[np.arange(len(table)), label] = 1  # The last column is that of unknown classes.
+    own_tests = [
+        {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
+    ]
+    sets, boxes = _tables(own_tests, space)
+    none = ((),) * len(table)
+    names = tuple(f"row {i}" for i in range(len(table)))
+    return ProbabilisticDataset(
+        space, tuple(classes.tolist()), names, sets, boxes, none, none, counts
+    )
+
+
+def _checked(schema: Any) -> Schema:
+    if not isinstance(schema, Schema):
+        raise BadInput(f"the schema must be a treeleak.Schema, not {type(schema).__name__}")
+    return schema
+
+
+def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
+    """Rows of each class in the leaves, and last those of no known class.
+
+    Counts behind noise are rounded, and never negative.
+    """
+    n_classes = len(release.classes)
+    if tree.counts is not None and release.counts_are == "rows":
+        table = np.asarray(tree.counts, dtype=float)
+        known = np.column_stack([table, np.zeros(len(table))])
+    else:
+        table = np.asarray(tree.totals, dtype=float)[:, None]
+        known = np.column_stack([np.zeros((len(table), n_classes)), table])
+    if release.noise is not None:
+        leaves = np.clip(np.rint(known[tree.leaves]), 0, MOST_ROWS).astype(np.int64)
+        return leaves, [
+            "The counts carry noise: each was rounded to a whole number of 0 or more, and the true "
+            "rows may be none of these worlds."
+        ]
+    inner = ~tree.is_leaf
+    sums = known[tree.left[inner]] + known[tree.right[inner]]
+    if (odd := (sums != known[inner]).any(axis=1)).any():
+        node = int(np.flatnonzero(inner)[odd.argmax()])
+        raise BadModel(
+            f"node {node} counts {_plain(known[node])} rows, its children together "
+            f"{_plain(sums[odd.argmax()])}: the supports do not add up"
+        )
+    if (known < 0).any():
+        raise BadModel(f"node {int((known < 0).any(axis=1).argmax())} counts fewer than 0 rows")
+    if release.n_rows is not None and known[0].sum() != release.n_rows:
+        raise BadModel(
+            f"the root counts {known[0].sum():g} rows, the model says {release.n_rows}: the "
+            "supports do not add up"
+        )
+    return known[tree.leaves].astype(np.int64), []
+
+
+def _plain(counts: NDArray[np.float64]) -> str:
+    return f"{[int(c) for c in counts[:-1]] or int(counts[-1])}"
+
+
+def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask, ...], Ints]:
+    """Sets of atoms of each attribute, and which of them each leaf leaves."""
+    numbers: list[dict[bytes, int]] = []
+    sets: list[list[Mask]] = []
+    entries = 0
+    too_many = NotCovered(
+        f"what this tree leaves to know takes tables of more than {MOST_ENTRIES:,} entries: it has "
+        f"{len(tree.leaves):,} leaves, of {len(space.axes):,} attributes"
+    )
+    if tree.n_nodes * len(space.axes) > MOST_ENTRIES:
+        raise too_many
+    for axis in space.axes:
+        full = np.ones(len(axis), dtype=bool)
+        numbers.append({full.tobytes(): 0})
+        sets.append([full])
+    left_of: dict[tuple[int, float, bool], Mask] = {}
+    at = np.zeros((tree.n_nodes, len(space.axes)), dtype=np.int64)
+    for node in np.flatnonzero(~tree.is_leaf):
+        column = release.feature_names[tree.feature[node]]
+        k = space.owner[column]
+        test = int(tree.feature[node]), float(tree.threshold[node]), bool(tree.missing_left[node])
+        if test not in left_of:
+            left_of[test] = space.axes[k].upto(column, *test[1:])
+        left, own = left_of[test], sets[k][at[node, k]]
+        for child, mask in ((tree.left[node], own & left), (tree.right[node], own & ~left)):
+            number = numbers[k].setdefault(mask.tobytes(), len(sets[k]))
+            if number == len(sets[k]):
+                sets[k].append(mask)
+                if (entries := entries + len(mask)) > MOST_ENTRIES:
+                    raise too_many
+            at[child] = at[node]
+            at[child, k] = number
+    return tuple(np.array(s) for s in sets), at[tree.leaves]
+
+
+def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[Mask, ...], Ints]:
+    """Sets of atoms and boxes, from one box for each group."""
+    boxes = np.zeros((len(own), len(space.axes)), dtype=np.int64)
+    sets = []
+    for k, axis in enumerate(space.axes):
+        full = np.ones(len(axis), dtype=bool)
+        number = {full.tobytes(): 0}
+        for g, tests in enumerate(own):
+            if k in tests:
+                boxes[g, k] = number.setdefault(tests[k].tobytes(), len(number))
+        sets.append(np.array([np.frombuffer(b, dtype=bool) for b in number]))
+    return tuple(sets), boxes
+
+
+def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
+    ends: dict[str, list[float]] = {}
+    for rule in rules.rules:
+        for condition in rule.conditions:
+            own = ends.setdefault(condition.column, [])
+            own += [condition.above, condition.upto]
+            # A whole number by itself lies above the one before it.
+            numbers = [v for v in condition.values or () if not isinstance(v, str)]
+            own += [end for v in numbers for end in (v - 1, v)]
+    known = {c: np.array(e, dtype=float) for c, e in ends.items()}
+    return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
+
+
+def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask]:
+    """The box of a rule, as the atoms that it leaves of the axes that it tests."""
+    tests: dict[int, Mask] = {}
+    for condition in conditions:
+        k = space.owner[condition.column]
+        met = space.axes[k].meeting(condition)
+        if met.all() or not met.any():
+            raise BadSchema(
+                f"rule {j + 1}: {condition} is met by {'every' if met.all() else 'no'} value that "
+                f"the schema allows of {condition.column!r}"
+            )
+        tests[k] = tests[k] & met if k in tests else met
+        if not tests[k].any():
+            raise BadModel(f"rule {j + 1} contradicts itself in {condition.column!r}")
+    return tests
+
+
+def _counted(
+    rules: RuleList, tests: Sequence[Tests], space: Space, X: pd.DataFrame, y: Sequence[Any]
+) -> RuleList:
+    """The rules with the counts of rows; those of a set together, for they may overlap.
+
+    By the schema, in which codes and the texts that they stand for are one.
+    """
+    atoms = space.locate_all(X)
+    at = np.full(len(atoms), len(tests), dtype=np.int64)
+    for j in reversed(range(len(tests))):
+        at[lies_in(tests[j], atoms)] = j
+    found = rules.counted(X, y, at)
+    if found.ordered:
+        return found
+    own = np.array([rule.counts for rule in found.rules], dtype=np.int64)
+    covered = tuple(own.reshape(-1, len(found.classes)).sum(axis=0).tolist())
+    bare = tuple(replace(rule, counts=None) for rule in found.rules)
+    return replace(found, rules=bare, covered=covered)
+
+
+def _check_apart(tests: Sequence[Tests], space: Space) -> None:
+    meet = np.triu(np.ones((len(tests), len(tests)), dtype=bool), 1)
+    for k, axis in enumerate(space.axes):
+        everything = np.ones(len(axis), dtype=bool)
+        masks = np.array([t.get(k, everything) for t in tests], dtype=np.float32)
+        meet &= masks @ masks.T > 0
+    for i, j in np.argwhere(meet).tolist():
+        one, two = tests[i], tests[j]
+        both = space.everything.restricted(one).restricted(two)
+        if not both.empty:
+            rows = space.write(both.draw(1, np.random.default_rng(0)), np.random.default_rng(0))
+            raise BadModel(
+                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: "
+                f"{rows.iloc[0].to_dict()} would count twice"
+            )
+
+
+def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
+    """Leave out the rows that noise has put into leaves that no row reaches."""
+    empty = dataset.group_bits == -np.inf
+    lost = int(dataset.support[empty].sum())
+    if not lost:
+        return dataset
+    note = f"{lost} rows are left out that the noise has put into leaves that no row can reach."
+    counts = np.where(empty[:, None], 0, dataset.counts)
+    return replace(dataset, counts=counts, notes=(*dataset.notes, note))
+
+
+def _check_room(dataset: ProbabilisticDataset, why: str) -> None:
+    """Raise an error for rows that have nowhere to lie."""
+    bits = None
+    if dataset.ordered or dataset.boxed.all():
+        # What cannot be counted may still be found to be possible.
+        with suppress(NotCovered):
+            bits = dataset.group_bits
+    for g in np.flatnonzero(dataset.support).tolist():
+        if dataset.region(g).empty if bits is None else bits[g] == -np.inf:
+            raise BadModel(
+                f"infeasible: {dataset.names[g]} holds {dataset.support[g]} rows, but {why}"
+            )

@@ -1,0 +1,5 @@
+"""Rows held against a release's trees, by code that no attack shares."""
+
+from treeleak.verification.training_rows import counted
+
+__all__ = ["counted"]

@@ -1,0 +1,217 @@
+"""The second, independent path: push rows through the trees and compare the counts.
+
+Nothing here shares code with the partition or the attacks, nor with the library that made the
+model: only the release's own trees are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.private import dataclass
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.tree import Release, Tree
+
+__all__ = ["Check", "Miss", "check_drawable", "check_noisy", "check_rows"]
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A count that the rows do not give.
+
+    Attributes
+    ----------
+    tree, node : int
+    label : object
+        Class label, or None for the total.
+    released, found : float
+    unit : str
+        What is counted: rows, draws or distinct rows.
+    """
+
+    tree: int
+    node: int
+    label: Any
+    released: float
+    found: float
+    unit: str = "rows"
+
+    def __str__(self) -> str:
+        what = self.unit if self.label is None else f"{self.unit} of class {self.label!r}"
+        return (
+            f"tree {self.tree}, leaf {self.node}: the model counts {self.released:g} {what}, "
+            f"these rows give {self.found:g}"
+        )
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far rows are from the released leaf counts.
+
+    Attributes
+    ----------
+    misfit : int
+        Sum of |released - found| over all leaves and classes.
+    misses : int
+        Number of counts that differ.
+    first : Miss or None
+    """
+
+    misfit: float
+    misses: int
+    first: Miss | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every count is met."""
+        return self.misses == 0
+
+
+def check_rows(
+    release: Release,
+    X: NDArray[Any],
+    y: NDArray[np.int64] | None,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    use_distinct: bool = True,
+) -> Check:
+    """Compare the leaf counts that some rows give with the released ones.
+
+    Parameters
+    ----------
+    release : Release
+    X : float array, shape (n_rows, n_features)
+        In the model's columns.
+    y : int array, shape (n_rows,), or None
+        Index of each row's class; None compares totals only.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row once.
+    use_distinct : bool
+        With draws: compare the numbers of distinct rows as well, where the release has them.
+
+    Returns
+    -------
+    Check
+    """
+    by_class = release.counts_are in ("rows", "draws") and y is not None
+    label = y if y is not None and by_class else np.zeros(len(X), dtype=np.int64)
+    n_classes = release.n_classes if by_class else 1
+    names = release.classes if by_class else (None,)
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    times = np.ones(len(rows))
+    if draws is None:
+        # Equal rows take equal paths: push each once, with its number of copies.
+        table = np.column_stack([rows, label])
+        distinct, copies = np.unique(table, axis=0, return_counts=True)
+        rows, label = np.ascontiguousarray(distinct[:, :-1]), distinct[:, -1].astype(np.int64)
+        times = copies.astype(float)
+    tally = _Tally()
+    for t, tree in enumerate(release.trees):
+        at = tree.apply(rows)
+        weight = times if draws is None else draws[t].astype(float)
+        released = tree.counts if by_class else tree.totals
+        if released is not None:
+            found = _counted(at * n_classes + label, weight, tree.n_nodes * n_classes)
+            unit = "rows" if draws is None else "draws"
+            tally.compare(t, tree, released, found, names, unit)
+        if draws is not None and use_distinct and tree.distinct is not None:
+            found = _counted(at, (draws[t] > 0).astype(float), tree.n_nodes)
+            tally.compare(t, tree, tree.distinct, found, (None,), "distinct rows")
+    return Check(tally.misfit, tally.misses, tally.first)
+
+
+def check_drawable(
+    release: Release, X: NDArray[Any], y: NDArray[np.int64], use_distinct: bool = True
+) -> int:
+    """Count the rows that leaves lack: no bootstrap of the rows could give their counts.
+
+    A leaf that counts draws of a class needs a row of it, and as many rows as it counts distinct
+    ones, of each class no more than it counts draws.
+
+    Parameters
+    ----------
+    release : Release
+    X, y : arrays
+        As for :func:`check_rows`.
+    use_distinct : bool
+        Heed the numbers of distinct rows, where the release has them.
+    """
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    n_classes, lacking = release.n_classes, 0
+    for tree in release.trees:
+        if tree.counts is None:
+            continue
+        at = tree.apply(rows)
+        held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
+        drawn = tree.counts[tree.leaves]
+        held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
+        absent = (drawn > 0) & (held == 0)
+        lacking += int(absent.sum())
+        if use_distinct and tree.distinct is not None:
+            hit = np.minimum(held, drawn).sum(axis=1) + absent.sum(axis=1)
+            lacking += int(np.maximum(tree.distinct[tree.leaves] - hit, 0).sum())
+    return lacking
+
+
+def check_noisy(release: Release, X: NDArray[Any], y: NDArray[np.int64]) -> float:
+    """Sum up the noise that rows leave to be explained.
+
+    The sum of |released - found| over all leaves and classes; where leaves name a class only, how
+    many rows that class is short of the largest. Of trees that saw different rows nothing can be
+    said: 0.
+
+    Parameters
+    ----------
+    release : Release
+    X, y : arrays
+        As for :func:`check_rows`.
+    """
+    if release.sampling.kind == "disjoint":
+        return 0.0
+    if release.counts_are != "labels":
+        return check_rows(release, X, y).misfit
+    rows = np.ascontiguousarray(X, dtype=release.float_type)
+    n_classes, short = release.n_classes, 0.0
+    for tree in release.trees:
+        if tree.counts is not None:
+            at = tree.apply(rows)
+            held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
+            held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
+            if isinstance(release.noise, LabelNoise) and release.noise.rule == "present":
+                short += float(((tree.counts[tree.leaves] > 0) & (held == 0)).sum())
+                continue
+            named = np.take_along_axis(held, tree.counts[tree.leaves].argmax(axis=1)[:, None], 1)
+            short += float((held.max(axis=1) - named[:, 0]).sum())
+    return short
+
+
+def _counted(at: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(at, weight, minlength=size), dtype=float)
+
+
+@dataclass
+class _Tally:
+    misfit: float = 0.0
+    misses: int = 0
+    first: Miss | None = None
+
+    def compare(
+        self,
+        t: int,
+        tree: Tree,
+        released: NDArray[Any],
+        found: NDArray[np.float64],
+        names: Sequence[Any],
+        unit: str,
+    ) -> None:
+        released, found = (a.reshape(tree.n_nodes, len(names)) for a in (released, found))
+        off = (found - released)[tree.leaves]
+        wrong = np.argwhere(np.abs(off) > 0.5)
+        self.misfit += float(np.abs(off).sum())
+        self.misses += len(wrong)
+        if self.first is None and len(wrong):
+            v, c = int(tree.leaves[wrong[0][0]]), int(wrong[0][1])
+            self.first = Miss(t, v, names[c], float(released[v, c]), float(found[v, c]), unit)

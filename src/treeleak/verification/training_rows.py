@@ -1,0 +1,429 @@
+"""The rows that the auditor says the model was trained on, held against what the model counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput, Mismatch
+from treeleak.core.private import dataclass
+from treeleak.release.n_rows import RowCount, check_row_count
+from treeleak.release.noise.doubt import Doubt
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.rule_list import RuleList
+from treeleak.release.stated_noise import noise_left
+from treeleak.release.tree import AllRows, Release
+from treeleak.schema import Categorical, Schema
+from treeleak.verification.counts import check_drawable, check_rows
+
+__all__ = [
+    "N_ROWS_HINT",
+    "TrainingRows",
+    "columns_by_name",
+    "counted",
+    "in_model_columns",
+    "match_rules",
+    "match_training",
+]
+
+HINT = (
+    "Were some rows left out or added, values lost or changed, columns encoded in another way, or, "
+    "without names, put in another order?"
+)
+DRAWN_HINT = (
+    " Each tree drew rows by their number: they must stand in the order in which the model was "
+    "trained on them."
+)
+
+N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-rows)."
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Training rows in the model's columns, whose counts are the model's.
+
+    Attributes
+    ----------
+    X : DataFrame
+        In their order.
+    checked : str
+        What was compared.
+    notes : tuple of str
+    """
+
+    X: pd.DataFrame
+    checked: str
+    notes: tuple[str, ...] = ()
+
+
+def match_training(
+    release: Release,
+    X: Any,
+    y: Any = None,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    hidden: RowCount | None = None,
+) -> TrainingRows:
+    """Put training rows in the model's columns, and check that the model counted them.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names.
+    y : sequence, optional
+        Labels; without them, only the sums over all classes can be compared.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row once. With it, the
+        order of the rows matters.
+    hidden : RowCount, optional
+        The number of rows, where each tree drew some that are not known: each leaf then needs the
+        rows that it counts draws of, and may hold more.
+
+    Raises
+    ------
+    Mismatch
+        Naming the column, the label, or the tree and leaf whose count differs; where counts carry
+        noise, saying that it does not explain the differences.
+    """
+    labelled = y is not None and bool(release.classes)
+    table, label, notes = in_model_columns(release, X, y if labelled else None)
+    if release.noise is not None:
+        return _behind_noise(release, table, label if labelled else None, notes)
+    if hidden is not None:
+        return _drawable(release, table, label if labelled else None, hidden, notes)
+    n_rows = release.n_rows if draws is None else draws.shape[1]
+    if n_rows is not None and len(table) != n_rows:
+        raise Mismatch(f"the model was trained on {n_rows} rows, these are {len(table)}")
+    values = table.to_numpy()
+    check = check_rows(release, values, label if labelled else None, draws)
+    if check.first is not None:
+        hint = _suspects(release, values) + ("" if draws is None else DRAWN_HINT)
+        raise Mismatch(f"{check.first}. {check.misses} counts differ in all. {hint}")
+    by_class = labelled and release.counts_are in ("rows", "draws")
+    unit = "rows" if draws is None else "draws"
+    checked = f"{unit} of each class in every leaf" if by_class else f"{unit} in every leaf"
+    return TrainingRows(table, checked, notes)
+
+
+def _behind_noise(
+    release: Release,
+    table: pd.DataFrame,
+    label: NDArray[np.int64] | None,
+    notes: tuple[str, ...],
+) -> TrainingRows:
+    """Check that the noise explains how the counts differ from those of these rows."""
+    noise = release.noise
+    if release.n_rows is not None and len(table) != release.n_rows:
+        raise Mismatch(f"the model was trained on {release.n_rows} rows, these are {len(table)}")
+    try:
+        check_row_count(release, len(table), said=f"these are {len(table)} rows")
+    except BadInput as error:
+        raise Mismatch(str(error)) from None
+    left = noise_left(release, table.to_numpy(), label)
+    if not left.compared:
+        return TrainingRows(table, "not compared with the model, which tells too little", notes)
+    if left.doubt is not None:
+        raise Mismatch(_other_noise(left.doubt, release, table))
+    named = isinstance(noise, LabelNoise)
+    checked = "names of leaves that" if named else "counts that differ by no more than"
+    return TrainingRows(table, f"{checked} the noise explains", notes)
+
+
+def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
+    """Say why what rows leave to the noise is none of the stated law."""
+    what = "counts differ from those of these rows"
+    if isinstance(release.noise, LabelNoise):
+        what = "leaves name other classes than these rows make likely"
+    if doubt.how == "larger":
+        suspects = _suspects(release, table.to_numpy())
+        return f"the model's {what} by more than its noise explains: {doubt.why}. {suspects}"
+    how = "by far less than" if doubt.how == "smaller" else "in another way than by"
+    if isinstance(release.noise, LabelNoise):
+        what, how = "leaves name their classes", "with far less noise than"
+    return (
+        f"the model's {what} {how} the noise that is stated: {doubt.why}. The noise is not "
+        "there, or these are not the training rows"
+    )
+
+
+def _drawable(
+    release: Release,
+    table: pd.DataFrame,
+    label: NDArray[np.int64] | None,
+    counted: RowCount,
+    notes: tuple[str, ...],
+) -> TrainingRows:
+    """Check that every tree could have drawn its counts from these rows."""
+    low, high = counted.between
+    if not low <= len(table) <= high:
+        more = "" if release.n_rows is not None else f". {N_ROWS_HINT}"
+        raise Mismatch(f"these are {len(table)} rows; the model was trained on {counted}{more}")
+    if label is None:
+        # Without labels, what a leaf drew can be of any class.
+        label, release = np.zeros(len(table), dtype=np.int64), _unlabelled(release)
+    if lacking := check_drawable(release, table.to_numpy(), label):
+        raise Mismatch(
+            f"the leaves count draws of {lacking} rows that are not among these. "
+            f"{_suspects(release, table.to_numpy())}"
+        )
+    return TrainingRows(table, "every leaf holds the rows that it counts draws of", notes)
+
+
+def _unlabelled(release: Release) -> Release:
+    trees = tuple(
+        tree if tree.counts is None else replace(tree, counts=tree.counts.sum(axis=1)[:, None])
+        for tree in release.trees
+    )
+    return replace(release, trees=trees, classes=("any",))
+
+
+def counted(release: Release, X: Any, y: Any = None) -> Release:
+    """Fill in how many of these rows reach each node of trees that all saw every row once.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names.
+    y : sequence, optional
+        Labels; without them, or in a release without classes, rows are counted without them.
+
+    Returns
+    -------
+    Release
+        Without the counts and the noise that it had.
+
+    Raises
+    ------
+    Mismatch
+        Naming the column or the label that does not fit.
+    """
+    by_class = y is not None and bool(release.classes)
+    table, label, notes = in_model_columns(release, X, y if by_class else None)
+    rows = np.ascontiguousarray(table.to_numpy(), dtype=release.float_type)
+    trees = []
+    for tree in release.trees:
+        found = np.zeros((tree.n_nodes, release.n_classes if by_class else 1))
+        np.add.at(found, (tree.apply(rows), label), 1)
+        for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+            found[node] = found[tree.left[node]] + found[tree.right[node]]
+        trees.append(
+            replace(
+                tree,
+                counts=found if by_class else None,
+                totals=None if by_class else found[:, 0],
+                distinct=found.sum(axis=1).astype(np.int64),
+            )
+        )
+    return replace(
+        release,
+        trees=tuple(trees),
+        counts_are="rows" if by_class else "none",
+        sampling=AllRows(),
+        n_rows=len(rows),
+        noise=None,
+        not_covered=None,
+        notes=(*release.notes, *notes),
+    )
+
+
+def match_rules(
+    rules: RuleList, X: Any, y: Any = None, schema: Schema | None = None
+) -> TrainingRows:
+    """Put training rows in the rules' columns, and check that the rules counted them.
+
+    Parameters
+    ----------
+    rules : RuleList
+    X : DataFrame or array
+    y : sequence, optional
+        Labels; without them, only the sums over all classes can be compared.
+    schema : Schema, optional
+        Says which texts codes stand for: rules may name one, and rows hold the other.
+
+    Raises
+    ------
+    Mismatch
+        Naming the column, the label, or the rule whose count differs.
+    """
+    table, notes = columns_by_name(rules.columns, X, "training rows")
+    table = table.reset_index(drop=True)
+    try:
+        any_class = [rules.default.prediction] * len(table)
+        named = _as_rules_name(rules, table, schema)
+        found = rules.counted(named, any_class if y is None else list(y))
+    except BadInput as error:
+        raise Mismatch(str(error)) from error
+    if rules.counts is None:
+        return TrainingRows(table, "not compared with the rules, which count nothing", notes)
+    seen = np.array([rule.counts for rule in (*found.rules, found.default)])
+    names = [*(f"rule {j + 1}" for j in range(len(rules.rules))), "the default"]
+    if rules.covered is not None:
+        seen = np.array([seen[:-1].sum(axis=0), seen[-1]])
+        names = ["the set of rules", names[-1]]
+    for name, one, two in zip(names, rules.counts, seen.tolist(), strict=True):
+        said = (sum(one), sum(two)) if y is None else (list(one), two)
+        if said[0] != said[1]:
+            raise Mismatch(f"{name} counts {said[0]} rows and captures {said[1]} of these. {HINT}")
+    by_class = "rows" if y is None else "rows of each class"
+    return TrainingRows(table, f"{by_class} that each rule captures", notes)
+
+
+def _as_rules_name(rules: RuleList, table: pd.DataFrame, schema: Schema | None) -> pd.DataFrame:
+    """Put texts in place of codes, or codes in place of texts, where rules name the other."""
+    named: dict[str, set[float | str]] = {}
+    for condition in (c for rule in rules.rules for c in rule.conditions):
+        named.setdefault(condition.column, set()).update(condition.values or ())
+    moved = {}
+    for attribute in () if schema is None else schema.attributes:
+        if not isinstance(attribute, Categorical) or attribute.labels is None:
+            continue
+        if attribute.name not in table:
+            continue
+        text_of = dict(zip(attribute.values, attribute.labels, strict=True))
+        if any(isinstance(v, str) for v in named.get(attribute.name, ())):
+            other: dict[Any, Any] = dict(text_of)
+        else:
+            other = {text: code for code, text in text_of.items()}
+        moved[attribute.name] = [other.get(v, v) for v in table[attribute.name]]
+    return table.assign(**moved)
+
+
+def in_model_columns(
+    release: Release, X: Any, y: Any = None, what: str = "training rows"
+) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, ...]]:
+    """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names; texts may stand for the codes that the
+        release has them for (:attr:`Release.levels`).
+    y : sequence, optional
+        Labels; without them, every row has number 0.
+    what : str
+        What messages call the rows.
+
+    Returns
+    -------
+    X : DataFrame
+    y : int array, shape (n_rows,)
+    notes : tuple of str
+
+    Raises
+    ------
+    Mismatch
+        Naming the column or the label that does not fit.
+    """
+    table, notes = columns_by_name(release.feature_names, X, what)
+    n = len(table)
+    values = np.empty((n, release.n_features))
+    for i, name in enumerate(release.feature_names):
+        values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
+    label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
+    return pd.DataFrame(values, columns=list(table.columns)), label, notes
+
+
+def columns_by_name(
+    feature_names: Sequence[str], X: Any, what: str = "rows"
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Put rows in the model's columns as they are, and tell how.
+
+    Raises
+    ------
+    Mismatch
+        Naming the columns that are missing, or one that stands twice.
+    """
+    names = list(feature_names)
+    if not isinstance(X, pd.DataFrame):
+        values = np.asarray(X)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            raise Mismatch(
+                f"the {what} have the shape {values.shape}; the model has {len(names)} columns"
+            )
+        return pd.DataFrame(values, columns=names), ()
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    if twice := table.columns[table.columns.duplicated()].tolist():
+        raise Mismatch(f"column {twice[0]!r} stands twice in the {what}")
+    absent = [c for c in names if c not in table]
+    numbered = names == [f"x{i}" for i in range(len(names))]
+    if len(absent) == len(names) == table.shape[1] and numbered:
+        note = f"The model has no column names: the columns of the {what} were taken in order."
+        return table.set_axis(names, axis=1), (note,)
+    if absent:
+        raise Mismatch(
+            f"the {what} lack {len(absent)} columns of the model: "
+            f"{', '.join(map(repr, absent[:5]))}. Columns must be those that enter the trees: "
+            "after encoding, under the same names"
+        )
+    notes = []
+    if extra := [c for c in table if c not in set(names)]:
+        listed = ", ".join(map(repr, extra[:5])) + (", …" if len(extra) > 5 else "")
+        notes.append(f"Columns of the {what} that the model lacks were ignored: {listed}.")
+    if [c for c in table if c in set(names)] != names:
+        notes.append(f"The {what} had their columns in another order: aligned by name.")
+    return table[names], tuple(notes)
+
+
+def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
+    """Replace texts by their codes; what is none of them stays, and numbers do."""
+    if levels is None or pd.api.types.is_numeric_dtype(series):
+        return series
+    codes = {text: code for code, text in enumerate(levels)}
+    return series.astype(object).map(lambda value: codes.get(value, value))
+
+
+def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64]:
+    if not pd.api.types.is_numeric_dtype(series):
+        try:
+            series = pd.to_numeric(series)
+        except OverflowError:
+            raise Mismatch(
+                f"column {name!r} of the {what} holds a number beyond any float"
+            ) from None
+        except (TypeError, ValueError):
+            raise Mismatch(
+                f"column {name!r} of the {what} holds something other than numbers: the "
+                "model saw it in another encoding"
+            ) from None
+    values: NDArray[np.float64] = series.to_numpy(dtype=float, na_value=np.nan)
+    return values
+
+
+def _labels(release: Release, y: Any, n_rows: int) -> NDArray[np.int64]:
+    values = list(pd.Series(np.ravel(np.asarray(y, dtype=object))))
+    if len(values) != n_rows:
+        raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
+    found = release.class_numbers(values)
+    if (found < 0).any():
+        raise Mismatch(
+            f"row {found.argmin()} of the training rows has a label that the model does not know; "
+            f"its classes are {', '.join(map(repr, release.classes[:10]))}"
+        )
+    return found
+
+
+def _suspects(release: Release, values: NDArray[np.float64]) -> str:
+    """Name the columns in which no threshold parts the rows, as one of them must have."""
+    columns = zip(release.feature_names, release.thresholds, values.T, strict=True)
+    same = [name for name, cuts, x in columns if len(cuts) and not _parted(x, cuts)]
+    if not same:
+        return HINT
+    more = f" and {len(same) - 1} others" if len(same) > 1 else ""
+    return (
+        f"No threshold of the model parts these rows in column {same[0]!r}{more}: was it encoded "
+        "in another way?"
+    )
+
+
+def _parted(x: NDArray[np.float64], cuts: NDArray[np.float64]) -> bool:
+    known = x[~np.isnan(x)]
+    if len(known) < len(x):
+        return True
+    return bool(known.min() <= cuts[-1] and known.max() > cuts[0])
