@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.attacks.large_grid.row_constraints import Statement
-from treeleak.attacks.posterior.chains import Chain, Landscape
-from treeleak.attacks.posterior.draw_kernels import Prior, room_for_baths, walk
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.posterior.chains import Chain, PosteriorTarget
+from treeleak.attacks.posterior.draw_kernels import Prior, room_for_gibbs, walk
 from treeleak.datasets import Dataset
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
@@ -478,7 +478,7 @@ def rows_at(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
 
 
 class Stated:
-    """A statement of one kind, and the release that it was made of."""
+    """A constraints of one kind, and the release that it was made of."""
 
     def __init__(self, schema: Schema, seed: int, kind: str, n_rows: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -506,13 +506,13 @@ class Stated:
         self.release, self.geometry = release, Geometry.of(release, self.schema)
         if self.b is None:
             self.evidence = evidence_for(release)(self.geometry)
-            self.statement = Statement.of_exact(self.evidence, self.geometry)
+            self.constraints = RowConstraints.of_exact(self.evidence, self.geometry)
         else:
             distinct = self.kind == "distinct"
             self.evidence = KnownDraws(self.geometry, self.b, use_distinct=distinct)
             label = self.truth[:, -1].astype(np.int64)
             open_label = np.full(len(label), self.n_classes > 1)
-            self.statement = Statement.of_known(
+            self.constraints = RowConstraints.of_known(
                 self.evidence, self.geometry, label, open_label, None
             )
 
@@ -629,7 +629,7 @@ def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
     return document
 
 
-def written(land: Landscape, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def written(land: PosteriorTarget, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of atoms in the model's columns, a value for each, and their classes."""
     first = np.searchsorted(land.values.atom_of, atoms + land.values.atom_start[:-1])
     X = land.values.rows(first[:, :-1], land.geometry.release.n_features)
@@ -652,7 +652,7 @@ def _visits(
 
 
 def frequencies(
-    land: Landscape, prior: Prior, gap: float, heat: float = 1.0, fresh: float = 0.0,
+    land: PosteriorTarget, prior: Prior, gap: float, heat: float = 1.0, fresh: float = 0.0,
     times: int = 100_000,
 ) -> np.ndarray:  # fmt: skip
     """How often a long walk sees each table of rows, in the order of their atoms."""
@@ -671,7 +671,7 @@ def frequencies(
         moves,
         chain.prior,
         chain.belief,
-        room_for_baths(land.radix),
+        room_for_gibbs(land.radix),
     )
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
     return counts / times

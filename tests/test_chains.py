@@ -28,8 +28,8 @@ from helpers import (
     written,
 )
 from treeleak.attacks.posterior import chains
-from treeleak.attacks.posterior.chains import Chain, Landscape, as_kernel_prior
-from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, room_for_baths, split, walk
+from treeleak.attacks.posterior.chains import Chain, PosteriorTarget, as_kernel_prior
+from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, room_for_gibbs, split, walk
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
 from treeleak.attacks.samples import Samples
@@ -113,7 +113,7 @@ def land_of(case, distinct=True, parts=None):
     evidence = HiddenDraws(geometry, len(case.X), use_distinct=distinct)
     values = values_of(geometry.parts, len(case.release.classes))
     likelihood = DrawLikelihood.of(evidence)
-    return Landscape.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
+    return PosteriorTarget.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
 
 
 def flat(land):
@@ -270,7 +270,7 @@ def unlisted(monkeypatch):
 def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
     land = land_of(CASES[name])
     assert land.weights is None
-    assert land.moves.baths > 0
+    assert land.moves.gibbs_share > 0
     for prior in (flat, slanted):
         assert apart(CASES[name], distinct, prior=prior) < CLOSE
 
@@ -412,7 +412,9 @@ def check_books(case, land, prior, parts, chain):
     )
     own = prior.log_prior(chain.state.atoms.astype(np.int64))
     assert chain.state.log_prior == pytest.approx(own)
-    fit = land.likelihood.log_complete(chain.state.rows, chain.state.seen, chains.GAP)
+    fit = land.likelihood.log_complete(
+        chain.state.rows, chain.state.seen, chains.MISSING_ROW_PENALTY
+    )
     assert chain.log_posterior == pytest.approx(fit + own.sum())
     if parts is not None:
         numbered = chain.state.atoms + land.values.atom_start[:-1]
@@ -495,13 +497,13 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
     moves = scattered.moves._replace(swaps=0.7, jumps=0.0)
     law = scattered.likelihood.law
     law = law._replace(every=2 if law.every else 0)
-    room = room_for_baths(scattered.radix)
+    room = room_for_gibbs(scattered.radix)
     for start in range(10):
         chain = Chain.started(scattered, prior, start)
         height = chain.log_posterior
         for _ in range(25):
             kernel = chain.state, law, scattered.ground, moves, prior, chain.belief
-            walk(9, 1e-9, chains.GAP, *kernel, room)
+            walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, room)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
 
@@ -614,7 +616,7 @@ def under_labels(case, noise, parts=None):
 def over(case, likelihood, parts):
     geometry = Geometry.of(case.release, case.schema)
     values = values_of(geometry.parts, likelihood.n_classes)
-    return Landscape.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
+    return PosteriorTarget.of(geometry, values, likelihood, len(case.X), parts, Clock(60.0))
 
 
 LAWS = {
@@ -663,7 +665,7 @@ def test_a_walk_behind_noisy_counts_over_other_trees(name):
 def test_a_walk_behind_noise_that_weighs_all_atoms_at_once(unlisted, name):
     for under, noise in ((under_counts, LAWS["Laplace"]), *((under_labels, n) for n in LABELS)):
         case, land = under(CASES[name], noise)
-        assert land.moves.baths > 0
+        assert land.moves.gibbs_share > 0
         assert apart_behind_noise(case, land) < CLOSE_BEHIND_NOISE
 
 
@@ -706,7 +708,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     for _ in range(60):
         law = land.likelihood.law
         parts = chain.state, law, land.ground, moves, kernel, chain.belief
-        walk(5, 1e-9, chains.GAP, *parts, room_for_baths(land.radix))
+        walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, room_for_gibbs(land.radix))
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior
     X, y = written(land, chain.state.atoms)

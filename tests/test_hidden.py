@@ -553,7 +553,7 @@ def test_little_time_makes_fewer_and_shorter_walks():
     case = some_drawn(8, n_rows=5, tamper=False)
     evidence = evidence_of(case)
     values = hidden.values_of(evidence.geometry.parts, len(case.release.classes))
-    land = chains.Landscape.of(
+    land = chains.PosteriorTarget.of(
         evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)
     )
     flat = TreePrior.flat(land.radix, values.atom_sizes)

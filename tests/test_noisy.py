@@ -36,7 +36,7 @@ from helpers import (
 from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
-from treeleak.attacks.posterior.chains import Chain, Landscape, as_kernel_prior
+from treeleak.attacks.posterior.chains import Chain, PosteriorTarget, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import RULES, log_named, log_prior_of
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
@@ -260,7 +260,7 @@ def land_for(schema, n_classes, n_rows=6, noise=NOTHING_SAID):
     counts = np.full(int(geometry.leaf_start[-1]) * n_classes, 1.0)
     likelihood = CountLikelihood(counts, n_classes, noise, n_rows)
     values = values_of(geometry.parts, n_classes)
-    return Landscape.of(geometry, values, likelihood, n_rows, None, Clock(60.0))
+    return PosteriorTarget.of(geometry, values, likelihood, n_rows, None, Clock(60.0))
 
 
 LIKE = {
@@ -332,7 +332,7 @@ def before_anything(land, belief, rng, times):
 
 @pytest.mark.parametrize("name", LIKE)
 def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
-    """Geweke (2004): a wrong conditional law would drift from what was believed before."""
+    """Geweke (2004): a wrong conditional law would drift from what was as_prior before."""
     land = land_for(*LIKE[name])
     belief = chains._belief(land, 1)
     rng = np.array([11], dtype=np.uint64)
@@ -408,7 +408,7 @@ def test_rows_are_drawn_as_often_as_the_model_says():
         lines = land.radix[up] if up >= 0 else 1
         share = np.random.default_rng(a).dirichlet(np.ones(land.radix[a]), lines)
         belief.log_share[belief.offset[a] :][: share.size] = np.log(share).ravel()
-    prior = chains.believed(belief)
+    prior = chains.as_prior(belief)
     times = 30_000
     seen = np.zeros(tuple(land.radix))
     for _ in range(times):
@@ -498,7 +498,7 @@ def test_datasets_behind_disjoint_trees_are_as_probable_as_all_assignments_say(
     asked = noisy._split_up(geometry)
     own = values_of(asked.parts, 2)
     likelihood = noisy._likelihood(evidence, asked)
-    land = Landscape.of(asked, own, likelihood, n_rows, None, Clock(60.0))
+    land = PosteriorTarget.of(asked, own, likelihood, n_rows, None, Clock(60.0))
     assert land.radix[-2] == n_trees
     rng = np.random.default_rng(seed)
     prior = np.log(rng.dirichlet(np.ones(geometry.n_points * 2))).reshape(-1, 2)
@@ -507,7 +507,7 @@ def test_datasets_behind_disjoint_trees_are_as_probable_as_all_assignments_say(
 
     options = np.array(list(itertools.product(*(range(r) for r in land.radix))))
     plain = noisy._without_tree(options)
-    first = Landscape.of(
+    first = PosteriorTarget.of(
         geometry, values_of(geometry.parts, 2), noisy._likelihood(evidence, geometry), n_rows,
         None, Clock(60.0),
     )  # fmt: skip

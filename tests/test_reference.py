@@ -704,13 +704,13 @@ def test_known_parts_are_kept_and_the_verdict_is_that_of_brute_force(kind):
         release = counted(trees, names, X, y, 2) if exact else drawn(trees, names, X, y, 2, b)
         geometry = Geometry.of(release, schema)
         # What is known may be wrong: then mostly no rows have both the parts and the counts.
-        believed, labels = X.copy(), y.copy()
+        as_prior, labels = X.copy(), y.copy()
         if seed % 2:
             labels[rng.integers(len(y))] ^= 1
-            believed[rng.integers(len(X))] = some_rows(schema, names, 1, rng)[0]
+            as_prior[rng.integers(len(X))] = some_rows(schema, names, 1, rng)[0]
         columns = rng.permutation(len(schema.attributes))[: int(rng.integers(0, 3))]
         knows_label = bool(rng.integers(2))
-        parts = parts_of(geometry, believed, labels, columns, knows_label)
+        parts = parts_of(geometry, as_prior, labels, columns, knows_label)
         values = values_of(geometry.parts, 2)
         points = all_points(schema, names)
         places = list(itertools.product(range(len(points)), range(2)))
@@ -719,7 +719,7 @@ def test_known_parts_are_kept_and_the_verdict_is_that_of_brute_force(kind):
                 (p, c)
                 for p, c in places
                 if (not knows_label or c == labels[k])
-                and all(same_atom(geometry.parts[a], points[p], believed[k]) for a in columns)
+                and all(same_atom(geometry.parts[a], points[p], as_prior[k]) for a in columns)
             ]
             for k in range(len(X))
         ]

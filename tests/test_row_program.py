@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from helpers import Stated, columns_of_any_kind, tampered
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock
 from treeleak.partition.values import values_of
@@ -21,45 +21,47 @@ MOST = 30_000
 """Tables up to which all are tried."""
 
 
-def program_of(statement: Statement) -> RowProgram:
-    geometry = statement.geometry
-    return RowProgram(statement, values_of(geometry.parts, geometry.release.n_classes))
+def program_of(constraints: RowConstraints) -> RowProgram:
+    geometry = constraints.geometry
+    return RowProgram(constraints, values_of(geometry.parts, geometry.release.n_classes))
 
 
-def tables(statement: Statement, allowed: list[np.ndarray]) -> list[np.ndarray]:
+def tables(constraints: RowConstraints, allowed: list[np.ndarray]) -> list[np.ndarray]:
     """Every table of grid points, one for each row out of those allowed, that meets the counts."""
-    radix = statement.geometry.radix
+    radix = constraints.geometry.radix
     points = np.array(list(itertools.product(*map(range, radix))), dtype=np.int32)
     out = []
     for chosen in itertools.product(*allowed):
         atoms = points[list(chosen)]
-        if statement.misfit(atoms, statement.label) == 0:
+        if constraints.misfit(atoms, constraints.label) == 0:
             out.append(atoms)
     return out
 
 
-def everywhere(statement: Statement) -> list[np.ndarray]:
-    n_points = statement.geometry.n_points
-    return [np.arange(n_points)] * statement.n_rows
+def everywhere(constraints: RowConstraints) -> list[np.ndarray]:
+    n_points = constraints.geometry.n_points
+    return [np.arange(n_points)] * constraints.n_rows
 
 
-def solved(statement: Statement, visited: np.ndarray | None = None, free: np.ndarray | None = None):
-    n = statement.n_rows
+def solved(
+    constraints: RowConstraints, visited: np.ndarray | None = None, free: np.ndarray | None = None
+):
+    n = constraints.n_rows
     if visited is None:
-        visited = np.zeros((1, n, statement.draws.shape[1]), dtype=np.int32)
+        visited = np.zeros((1, n, constraints.draws.shape[1]), dtype=np.int32)
     free = np.ones(n, dtype=bool) if free is None else free
-    return program_of(statement).solve(statement.label, visited, free, 30.0, Clock(60.0), 0)
+    return program_of(constraints).solve(constraints.label, visited, free, 30.0, Clock(60.0), 0)
 
 
-def check(statement: Statement, found: np.ndarray | None, none: bool, every: list) -> None:
+def check(constraints: RowConstraints, found: np.ndarray | None, none: bool, every: list) -> None:
     """A table is found, and meets every count, wherever there is one; and only then."""
     assert none == (not every)
     assert (found is None) == none
     if found is not None:
         atoms = np.ascontiguousarray(found[:, :-1])
-        assert (found[:, -1] == statement.label).all()
-        assert statement.misfit(atoms, statement.label) == 0
-        assert ((statement.held < 0) | (atoms == statement.held)).all()
+        assert (found[:, -1] == constraints.label).all()
+        assert constraints.misfit(atoms, constraints.label) == 0
+        assert ((constraints.held < 0) | (atoms == constraints.held)).all()
 
 
 @st.composite
@@ -76,14 +78,14 @@ def few(draw) -> Stated:
 def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
     if moved:
         case.count(tampered(case.release, np.random.default_rng(seed)))
-    s = case.statement
+    s = case.constraints
     check(s, *solved(s), tables(s, everywhere(s)))
 
 
 @settings(max_examples=60)
 @given(few(), st.integers(0, 2**32))
 def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
-    s, rng = case.statement, np.random.default_rng(seed)
+    s, rng = case.constraints, np.random.default_rng(seed)
     n, radix = s.n_rows, case.geometry.radix
     seen = [rng.integers(radix, size=(n, len(radix))) for _ in range(2)]
     if rng.random() < 0.7:
@@ -111,7 +113,7 @@ def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
 @settings(max_examples=40)
 @given(few(), st.integers(0, 2**32), st.booleans())
 def test_held_atoms_are_held(case, seed, true):
-    rng, s = np.random.default_rng(seed), case.statement
+    rng, s = np.random.default_rng(seed), case.constraints
     held = np.full(s.held.shape, -1)
     a = int(rng.integers(held.shape[1]))
     held[:, a] = case.truth[:, a] if true else rng.integers(case.geometry.radix[a], size=len(held))
@@ -129,7 +131,7 @@ def some_size() -> Stated:
 @pytest.mark.parametrize("limit", [0.0, 1e-9])
 def test_no_work_proves_nothing_false(limit):
     case = some_size()
-    s = case.statement
+    s = case.constraints
     everyone = np.ones(s.n_rows, dtype=bool)
     visited = np.zeros((1, s.n_rows, s.draws.shape[1]), dtype=np.int32)
     found, none = program_of(s).solve(s.label, visited, everyone, limit, Clock(60.0), 0)

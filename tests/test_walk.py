@@ -22,8 +22,8 @@ from helpers import (
     rows_at,
 )
 from treeleak.attacks.large_grid.learned_prior import learned, near
-from treeleak.attacks.large_grid.row_constraints import Statement
-from treeleak.attacks.large_grid.walk_kernels import Bath, Likes, walk
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
@@ -39,7 +39,7 @@ KINDS = ["rows", "weights", "none", "draws", "distinct"]
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_the_misfit_is_that_of_the_independent_check(schema, seed, kind):
     case = Stated(schema, seed, kind)
-    s = case.statement
+    s = case.constraints
     truth = case.truth
     assert s.n_rows == len(truth)
     assert s.misfit(truth[:, :-1], truth[:, -1]) == 0
@@ -65,7 +65,7 @@ def test_known_parts_are_counted_as_any_tree(seed, labelled, kind):
     columns = columns.assign(label=y) if labelled else columns
     known = KnownTables.of(case.release, schema, len(X), None, columns, ordered=False)
     geometry = known.geometry(case.release, counted=True)
-    s = Statement.of_exact(evidence_for(case.release)(geometry), geometry)
+    s = RowConstraints.of_exact(evidence_for(case.release)(geometry), geometry)
     part, rng = geometry.release.trees[-1], np.random.default_rng(seed)
     for _ in range(5):
         atoms = rng.integers(geometry.radix, size=(len(X), len(geometry.radix))).astype(np.int32)
@@ -97,9 +97,9 @@ def test_known_draws_hold_what_is_known_of_a_row_alone():
     known = KnownTables.of(release, schema, 4, None, columns, ordered=True)
     geometry = known.geometry(release, counted=True)
     parts = known.parts(geometry, rows=False)
-    s = Statement.of_known(KnownDraws(geometry, b), geometry, y, np.zeros(4, bool), parts)
+    s = RowConstraints.of_known(KnownDraws(geometry, b), geometry, y, np.zeros(4, bool), parts)
     walker = Walker.started(s, 0)
-    walker.walked(50, Bath(0.1, 0.2, 0.0, 2, False, False, False))
+    walker.walked(50, WalkSettings(0.1, 0.2, 0.0, 2, False, False, False))
     found = rows_at(geometry, walker.atoms)
     first = list(geometry.release.feature_names).index("a")
     assert found[:, first].tolist() == X[:, 0].tolist()
@@ -109,7 +109,7 @@ def test_known_draws_hold_what_is_known_of_a_row_alone():
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_what_is_missed_at_inner_nodes_is_what_rows_give_there(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
-    s, truth = case.statement, case.truth
+    s, truth = case.constraints, case.truth
     atoms = rng.integers(case.geometry.radix, size=truth[:, :-1].shape).astype(np.int32)
     label = truth[:, -1] if kind != "none" else rng.integers(case.n_classes, size=len(truth))
     counts = s.counted(s.masks.trace(atoms), label.astype(np.int64))
@@ -142,13 +142,13 @@ def passing(tree, x, label, draws, n_classes):
     return out
 
 
-def some_bath(rng: np.random.Generator, statement: Statement) -> Bath:
-    return Bath(
+def some_settings(rng: np.random.Generator, constraints: RowConstraints) -> WalkSettings:
+    return WalkSettings(
         price=float(rng.choice([0.0, 0.3, 2.0])),
         inner=float(rng.choice([0.0, 0.2])),
         pull=float(rng.choice([0.0, 0.2])),
         swaps=int(rng.choice([0, 2])),
-        trades=bool(rng.integers(2)) and not statement.exchangeable,
+        trades=bool(rng.integers(2)) and not constraints.exchangeable,
         classes=bool(rng.integers(2)),
         until_met=bool(rng.integers(2)),
     )
@@ -156,7 +156,7 @@ def some_bath(rng: np.random.Generator, statement: Statement) -> Bath:
 
 def check_kept(walker: Walker) -> None:
     """What a walker keeps is what its rows give."""
-    s, rows = walker.statement, walker.rows
+    s, rows = walker.constraints, walker.rows
     label = rows.label.astype(np.int64)
     assert (rows.leaves == s.masks.trace(rows.atoms)).all()
     assert (walker.counts.residual == s.counted(rows.leaves, label).residual).all()
@@ -171,20 +171,20 @@ def check_kept(walker: Walker) -> None:
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
-    s, n = case.statement, case.statement.n_rows
+    s, n = case.constraints, case.constraints.n_rows
     fixed = rng.random(n) < 0.3
     walker = Walker.started(s, seed % 1000, case.truth, fixed)
-    baths = [some_bath(rng, s) for _ in range(4)]
-    for bath in baths:
+    baths = [some_settings(rng, s) for _ in range(4)]
+    for how_to in baths:
         before = walker.misfit
-        assert 1 <= walker.walked(5, bath) <= 5
+        assert 1 <= walker.walked(5, how_to) <= 5
         check_kept(walker)
         assert walker.misfit <= before
         assert (walker.places[fixed] == case.truth[fixed]).all()
         assert not s.open_label.all() or (walker.places[~s.open_label, -1] == 0).all()
     again = Walker.started(s, seed % 1000, case.truth, fixed)
-    for bath in baths:
-        again.walked(5, bath)
+    for how_to in baths:
+        again.walked(5, how_to)
     assert (again.places == walker.places).all()
     walker.forget()
     check_kept(walker)
@@ -196,9 +196,9 @@ def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
 
 def test_a_walk_ends_where_every_count_is_met():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 3, "rows", 6)
-    walker = Walker.started(case.statement, 0)
-    bath = Bath(0.5, 0.15, 0.1, 1, False, False, True)
-    sweeps = walker.walked(5000, bath)
+    walker = Walker.started(case.constraints, 0)
+    how_to = WalkSettings(0.5, 0.15, 0.1, 1, False, False, True)
+    sweeps = walker.walked(5000, how_to)
     assert walker.misfit == 0
     assert sweeps < 5000
 
@@ -210,11 +210,11 @@ def test_leaves_of_more_than_one_word():
     b = bootstrap_draws(3, 30, rng)
     release = drawn(trees, ["a", "b"], X, y, 2, b)
     geometry = Geometry.of(release, schema)
-    s = Statement.of_known(KnownDraws(geometry, b), geometry, y, np.ones(30, bool), None)
+    s = RowConstraints.of_known(KnownDraws(geometry, b), geometry, y, np.ones(30, bool), None)
     assert s.masks.open.shape[2] > 1
     for seed in range(5):
         walker = Walker.started(s, seed)
-        walker.walked(20, Bath(0.5, 0.2, 0.1, 2, True, True, False))
+        walker.walked(20, WalkSettings(0.5, 0.2, 0.1, 2, True, True, False))
         check_kept(walker)
         # The check walks the trees, and knows no words.
         assert check_rows(release, rows_at(geometry, walker.atoms), walker.rows.label, b).misfit \
@@ -230,16 +230,16 @@ def test_rows_change_places():
         begin = case.truth[np.random.default_rng(seed).permutation(8)]
         begin[:, -1] = case.truth[:, -1]
         for trades in met:
-            walker = Walker.started(case.statement, seed, begin)
-            walker.walked(10, Bath(6.0, 0.0, 0.0, 0, trades, False, True))
+            walker = Walker.started(case.constraints, seed, begin)
+            walker.walked(10, WalkSettings(6.0, 0.0, 0.0, 0, trades, False, True))
             met[trades] += walker.misfit == 0
     assert met[True] >= met[False] + 8
 
 
 @nb.njit  # type: ignore[untyped-decorator]
-def _visits(times, sweeps, trees, counts, likes, rows, bath, radix, classes, out):
+def _visits(times, sweeps, trees, counts, likes, rows, how_to, radix, classes, out):
     for _ in range(times):
-        walk(sweeps, trees, counts, likes, rows, bath)
+        walk(sweeps, trees, counts, likes, rows, how_to)
         number = 0
         for k in range(len(rows.label)):
             for a in range(len(radix)):
@@ -248,13 +248,13 @@ def _visits(times, sweeps, trees, counts, likes, rows, bath, radix, classes, out
         out[number] += 1
 
 
-def frequencies(walker: Walker, bath: Bath, times: int) -> np.ndarray:
-    s = walker.statement
+def frequencies(walker: Walker, how_to: WalkSettings, times: int) -> np.ndarray:
+    s = walker.constraints
     radix = np.diff(s.masks.start)
     size = (int(radix.prod()) * s.n_classes) ** s.n_rows
     out = np.zeros(size, dtype=np.int64)
     _visits(
-        times, 2, s.trees, walker.counts, walker.likes, walker.rows, bath, radix, s.n_classes, out
+        times, 2, s.trees, walker.counts, walker.likes, walker.rows, how_to, radix, s.n_classes, out
     )  # fmt: skip
     return out / times
 
@@ -271,16 +271,16 @@ def log_prior(likes: Likes, start: np.ndarray, atoms: np.ndarray, line: int) -> 
     return float(total)
 
 
-def law(walker: Walker, bath: Bath) -> np.ndarray:
+def law(walker: Walker, how_to: WalkSettings) -> np.ndarray:
     """What a long walk must see of each table of rows: exp(-price x misfit + log prior)."""
-    s, likes = walker.statement, walker.likes
+    s, likes = walker.constraints, walker.likes
     radix = np.diff(s.masks.start)
     points = list(itertools.product(*(range(r) for r in radix), range(s.n_classes)))
     out = []
     for table in itertools.product(points, repeat=s.n_rows):
         rows = np.array(table, dtype=np.int32)
         label = rows[:, -1].astype(np.int64)
-        if not bath.classes and (label != s.label).any():
+        if not how_to.classes and (label != s.label).any():
             out.append(-np.inf)
             continue
         atoms = np.ascontiguousarray(rows[:, :-1])
@@ -289,32 +289,32 @@ def law(walker: Walker, bath: Bath) -> np.ndarray:
         )  # fmt: skip
         counts = s.counted(s.masks.trace(atoms), label)
         inner = np.abs(counts.residual[counts.n_own :]).sum()
-        out.append(like - bath.price * (s.misfit(atoms, label) + bath.inner * inner))
+        out.append(like - how_to.price * (s.misfit(atoms, label) + how_to.inner * inner))
     likely = np.exp(np.array(out) - max(out))
     return likely / likely.sum()
 
 
 TINY = Schema([Ordinal("a", 0, 2), Binary("b")])
 MIXES = {
-    "baths": Bath(0.8, 0.0, 0.0, 0, False, False, False),
-    "inner": Bath(0.6, 0.4, 0.0, 0, False, False, False),
-    "swaps": Bath(0.8, 0.0, 0.0, 3, False, False, False),
-    "classes": Bath(0.6, 0.3, 0.0, 1, False, True, False),
+    "baths": WalkSettings(0.8, 0.0, 0.0, 0, False, False, False),
+    "inner": WalkSettings(0.6, 0.4, 0.0, 0, False, False, False),
+    "swaps": WalkSettings(0.8, 0.0, 0.0, 3, False, False, False),
+    "classes": WalkSettings(0.6, 0.3, 0.0, 1, False, True, False),
 }
 
 
-def biased(statement: Statement, how: str) -> Likes:
+def biased(constraints: RowConstraints, how: str) -> Likes:
     """Likes that are flat, or differ by row, or couple attributes by class."""
     rng = np.random.default_rng(5)
     if how == "flat":
-        return statement.flat
+        return constraints.flat
     if how == "near":
-        cost = rng.random((statement.n_rows, int(statement.masks.start[-1])))
-        return near(statement, cost, 1.5)
+        cost = rng.random((constraints.n_rows, int(constraints.masks.start[-1])))
+        return near(constraints, cost, 1.5)
     a = rng.integers(3, size=200)
     b, label = ((a > 0) ^ (rng.random(200) < 0.1)), (a > 1) ^ (rng.random(200) < 0.2)
     samples = [np.column_stack([a, b]).astype(np.int32)]
-    return learned(statement, samples, [label.astype(np.int64) % statement.n_classes])
+    return learned(constraints, samples, [label.astype(np.int64) % constraints.n_classes])
 
 
 WALKS = [
@@ -342,18 +342,18 @@ WALKS = [
     ],
 )
 def test_a_long_walk_sees_every_table_as_often_as_it_is_likely(kind, mix, likes):
-    bath = MIXES[mix]
+    how_to = MIXES[mix]
     case = two_classes(kind)
-    s = case.statement
+    s = case.constraints
     walker = Walker.started(s, 1)
     walker.likes = biased(s, likes)
     if likes == "learned":
         walker.likes = walker.likes._replace(line=walker.rows.label)
-    wanted = law(walker, bath)
+    wanted = law(walker, how_to)
     possible = (wanted > 0).sum()
     assert 2 / possible < wanted.max() < 0.6
     times = 60_000
-    found = frequencies(walker, bath, times)
+    found = frequencies(walker, how_to, times)
     # The sum of the absolute errors of so many independent draws, and room for dependence.
     noise = np.sqrt(wanted * (1 - wanted) / times).sum()
     assert np.abs(found - wanted).sum() / 2 < 1.2 * noise + 0.004
@@ -363,23 +363,23 @@ def two_classes(kind: str) -> Stated:
     """Three rows of two classes on a grid of six points, in which trees part all values."""
     for seed in itertools.count():
         case = Stated(TINY, seed, kind, 2 if kind == "none" else 3)
-        several = case.n_classes == 2 and case.statement.masks.start.tolist() == [0, 3, 5]
+        several = case.n_classes == 2 and case.constraints.masks.start.tolist() == [0, 3, 5]
         both = kind == "none" or len(set(case.truth[:, -1].tolist())) == 2
         if several and both and len(case.release.trees) > 1:
             return case
     raise AssertionError
 
 
-def samples_of(seed: int, statement: Statement) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def samples_of(seed: int, constraints: RowConstraints) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Datasets in which attributes hang together."""
     rng = np.random.default_rng(seed)
-    radix, n = np.diff(statement.masks.start), statement.n_rows
+    radix, n = np.diff(constraints.masks.start), constraints.n_rows
     out, labels = [], []
     for _ in range(4):
         hidden = rng.random(n)
         own = [np.minimum(((hidden + 0.3 * rng.random(n)) / 1.3 * r), r - 1) for r in radix]
         out.append(np.column_stack(own).astype(np.int32))
-        labels.append((hidden * statement.n_classes).astype(np.int64))
+        labels.append((hidden * constraints.n_classes).astype(np.int64))
     return out, labels
 
 
@@ -392,7 +392,7 @@ def test_what_is_learned_is_the_tree_on_bins(seed):
     X = np.column_stack([rng.integers(r, size=40) for r in (31, 2, 5, 9)]).astype(float)
     release = counted(trees, ["a", "b", "c", "n"], X, rng.integers(2, size=40), 2)
     geometry = Geometry.of(release, schema)
-    s = Statement.of_exact(evidence_for(release)(geometry), geometry)
+    s = RowConstraints.of_exact(evidence_for(release)(geometry), geometry)
     samples, labels = samples_of(seed, s)
     likes = learned(s, samples, labels)
     start = s.masks.start
@@ -433,11 +433,11 @@ def test_what_is_learned_is_the_tree_on_bins(seed):
 
 def test_rows_prefer_atoms_that_cost_little():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 5, "rows", 4)
-    s = case.statement
+    s = case.constraints
     cost = np.random.default_rng(0).random((s.n_rows, int(s.masks.start[-1])))
     walker = Walker.started(s, 0)
     walker.likes = near(s, cost, 200.0)
-    walker.walked(30, Bath(0.0, 0.0, 0.0, 0, False, False, False))
+    walker.walked(30, WalkSettings(0.0, 0.0, 0.0, 0, False, False, False))
     for a in range(len(s.masks.start) - 1):
         own = cost[:, s.masks.start[a] : s.masks.start[a + 1]]
         assert (walker.atoms[:, a] == own.argmin(axis=1)).all()
@@ -445,12 +445,12 @@ def test_rows_prefer_atoms_that_cost_little():
 
 def test_held_atoms_never_move():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 11, "draws", 6)
-    s = case.statement
+    s = case.constraints
     held = np.full(s.held.shape, -1)
     held[:, 0] = case.truth[:, 0]
     s = replace(s, held=held)
     walker = Walker.started(s, 0)
-    walker.walked(50, Bath(0.2, 0.1, 0.0, 2, False, False, False))
+    walker.walked(50, WalkSettings(0.2, 0.1, 0.0, 2, False, False, False))
     assert (walker.atoms[:, 0] == case.truth[:, 0]).all()
     check_kept(walker)
 
@@ -458,4 +458,4 @@ def test_held_atoms_never_move():
 def test_totals_do_not_say_classes():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 2, "none", 4)
     assert isinstance(evidence_for(case.release)(case.geometry), ExactTotals)
-    assert case.statement.open_label.all() == (case.n_classes > 1)
+    assert case.constraints.open_label.all() == (case.n_classes > 1)

@@ -10,7 +10,7 @@ from treeleak.attacks.exact.run import exact
 from treeleak.attacks.known_draws.run import known_draws
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
 from treeleak.attacks.posterior.noisy_counts import behind_noise
-from treeleak.attacks.posterior.prior_only import without_counts
+from treeleak.attacks.posterior.prior_only import prior_only
 from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
@@ -63,8 +63,8 @@ attack(KnownDraws.kind, known_draws)
 attack(HiddenDraws.kind, hidden_draws)
 attack(NoisyCounts.kind, behind_noise)
 attack(LeafLabels.kind, behind_noise)
-attack(NoisyCounts.kind, without_counts, "without-counts")
-attack(LeafLabels.kind, without_counts, "without-counts")
+attack(NoisyCounts.kind, prior_only, "without-counts")
+attack(LeafLabels.kind, prior_only, "without-counts")
 attack(ExactCounts.kind, reference_cp, "reference-cp")
 attack(KnownDraws.kind, reference_cp, "reference-cp")
 attack(HiddenDraws.kind, reference_cp, "reference-cp")

@@ -27,7 +27,7 @@ _SWEEPS, _ROOT_SWEEPS = 2, 100
 _DEPTHS = 48
 """Depths of the search that keep prices of their own."""
 _CLIMBS, _HOT, _STEPS = 12, 0.5, 6
-"""Starts for the first point; heat (in the weights' spread), and sweeps of each climb."""
+"""Starts for the first point; hotness (in the weights' spread), and sweeps of each climb."""
 _SLICE = 0.05
 """Seconds between two looks at the clock."""
 
@@ -66,7 +66,7 @@ def best_points(
     n: int,
     seed: int,
     starts: NDArray[np.int32] | None = None,
-    heat: float = _HOT,
+    hotness: float = _HOT,
 ) -> tuple[NDArray[np.int32], FloatArray]:
     """Find up to ``n`` different points with large sums of weights.
 
@@ -80,7 +80,7 @@ def best_points(
     seed : int
     starts : int32 array, shape (n_starts, n_attributes), optional
         Points from which to climb, in turn; random ones if not given.
-    heat : float
+    hotness : float
         How far a climb strays at first, in standard deviations of the weights.
 
     Returns
@@ -98,7 +98,7 @@ def best_points(
     own = boxes.weights(weight)
     usable = own[np.isfinite(own)]
     spread = float(usable.std()) if len(usable) else 0.0
-    values = climb_all(boxes.layout, own, points, _STEPS, heat * spread, rng)
+    values = climb_all(boxes.layout, own, points, _STEPS, hotness * spread, rng)
     # The last sweeps are cold: every climb ends where no single attribute gains.
     values = climb_all(boxes.layout, own, points, _STEPS, 0.0, rng)
     points, values = points[values > -math.inf], values[values > -math.inf]
@@ -140,7 +140,7 @@ def best_point(
     """
     layout, own = boxes.layout, boxes.weights(weight)
     points, values = best_points(
-        boxes, weight, _CLIMBS, seed, None if start is None else start[None], heat=1.0
+        boxes, weight, _CLIMBS, seed, None if start is None else start[None], hotness=1.0
     )
     usable = np.where(np.isfinite(own), np.abs(own), 0.0)
     scale = sum(

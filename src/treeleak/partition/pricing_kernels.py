@@ -366,10 +366,12 @@ def opened(lay: Any, weight: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def climb(lay: Any, weight: Any, open_: Any, point: Any, sweeps: int, heat: float, rng: Any) -> Any:
+def climb(
+    lay: Any, weight: Any, open_: Any, point: Any, sweeps: int, hotness: float, rng: Any
+) -> Any:
     """Change one attribute at a time, in place, for a larger sum; the sum.
 
-    With heat, atoms are drawn by what they are worth; it falls to nothing over the sweeps.
+    With hotness, atoms are drawn by what they are worth; it falls to nothing over the sweeps.
     """
     n_attributes = len(point)
     n_factors = len(lay.leaf_start) - 1
@@ -384,9 +386,9 @@ def climb(lay: Any, weight: Any, open_: Any, point: Any, sweeps: int, heat: floa
     stamp = np.full(len(weight), -1, dtype=np.int32)
     for s in range(sweeps):
         changed = False
-        temperature = heat * (1.0 - s / sweeps)
+        temperature = hotness * (1.0 - s / sweeps)
         for _ in range(n_attributes):
-            a = int(rng.random() * n_attributes) if heat > 0 else _
+            a = int(rng.random() * n_attributes) if hotness > 0 else _
             first, last = lay.atom_start[a], lay.atom_start[a + 1]
             gain[first:last] = 0.0
             for k in range(lay.attribute_blocks[a], lay.attribute_blocks[a + 1]):
@@ -443,12 +445,12 @@ def climb(lay: Any, weight: Any, open_: Any, point: Any, sweeps: int, heat: floa
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def climb_all(lay: Any, weight: Any, points: Any, sweeps: int, heat: float, rng: Any) -> Any:
+def climb_all(lay: Any, weight: Any, points: Any, sweeps: int, hotness: float, rng: Any) -> Any:
     """Climb from every point, in place; the sums."""
     open_ = opened(lay, weight)
     out = np.empty(len(points))
     for k in range(len(points)):
-        out[k] = climb(lay, weight, open_, points[k], sweeps, heat, rng)
+        out[k] = climb(lay, weight, open_, points[k], sweeps, hotness, rng)
     return out
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.large_grid.column_generation import fixed_point
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock, OutOfTime
@@ -87,9 +87,9 @@ def exact(
         return Answer("unknown", values)
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
-        statement = Statement.of_exact(evidence, geometry)
+        constraints = RowConstraints.of_exact(evidence, geometry)
         doubt = partial(_contradicted, evidence, geometry, seed)
-        return by_walking(statement, values, clock, seed, str(why), doubt)
+        return by_walking(constraints, values, clock, seed, str(why), doubt)
     systems = list(evidence.systems(partition))
     numbers = {
         "grid_points": geometry.n_points,
@@ -180,7 +180,7 @@ def _solve(
     known = _known(problem.bounds, common, proved, system.n_rows)
     search = WorldSearch.of(system, known, geometry, values, prior)
     found = search.worlds(exact_worlds, problem if tractable else None, clock, stage, seed)
-    final = search.middle(found, clock, stage, seed)
+    final = search.bayes_estimate(found, clock, stage, seed)
     if not proved and promising and final.misfit == 0:
         clock.tell(f"proving rows of {system.name}", 0.9)
         histograms = [search.histogram(w) for w in (*found, final) if w.misfit == 0]

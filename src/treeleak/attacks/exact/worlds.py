@@ -226,7 +226,7 @@ class WorldSearch:
             worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
         return worlds
 
-    def middle(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
+    def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
         """Find the dataset that meets the counts and lies closest to all worlds."""
         least = min(w.misfit for w in worlds)
         if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:

@@ -24,7 +24,7 @@ from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
 from treeleak.attacks.known_draws.placed import placed_rows, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.private import dataclass
@@ -149,8 +149,8 @@ def known_draws(
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
         label, open_label = _labels(evidence, given.parts, clock, seed)
-        statement = Statement.of_known(evidence, geometry, label, open_label, given.parts)
-        return by_walking(statement, values, clock, seed, str(why))
+        constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
+        return by_walking(constraints, values, clock, seed, str(why))
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)

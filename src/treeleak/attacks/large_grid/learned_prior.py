@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Likes
 from treeleak.attacks.tree_prior import TreePrior
 
@@ -27,20 +27,20 @@ _DOUBT = 2.0
 
 
 def learned(
-    statement: Statement, samples: Sequence[NDArray[np.int32]], labels: Sequence[IntArray]
+    constraints: RowConstraints, samples: Sequence[NDArray[np.int32]], labels: Sequence[IntArray]
 ) -> Likes:
     """Fit what rows are like to datasets.
 
     Parameters
     ----------
-    statement : Statement
+    constraints : RowConstraints
     samples : sequence of int32 array, shape (n_rows, n_attributes)
         Atoms.
     labels : sequence of int array, shape (n_rows,)
     """
-    start = statement.masks.start
+    start = constraints.masks.start
     rows, label = np.concatenate(samples).astype(np.int64), np.concatenate(labels)
-    share = statement.n_rows / max(len(rows), 1)
+    share = constraints.n_rows / max(len(rows), 1)
     bin_, within = np.zeros(start[-1], dtype=np.int64), np.zeros(start[-1])
     radix = []
     for a in range(len(start) - 1):
@@ -49,18 +49,18 @@ def learned(
         bin_[own], within[own] = _binned(share * times)
         radix.append(int(bin_[own].max(initial=0)) + 1)
     binned = np.column_stack([bin_[start[:-1] + rows], label])
-    sizes = np.ones(sum(radix) + statement.n_classes)
+    sizes = np.ones(sum(radix) + constraints.n_classes)
     tree = TreePrior.fitted(
-        binned, statement.n_rows, np.array([*radix, statement.n_classes]), sizes
+        binned, constraints.n_rows, np.array([*radix, constraints.n_classes]), sizes
     )
-    return _laid_out(statement, tree, np.array(radix), bin_, within)
+    return _laid_out(constraints, tree, np.array(radix), bin_, within)
 
 
-def near(statement: Statement, cost: FloatArray, strength: float) -> Likes:
+def near(constraints: RowConstraints, cost: FloatArray, strength: float) -> Likes:
     """Prefer, row by row, atoms that cost little; ``cost`` has the shape (n_rows, n_atoms)."""
     log_share = (-strength * (cost - cost.min(axis=1, keepdims=True))).astype(np.float32)
-    line = np.arange(statement.n_rows, dtype=np.int32)
-    return statement.flat._replace(log_share=log_share, line=line)
+    line = np.arange(constraints.n_rows, dtype=np.int32)
+    return constraints.flat._replace(log_share=log_share, line=line)
 
 
 def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -77,13 +77,17 @@ def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _laid_out(
-    statement: Statement, tree: TreePrior, radix: IntArray, bin_: IntArray, within: FloatArray
+    constraints: RowConstraints,
+    tree: TreePrior,
+    radix: IntArray,
+    bin_: IntArray,
+    within: FloatArray,
 ) -> Likes:
     """Lay a tree out as pairs of neighbours, each with log P(a, b) / (P(a) P(b))."""
-    start, n_attributes = statement.masks.start, len(radix)
+    start, n_attributes = constraints.masks.start, len(radix)
     marginal = _marginals(tree)
     neighbours: list[list[tuple[int, FloatArray]]] = [[] for _ in range(n_attributes)]
-    log_share = np.tile(within.astype(np.float32), (statement.n_classes, 1))
+    log_share = np.tile(within.astype(np.float32), (constraints.n_classes, 1))
     for a in range(n_attributes):
         own = slice(start[a], start[a + 1])
         log_share[:, own] += np.log(marginal[a])[bin_[own]]
@@ -104,7 +108,7 @@ def _laid_out(
             neighbour[a, q] = other
             coupling[a, q, : table.shape[0], : table.shape[1]] = table
     return Likes(
-        log_share, statement.label.astype(np.int32), bin_.astype(np.int32), neighbour, coupling
+        log_share, constraints.label.astype(np.int32), bin_.astype(np.int32), neighbour, coupling
     )
 
 

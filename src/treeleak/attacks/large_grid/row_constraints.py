@@ -1,6 +1,6 @@
 """What rows have to meet, tree by tree, where they are followed one by one.
 
-The same statement serves exact counts, where every tree counts every row once, and known draws,
+The same form serves exact counts, where every tree counts every row once, and known draws,
 where it counts row k as often as it drew it. Nothing in it needs a list of cells.
 """
 
@@ -19,13 +19,13 @@ from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["Statement"]
+__all__ = ["RowConstraints"]
 
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class RowConstraints:
     """What rows have to meet: the sum over rows of draws x [row in leaf, class] = target.
 
     Attributes
@@ -63,7 +63,7 @@ class Statement:
     exchangeable: bool
 
     @classmethod
-    def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> Statement:
+    def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
         """State exact counts: of each class, as many rows walk as the first tree counts."""
         start, trees = geometry.leaf_start, geometry.release.trees
         first, n_classes = evidence.n[: start[1]], max(geometry.release.n_classes, 1)
@@ -108,13 +108,13 @@ class Statement:
         label: IntArray,
         open_label: NDArray[np.bool_],
         parts: KnownParts | None,
-    ) -> Statement:
+    ) -> RowConstraints:
         """State counts of known draws; what is known of rows is held fast.
 
         Parameters
         ----------
         label, open_label : arrays, shape (n_rows,)
-            As for the statement.
+            As for the constraints.
         """
         n_rows, n_classes = len(label), evidence.n.shape[1]
         n_behind = len(geometry.release.trees) - len(evidence.draws)

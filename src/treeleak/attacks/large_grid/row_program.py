@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.solvers.integer import limited
 from treeleak.attacks.solvers.literals import Encoding, encodings_of
 from treeleak.attacks.solvers.program import RowVariables, paths_of
@@ -32,15 +32,15 @@ _SMALL = 80_000
 
 @dataclass(frozen=True, eq=False)
 class RowProgram:
-    """A statement as an integer model; classes are as the statement has them.
+    """Constraints on rows as an integer model; classes are as the constraints have them.
 
     Attributes
     ----------
-    statement : Statement
+    constraints : RowConstraints
     values : Values
     """
 
-    statement: Statement
+    constraints: RowConstraints
     values: Values
 
     @cached_property
@@ -49,12 +49,12 @@ class RowProgram:
 
     @cached_property
     def _paths(self) -> list[list[int] | None]:
-        return paths_of(self.statement.geometry, self._encodings)
+        return paths_of(self.constraints.geometry, self._encodings)
 
     @cached_property
     def small(self) -> bool:
         """Whether to ask for all rows at once: by the leaves that they may be in."""
-        s, start = self.statement, self.statement.geometry.leaf_start
+        s, start = self.constraints, self.constraints.geometry.leaf_start
         per_tree = np.add.reduceat(self._fits, start[:-1], axis=0)
         open_leaves = per_tree[np.arange(len(per_tree)), s.label[:, None], s.draws]
         return bool(open_leaves[s.draws > 0].sum() <= _SMALL)
@@ -89,7 +89,7 @@ class RowProgram:
         none : bool
             Whether it is proved that there are none.
         """
-        s, fits = self.statement, self._fits
+        s, fits = self.constraints, self._fits
         model = cp_model.CpModel()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
@@ -127,7 +127,7 @@ class RowProgram:
 
     def _allowed(self, k: int) -> BoolArray | None:
         """Atoms that row k may take, where something is known of it."""
-        s, first = self.statement, self.values.atom_start
+        s, first = self.constraints, self.values.atom_start
         known = np.flatnonzero(s.held[k] >= 0)
         if not len(known):
             return None
@@ -144,7 +144,7 @@ class RowProgram:
         d different rows are drawn n times together: none of them more than n - d + 1 times, and a
         single one n times.
         """
-        s = self.statement
+        s = self.constraints
         b = np.arange(int(s.draws.max(initial=1)) + 1)
         own = s.target[s.equation]
         fits = own[:, :, None] >= b

@@ -19,9 +19,9 @@ from treeleak.attacks.annealing import run_all
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest
 from treeleak.attacks.large_grid.learned_prior import learned, near
-from treeleak.attacks.large_grid.row_constraints import Statement
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
-from treeleak.attacks.large_grid.walk_kernels import Bath
+from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
@@ -67,9 +67,9 @@ _SLICE = 20_000
 _PULL, _LEAST_PULL = 80.0, 0.03
 """What a count that stays missed by one is pulled at by the end of an attempt, as a price, and the
 least that a sweep adds to it."""
-_SEARCH = Bath(0.1, 0.15, 0.0, 0, False, True, True)
-_SAMPLE = Bath(2.2, 0.0, 0.0, 4, False, False, False)
-_NEAR = Bath(2.5, 0.0, 0.4, 4, False, False, True)
+_SEARCH = WalkSettings(0.1, 0.15, 0.0, 0, False, True, True)
+_SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
+_NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
 """How rows walk until they meet the counts, where they meet them, and from the middle of many to
 where they do."""
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
@@ -140,7 +140,7 @@ def refuse_unlisted(geometry: Geometry, given: Given) -> None:
 
 
 def by_walking(
-    statement: Statement,
+    constraints: RowConstraints,
     values: Values,
     clock: Clock,
     seed: int,
@@ -151,7 +151,7 @@ def by_walking(
 
     Parameters
     ----------
-    statement : Statement
+    constraints : RowConstraints
     values : Values
     clock : Clock
     seed : int
@@ -169,17 +169,17 @@ def by_walking(
         no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
-    _compiled(statement, clock)
+    _compiled(constraints, clock)
     cells = f"generated: {why}"
     try:
-        found = _walked_until_met(statement, values, clock, stage, seed, doubt)
+        found = _walked_until_met(constraints, values, clock, stage, seed, doubt)
     except _Contradicted as proof:
         return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
-    rows = _settled(found, values, statement, clock, stage)
+    rows = _settled(found, values, constraints, clock, stage)
     clock.tell(stage, 1.0, rows.misfit)
     numbers = {
-        "grid_points": statement.geometry.n_points,
-        "equations": int((statement.target > 0).sum()),
+        "grid_points": constraints.geometry.n_points,
+        "equations": int((constraints.target > 0).sum()),
         "sweeps": found.sweeps,
     }
     return Answer(
@@ -187,45 +187,45 @@ def by_walking(
         values,
         (rows,),
         numbers=numbers,
-        ordered=not statement.exchangeable,
+        ordered=not constraints.exchangeable,
         cells=cells,
     )
 
 
-def _compiled(statement: Statement, clock: Clock) -> None:
+def _compiled(constraints: RowConstraints, clock: Clock) -> None:
     """Compile what walks, which is done once for all, and not held against the time."""
     begin = clock.seconds
-    Walker.started(statement, 0).walked(0, _SEARCH)
+    Walker.started(constraints, 0).walked(0, _SEARCH)
     clock.forgive(clock.seconds - begin)
 
 
 def _walked_until_met(
-    statement: Statement, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt
+    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt
 ) -> _Found:
     """Let rows walk until they meet every count, or until the clock stops.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
     they agree stay where they are when the others start again.
     """
-    fixed, begin = np.zeros(statement.n_rows, dtype=bool), None
+    fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
     best: _Found | None = None
-    length, attempt, done = max(_SWEEPS, _PER_ROW * statement.n_rows), 0, 0
-    program = None if statement.exchangeable else RowProgram(statement, values)
-    apart = not (statement.exchangeable or (statement.held >= 0).any())
-    if program is not None and not statement.open_label.any() and program.small:
+    length, attempt, done = max(_SWEEPS, _PER_ROW * constraints.n_rows), 0, 0
+    program = None if constraints.exchangeable else RowProgram(constraints, values)
+    apart = not (constraints.exchangeable or (constraints.held >= 0).any())
+    if program is not None and not constraints.open_label.any() and program.small:
         clock.tell(f"{stage}: solving for all at once", 0.0)
         if (solved := _solved_at_once(program, clock, seed)) is not None:
             seeds = np.random.SeedSequence(seed).generate_state(_WALKERS)
-            walkers = [Walker.started(statement, int(s), solved) for s in seeds]
+            walkers = [Walker.started(constraints, int(s), solved) for s in seeds]
             clock.record(walkers[0].misfit)
             return _Found.of(walkers, walkers[0], 0)
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
-        walkers = [Walker.started(statement, int(s), begin, fixed) for s in seeds]
+        walkers = [Walker.started(constraints, int(s), begin, fixed) for s in seeds]
         recent = _Recent(attempt % 2 == 0, [], [], [])
         prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
         search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
-        for sweeps, price in _schedule(prices, length, statement, n_open):
+        for sweeps, price in _schedule(prices, length, constraints, n_open):
             _all_walked(walkers, sweeps, search._replace(price=price))
             done += sweeps
             first = min(walkers, key=lambda w: w.misfit)
@@ -235,7 +235,7 @@ def _walked_until_met(
             clock.tell(stage, 0.7 * done / (done + length), best.misfit)
             if best.misfit == 0 or clock.stopped:
                 return best
-            recent.note(walkers, statement, price)
+            recent.note(walkers, constraints, price)
         attempt += 1
         if attempt == _DOUBTED:
             clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
@@ -244,12 +244,12 @@ def _walked_until_met(
         none = False
         if program is not None:
             # Counted in moves, not in seconds: the same on any machine.
-            limit = _SOLVE * length * n_open * statement.n_lively
+            limit = _SOLVE * length * n_open * constraints.n_lively
             solved, none = _solved(program, walkers, recent, limit, clock, stage, seed + attempt)
             if solved is not None:
-                walkers[0] = Walker.started(statement, seed, solved)
+                walkers[0] = Walker.started(constraints, seed, solved)
                 return _Found.of(walkers, walkers[0], done)
-        fixed, begin, before = _agreed(walkers, statement), walkers[0].places, fixed
+        fixed, begin, before = _agreed(walkers, constraints), walkers[0].places, fixed
         if none or fixed.sum() <= before.sum() + _PROGRESS * (~before).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             length, fixed = 2 * length, np.zeros_like(fixed)
@@ -275,16 +275,16 @@ class _Recent:
     labels: list[IntArray]
     leaves: list[NDArray[np.int32]]
 
-    def note(self, walkers: list[Walker], statement: Statement, price: float) -> None:
+    def note(self, walkers: list[Walker], constraints: RowConstraints, price: float) -> None:
         """Note where rows are, and tell them now and then what rows are like."""
-        if price > _SEEN and not statement.exchangeable:
+        if price > _SEEN and not constraints.exchangeable:
             self.leaves.extend(w.rows.leaves.copy() for w in walkers)
         if not self.taught:
             return
         self.atoms.extend(w.atoms.copy() for w in walkers)
         self.labels.extend(w.rows.label.astype(np.int64) for w in walkers)
         if len(self.atoms) >= _HEARD:
-            likes = learned(statement, self.atoms, self.labels)
+            likes = learned(constraints, self.atoms, self.labels)
             for walker in walkers:
                 walker.likes = likes._replace(line=walker.rows.label)
             self.atoms.clear()
@@ -293,11 +293,11 @@ class _Recent:
 
 def _solved_at_once(program: RowProgram, clock: Clock, seed: int) -> NDArray[np.int32] | None:
     """Ask the integer solver for all rows, wherever they may be."""
-    n_rows = program.statement.n_rows
-    nowhere = np.zeros((0, n_rows, program.statement.draws.shape[1]), dtype=np.int32)
+    n_rows = program.constraints.n_rows
+    nowhere = np.zeros((0, n_rows, program.constraints.draws.shape[1]), dtype=np.int32)
     free = np.ones(n_rows, dtype=bool)
     try:
-        return program.solve(program.statement.label, nowhere, free, _AT_ONCE, clock, seed)[0]
+        return program.solve(program.constraints.label, nowhere, free, _AT_ONCE, clock, seed)[0]
     except OutOfTime:
         return None
 
@@ -312,12 +312,12 @@ def _solved(
     seed: int,
 ) -> tuple[NDArray[np.int32] | None, bool]:
     """Let the integer solver place rows, those that walkers agree on only where they were seen."""
-    statement, label = program.statement, walkers[0].rows.label.astype(np.int64)
-    drawn = statement.draws > 0
+    constraints, label = program.constraints, walkers[0].rows.label.astype(np.int64)
+    drawn = constraints.draws > 0
     leaves = [w.rows.leaves for w in walkers]
     alike = ((leaves[0] == leaves[1]) | ~drawn).mean(axis=1)
     thinned = recent.leaves[:: max(-(-len(recent.leaves) // _VISITS), 1)]
-    seen = statement.masks.row[np.stack(thinned + leaves)]
+    seen = constraints.masks.row[np.stack(thinned + leaves)]
     none = False
     for least in _ALIKE:
         clock.tell(f"{stage}: solving for those still open", 0.7)
@@ -331,29 +331,29 @@ def _solved(
 
 
 def _schedule(
-    prices: Sequence[tuple[float, float]], length: int, statement: Statement, n_open: int
+    prices: Sequence[tuple[float, float]], length: int, constraints: RowConstraints, n_open: int
 ) -> Iterator[tuple[int, float]]:
     """Sweeps between two looks at the clock, and the price of a missed count in them."""
-    moves = max(n_open * statement.n_lively, 1)
+    moves = max(n_open * constraints.n_lively, 1)
     shares, price = np.array(prices).T
     at_once = max(min(_SLICE // moves, length // _STEPS), 1)
     for step in range(0, length, at_once):
         yield at_once, float(np.exp(np.interp(step / length, shares, np.log(price))))
 
 
-def _all_walked(walkers: list[Walker], sweeps: int, bath: Bath) -> None:
+def _all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> None:
     """Move all walkers on together, so that no answer depends on which is faster."""
-    run_all([partial(walker.walked, sweeps, bath) for walker in walkers])
+    run_all([partial(walker.walked, sweeps, settings) for walker in walkers])
 
 
-def _agreed(walkers: list[Walker], statement: Statement) -> NDArray[np.bool_]:
+def _agreed(walkers: list[Walker], constraints: RowConstraints) -> NDArray[np.bool_]:
     """Rows of the first walker that stand in the same leaves with all others."""
-    drawn = statement.draws > 0
+    drawn = constraints.draws > 0
     places = [np.column_stack([np.where(drawn, w.rows.leaves, -1), w.rows.label]) for w in walkers]
-    if not statement.exchangeable:
+    if not constraints.exchangeable:
         same = [(p == places[0]).all(axis=1) for p in places]
         return np.asarray(np.logical_and.reduce(same))
-    agreed = np.ones(statement.n_rows, dtype=bool)
+    agreed = np.ones(constraints.n_rows, dtype=bool)
     for other in places[1:]:
         left = Counter(row.tobytes() for row in other)
         for k, row in enumerate(places[0]):
@@ -365,7 +365,7 @@ def _agreed(walkers: list[Walker], statement: Statement) -> NDArray[np.bool_]:
 def _settled(
     found: _Found,
     values: Values,
-    statement: Statement,
+    constraints: RowConstraints,
     clock: Clock,
     stage: str,
 ) -> Rows:
@@ -373,19 +373,19 @@ def _settled(
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
-    if max(statement.n_rows * values.n_values, widest**2) > _MOST_SHARES:
+    if max(constraints.n_rows * values.n_values, widest**2) > _MOST_SHARES:
         return _unweighed(atoms, found.misfit, values)
-    if not found.misfit and statement.n_rows:
-        samples += _drawn(found, statement, values, clock, stage)
+    if not found.misfit and constraints.n_rows:
+        samples += _drawn(found, constraints, values, clock, stage)
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
-    group = found.label if statement.exchangeable else np.arange(statement.n_rows)
+    group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
     share, aligned = aligned_shares(
         values, samples, prior, group, stopped=lambda: clock.stopped
     )  # fmt: skip
     atoms, cost = aligned[0], values.expected_cost(share)
     if len(samples) > 1:
-        atoms = _nearest(atoms, cost, values, statement, clock, stage)
+        atoms = _nearest(atoms, cost, values, constraints, clock, stage)
     chosen = _cheapest_within(atoms, cost, values)
     n_values = np.diff(values.start)
     likely = np.take_along_axis(share, chosen, axis=1)
@@ -395,7 +395,7 @@ def _settled(
 
 
 def _drawn(
-    found: _Found, statement: Statement, values: Values, clock: Clock, stage: str
+    found: _Found, constraints: RowConstraints, values: Values, clock: Clock, stage: str
 ) -> list[IntArray]:
     """Let the rows walk on under what they are found to be like, and note where they are."""
     walkers = found.walkers
@@ -408,7 +408,7 @@ def _drawn(
             break
         fitting = k < _FITS
         if k and k <= _FITS:
-            likes = learned(statement, drawn, labels * (len(drawn) // len(walkers)))
+            likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
             for walker in walkers:
                 walker.likes = likes._replace(line=walker.rows.label)
             drawn = []
@@ -425,7 +425,7 @@ def _nearest(
     atoms: IntArray,
     cost: FloatArray,
     values: Values,
-    statement: Statement,
+    constraints: RowConstraints,
     clock: Clock,
     stage: str,
 ) -> IntArray:
@@ -434,10 +434,10 @@ def _nearest(
     atom_cost = np.minimum.reduceat(cost, first, axis=1)
     n_atoms = values.atom_start[-2]
     middle = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
-    middle = np.where(statement.held < 0, middle, statement.held)
+    middle = np.where(constraints.held < 0, middle, constraints.held)
     label = atoms[:, -1:] - values.atom_start[-2]
-    walker = Walker.started(statement, 0, np.hstack([middle, label]).astype(np.int32))
-    walker.likes = near(statement, atom_cost[:, :n_atoms], _STRENGTH)
+    walker = Walker.started(constraints, 0, np.hstack([middle, label]).astype(np.int32))
+    walker.likes = near(constraints, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:
         done += walker.walked(_NEAREST // 20, _NEAR)

@@ -3,7 +3,7 @@
 A move takes one row out of all counts. What each leaf of each tree would then cost it is a table,
 for nothing else moves; with it, one pass over the atoms of an attribute gives the cost of all,
 since from one atom to the next few trees change their leaf. The row's attributes are drawn by
-these costs, one after the other (a heat bath), and the row goes back.
+these costs, one after the other (Gibbs sampling), and the row goes back.
 
 Counts that stay missed are pulled at harder and harder: each has a multiplier (an augmented
 Lagrangian whose price of |A m - n| rises slowly, as in cooling). What is missed at inner nodes
@@ -21,7 +21,7 @@ import numpy as np
 from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.core.bits import lowest_bit
 
-__all__ = ["Bath", "Counts", "Likes", "Rows", "Trees", "walk"]
+__all__ = ["Counts", "Likes", "Rows", "Trees", "WalkSettings", "walk"]
 
 _PARTNERS = 256
 """Rows looked at, at most, for one to change places with."""
@@ -125,7 +125,7 @@ class Rows(NamedTuple):
     rng: Any
 
 
-class Bath(NamedTuple):
+class WalkSettings(NamedTuple):
     """How rows walk.
 
     Attributes
@@ -186,7 +186,7 @@ def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: int) 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _leaf_costs(
-    trees: Any, counts: Any, bath: Any, label: int, k: int, above: Any, out: Any
+    trees: Any, counts: Any, settings: Any, label: int, k: int, above: Any, out: Any
 ) -> None:
     """What each leaf costs a row that is taken out: the sum over the nodes on the way to it."""
     root, parent, leaf = trees.root, trees.parent, trees.leaf
@@ -197,7 +197,7 @@ def _leaf_costs(
         if not b:
             continue
         for v in range(root[t], root[t + 1]):
-            price = bath.price if leaf[v] >= 0 else bath.price * bath.inner
+            price = settings.price if leaf[v] >= 0 else settings.price * settings.inner
             e, d = equation[v, label], distinct[v]
             cost = price * _gain(residual[e], b) + multiplier[e] * b
             if d >= 0:
@@ -338,7 +338,7 @@ def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _standing(trees: Any, counts: Any, bath: Any, leaves: Any, label: int, k: int) -> float:
+def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: int, k: int) -> float:
     """What a row that is taken out costs in given leaves."""
     path_start, path = trees.path_start, trees.path
     equation, distinct, draws = counts.equation, counts.distinct, counts.draws
@@ -348,7 +348,7 @@ def _standing(trees: Any, counts: Any, bath: Any, leaves: Any, label: int, k: in
         b, last = draws[k, t], path_start[leaves[t] + 1] - 1
         if b:
             for i in range(path_start[leaves[t]], last + 1):
-                price = bath.price if i == last else bath.price * bath.inner
+                price = settings.price if i == last else settings.price * settings.inner
                 e, d = equation[path[i], label], distinct[path[i]]
                 cost += price * _gain(residual[e], b) + multiplier[e] * b
                 if d >= 0:
@@ -357,28 +357,28 @@ def _standing(trees: Any, counts: Any, bath: Any, leaves: Any, label: int, k: in
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _relabel(trees: Any, counts: Any, rows: Any, bath: Any, k: int, score: Any) -> None:
+def _relabel(trees: Any, counts: Any, rows: Any, settings: Any, k: int, score: Any) -> None:
     """Draw the class of a row that is taken out, given all else."""
     n_classes = counts.equation.shape[1]
     for c in range(n_classes):
-        score[c] = -_standing(trees, counts, bath, rows.leaves[k], c, k)
+        score[c] = -_standing(trees, counts, settings, rows.leaves[k], c, k)
     rows.label[k] = draw_scored(score, n_classes, rows.rng)
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _moved(
-    trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int, there: Any, cost: float
+    trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, there: Any, cost: float
 ) -> bool:
     """Try to let two rows stand in other leaves; ``cost`` is what that costs beside counts."""
     leaves, label = rows.leaves, rows.label
     # Taken out one after the other, and put back in the other order: no row sees itself.
     grown = _count(trees, counts, leaves[k], label[k], k, -1)
-    cost -= _standing(trees, counts, bath, leaves[k], label[k], k)
+    cost -= _standing(trees, counts, settings, leaves[k], label[k], k)
     grown += _count(trees, counts, leaves[j], label[j], j, -1)
-    cost -= _standing(trees, counts, bath, leaves[j], label[j], j)
-    cost += _standing(trees, counts, bath, there[1], label[j], j)
+    cost -= _standing(trees, counts, settings, leaves[j], label[j], j)
+    cost += _standing(trees, counts, settings, there[1], label[j], j)
     back = _count(trees, counts, there[1], label[j], j, 1)
-    cost += _standing(trees, counts, bath, there[0], label[k], k)
+    cost += _standing(trees, counts, settings, there[0], label[k], k)
     if uniform(rows.rng) < np.exp(min(0.0, -cost)):
         rows.misfit[0] += grown + back + _count(trees, counts, there[0], label[k], k, 1)
         leaves[k], leaves[j] = there[0], there[1]
@@ -391,7 +391,7 @@ def _moved(
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _swap(
-    trees: Any, counts: Any, likes: Any, rows: Any, bath: Any, k: int, j: int, a: int, room: Any
+    trees: Any, counts: Any, likes: Any, rows: Any, settings: Any, k: int, j: int, a: int, room: Any
 ) -> None:
     """Try to exchange an attribute of two rows."""
     words, there, new = room
@@ -404,25 +404,25 @@ def _swap(
     cost -= _row_liking(likes, start, new[0], k) + _row_liking(likes, start, new[1], j)
     _enter(trees, new[0], words, there[0])
     _enter(trees, new[1], words, there[1])
-    if _moved(trees, counts, rows, bath, k, j, there, cost):
+    if _moved(trees, counts, rows, settings, k, j, there, cost):
         atoms[k], atoms[j] = new[0], new[1]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _trade(trees: Any, counts: Any, rows: Any, bath: Any, k: int, j: int, room: Any) -> None:
+def _trade(trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, room: Any) -> None:
     """Try to let two rows of a class change places: each in the leaves of the other.
 
     What is learned of rows is told for a class: it does not change.
     """
     _, there, new = room
     there[0], there[1] = rows.leaves[j], rows.leaves[k]
-    if _moved(trees, counts, rows, bath, k, j, there, 0.0):
+    if _moved(trees, counts, rows, settings, k, j, there, 0.0):
         new[0], new[1] = rows.atoms[j], rows.atoms[k]
         rows.atoms[k], rows.atoms[j] = new[0], new[1]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any) -> int:
+def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: Any) -> int:
     """Move rows, in place; a sweep has as many moves as there are rows that may move.
 
     Returns
@@ -450,7 +450,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
     )
     above, cost = np.empty(len(trees.parent)), np.zeros(len(trees.path_start) - 1)
     open_label = np.zeros(len(rows.label), dtype=np.bool_)
-    if bath.classes:
+    if settings.classes:
         open_label[rows.open_label] = True
     for sweep in range(sweeps):
         for _ in range(n_open):
@@ -458,27 +458,27 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, bath: Any)
             drawn, partner = counts.draws[k], -1
             grown = _count(trees, counts, rows.leaves[k], rows.label[k], k, -1)
             if open_label[k]:
-                _relabel(trees, counts, rows, bath, k, score)
-            _leaf_costs(trees, counts, bath, rows.label[k], k, above, cost)
+                _relabel(trees, counts, rows, settings, k, score)
+            _leaf_costs(trees, counts, settings, rows.label[k], k, above, cost)
             _bathe(trees, likes, rows, drawn, k, cost, room)
-            if bath.trades:
+            if settings.trades:
                 partner = _partner(rows, drawn, k, cost, score)
             rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, 1)
             if partner >= 0 and partner != k and rows.label[partner] == rows.label[k]:
-                _trade(trees, counts, rows, bath, k, partner, both)
-            for _ in range(bath.swaps):
+                _trade(trees, counts, rows, settings, k, partner, both)
+            for _ in range(settings.swaps):
                 j = rows.open_rows[int(uniform(rows.rng) * n_open)]
                 a = int(uniform(rows.rng) * n_attributes)
                 if j != k and trees.lively[a]:
-                    _swap(trees, counts, likes, rows, bath, k, j, a, both)
+                    _swap(trees, counts, likes, rows, settings, k, j, a, both)
             if rows.misfit[0] < rows.misfit[1]:
                 rows.misfit[1] = rows.misfit[0]
                 rows.best[:, :-1] = rows.atoms
                 rows.best[:, -1] = rows.label
-                if bath.until_met and rows.misfit[1] == 0:
+                if settings.until_met and rows.misfit[1] == 0:
                     return sweep + 1
-        if bath.pull > 0:
+        if settings.pull > 0:
             for e in range(len(counts.residual)):
-                share = bath.pull if e < counts.n_own else bath.pull * bath.inner
+                share = settings.pull if e < counts.n_own else settings.pull * settings.inner
                 counts.multiplier[e] += share * counts.residual[e]
     return sweeps

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.large_grid.row_constraints import Statement
-from treeleak.attacks.large_grid.walk_kernels import Bath, Counts, Likes, Rows, walk
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Rows, WalkSettings, walk
 from treeleak.core.private import dataclass
 
 __all__ = ["Walker"]
@@ -25,13 +25,13 @@ class Walker:
 
     Attributes
     ----------
-    statement : Statement
+    constraints : RowConstraints
     rows : Rows
     counts : Counts
     likes : Likes
     """
 
-    statement: Statement
+    constraints: RowConstraints
     rows: Rows
     counts: Counts
     likes: Likes
@@ -39,7 +39,7 @@ class Walker:
     @classmethod
     def started(
         cls,
-        statement: Statement,
+        constraints: RowConstraints,
         seed: int,
         begin: NDArray[np.int32] | None = None,
         fixed: NDArray[np.bool_] | None = None,
@@ -48,7 +48,7 @@ class Walker:
 
         Parameters
         ----------
-        statement : Statement
+        constraints : RowConstraints
         seed : int
         begin : int32 array, shape (n_rows, n_attributes + 1), optional
             Where to start, the class last; anywhere if not given ...
@@ -56,24 +56,24 @@ class Walker:
             ... and which of the rows stay there, the others starting anywhere.
         """
         rng = np.random.default_rng(seed)
-        radix = np.diff(statement.masks.start)
-        anywhere = rng.integers(radix, size=(statement.n_rows, len(radix)))
-        anywhere = np.where(statement.held < 0, anywhere, statement.held)
-        fresh = np.column_stack([anywhere, statement.label]).astype(np.int32)
+        radix = np.diff(constraints.masks.start)
+        anywhere = rng.integers(radix, size=(constraints.n_rows, len(radix)))
+        anywhere = np.where(constraints.held < 0, anywhere, constraints.held)
+        fresh = np.column_stack([anywhere, constraints.label]).astype(np.int32)
         begin = fresh if begin is None else begin
-        open_rows = np.arange(statement.n_rows, dtype=np.int32)
+        open_rows = np.arange(constraints.n_rows, dtype=np.int32)
         if fixed is not None:
             begin = np.where(fixed[:, None], begin, fresh)
             open_rows = open_rows[~fixed]
         atoms, label = np.ascontiguousarray(begin[:, :-1]), begin[:, -1].copy()
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        leaves = statement.masks.trace(atoms)
-        counts = statement.counted(leaves, label.astype(np.int64))
+        leaves = constraints.masks.trace(atoms)
+        counts = constraints.counted(leaves, label.astype(np.int64))
         misfit = int(np.abs(counts.residual[: counts.n_own]).sum())
-        open_label = open_rows[statement.open_label[open_rows]]
+        open_label = open_rows[constraints.open_label[open_rows]]
         both = np.array([misfit, misfit])
         rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
-        return cls(statement, rows, counts, statement.flat)
+        return cls(constraints, rows, counts, constraints.flat)
 
     @property
     def misfit(self) -> int:
@@ -96,7 +96,7 @@ class Walker:
         self.rows.misfit[1] = self.rows.misfit[0]
         self.rows.best[:, :-1], self.rows.best[:, -1] = self.rows.atoms, self.rows.label
 
-    def walked(self, sweeps: int, bath: Bath) -> int:
+    def walked(self, sweeps: int, settings: WalkSettings) -> int:
         """Move on; say how many sweeps it took."""
-        s = self.statement
-        return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, bath))
+        s = self.constraints
+        return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, settings))

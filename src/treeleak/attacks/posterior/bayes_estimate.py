@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, cheapest, expected_distance
-from treeleak.attacks.posterior.chains import Landscape
+from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.clock import Clock
 from treeleak.partition import rules_hold
 from treeleak.partition.values import Values
 
-__all__ = ["middle"]
+__all__ = ["bayes_estimate"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,8 +27,8 @@ _MOST, _MOST_ROWS = 60, 24_000
 """Samples of which a middle is taken value by value, at most, and rows in all of them."""
 
 
-def middle(
-    samples: Samples, land: Landscape, clock: Clock, judges: Samples, seed: int
+def bayes_estimate(
+    samples: Samples, target: PosteriorTarget, clock: Clock, judges: Samples, seed: int
 ) -> tuple[Rows, float]:
     """Find the dataset that errs least on average over the samples, and how sure each value is.
 
@@ -40,7 +40,7 @@ def middle(
     Parameters
     ----------
     samples : Samples
-    land : Landscape
+    target : PosteriorTarget
     clock : Clock
     judges : Samples
         May be others. Values are drawn for their atoms.
@@ -55,56 +55,56 @@ def middle(
     clock.tell("settling on one dataset", 1.0)
     values = samples.values
     numbered = [samples.numbered(k) for k in range(len(samples))]
-    best = _central(values, numbered, samples.value_prior, land, clock)
-    if land.n_rows > MAX_ALIGNED:
+    best = _central(values, numbered, samples.value_prior, target, clock)
+    if target.n_rows > MAX_ALIGNED:
         # Rows are then matched in parts, at little cost where they are equal: drawn ones are not.
         others = [judges.numbered(k) for k in range(len(judges))]
-        far = partial(_distance, values, others, judges.value_prior, land)
-        return _weighed(*best, len(samples), values, land), far(best[0])
+        far = partial(_distance, values, others, judges.value_prior, target)
+        return _weighed(*best, len(samples), values, target), far(best[0])
     alone, certain = values.listed, np.ones(values.n_values)
-    most, rng = min(_MOST_ROWS // max(land.n_rows, 1), _MOST), np.random.default_rng(seed)
+    most, rng = min(_MOST_ROWS // max(target.n_rows, 1), _MOST), np.random.default_rng(seed)
     few, judging = samples.thinned(most), judges.thinned(most)
     others = [judging.alike(judging.numbered(k), rng) for k in range(len(judging))]
-    far = partial(_distance, alone, others, certain, land)
+    far = partial(_distance, alone, others, certain, target)
     error, made_of = far(best[0]), len(samples)
     if not clock.stopped and (np.bincount(values.atom_of)[values.atom_of[best[0]]] > 1).any():
         start = few.alike(values.atom_of[best[0]], rng)
         drawn = [few.alike(few.numbered(k), rng) for k in range(len(few))]
-        varied = _central(alone, drawn, certain, land, clock, start)
+        varied = _central(alone, drawn, certain, target, clock, start)
         if (reached := far(varied[0])) < error:
             best, error, made_of = varied, reached, len(few)
-    return _weighed(*best, made_of, values, land), error
+    return _weighed(*best, made_of, values, target), error
 
 
 def _distance(
     values: Values,
     others: Sequence[IntArray],
     value_prior: FloatArray,
-    land: Landscape,
+    target: PosteriorTarget,
     chosen: IntArray,
 ) -> float:
     """Mean distance of datasets from one of values, per row and column."""
     width = sum(len(part.columns) for part in values.parts)
-    return expected_distance(values, chosen, others, value_prior, land.moves.group) / width
+    return expected_distance(values, chosen, others, value_prior, target.moves.group) / width
 
 
 def _central(
     values: Values,
     samples: Sequence[IntArray],
     value_prior: FloatArray,
-    land: Landscape,
+    target: PosteriorTarget,
     clock: Clock,
     start: IntArray | None = None,
 ) -> tuple[IntArray, FloatArray]:
     """Take the cheapest values over aligned samples; with them come the shares of all values."""
     share, aligned = aligned_shares(
-        values, samples, value_prior, land.moves.group, stopped=lambda: clock.stopped, start=start
+        values, samples, value_prior, target.moves.group, stopped=lambda: clock.stopped, start=start
     )  # fmt: skip
     # Between two values that are allowed there may lie one that is not.
-    cost = np.where(_allowed(land), values.expected_cost(share), np.inf)
+    cost = np.where(_allowed(target), values.expected_cost(share), np.inf)
     chosen = cheapest(cost, values.start)
-    if rules := land.geometry.schema.rules:
-        for k in np.flatnonzero(~rules_hold(rules, land.geometry.parts, _atoms(chosen, land))):
+    if rules := target.geometry.schema.rules:
+        for k in np.flatnonzero(~rules_hold(rules, target.geometry.parts, _atoms(chosen, target))):
             # Rows of samples meet all rules: of those that stand for this one, the nearest.
             own = np.where(
                 values.atom_of == np.array([a[k] for a in aligned])[:, :, None], cost[k], np.inf
@@ -114,26 +114,26 @@ def _central(
 
 
 def _weighed(
-    chosen: IntArray, share: FloatArray, n_samples: int, values: Values, land: Landscape
+    chosen: IntArray, share: FloatArray, n_samples: int, values: Values, target: PosteriorTarget
 ) -> Rows:
     """Say how sure each value is, and how many counts the rows miss."""
-    n_open = np.add.reduceat(_allowed(land), values.start[:-1], axis=1, dtype=np.int64)
+    n_open = np.add.reduceat(_allowed(target), values.start[:-1], axis=1, dtype=np.int64)
     likely = np.take_along_axis(share, chosen, axis=1)
     # A share of all samples is no proof.
     sure = (n_samples * likely + _DOUBT / n_open) / (n_samples + _DOUBT)
     sure[n_open == 1] = 1.0
     label = chosen[:, -1] - values.start[-2]
-    leaves = land.geometry.trace_atoms(_atoms(chosen, land))
-    missing = land.likelihood.missing(land.likelihood.held(leaves, label))
+    leaves = target.geometry.trace_atoms(_atoms(chosen, target))
+    missing = target.likelihood.missing(target.likelihood.held(leaves, label))
     return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, missing)
 
 
-def _allowed(land: Landscape) -> NDArray[np.bool_]:
+def _allowed(target: PosteriorTarget) -> NDArray[np.bool_]:
     """Which values each row may have, shape (n_rows, n_values)."""
-    return np.asarray(land.moves.allowed[:, land.values.atom_of][land.moves.group])
+    return np.asarray(target.moves.allowed[:, target.values.atom_of][target.moves.group])
 
 
-def _atoms(chosen: IntArray, land: Landscape) -> IntArray:
+def _atoms(chosen: IntArray, target: PosteriorTarget) -> IntArray:
     """Atoms of the values of rows, counted from 0 in each attribute; without the class."""
-    values = land.values
+    values = target.values
     return np.asarray(values.atom_of[chosen[:, :-1]] - values.atom_start[:-2])

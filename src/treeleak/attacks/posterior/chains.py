@@ -2,11 +2,12 @@
 
 A chain holds one dataset. Its moves change an attribute or two of a row, let two rows exchange
 attributes, or send a row to a place that the counts alone, or the other rows, make likely. A
-dataset that could not give the counts is not ruled out but made unlikely (by ``GAP`` for each row
-that a leaf lacks): a chain that may pass through such datasets gets everywhere.
+dataset that could not give the counts is not ruled out but made unlikely (by
+``MISSING_ROW_PENALTY`` for each row that a leaf lacks): a chain that may pass through such
+datasets gets everywhere.
 
 What rows are like may be given as a prior, or be learned by each chain as it goes: then a chain
-holds a dataset and a belief, and its samples are those of both.
+holds a dataset and a hierarchy, and its samples are those of both.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from treeleak.attacks.posterior.draw_kernels import (
     believe_all,
     climb,
     drop_all,
-    room_for_baths,
+    room_for_gibbs,
     walk,
 )
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
-from treeleak.attacks.posterior.prior_kernels import Belief, imagine, relearn
+from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadSchema, NotCovered
@@ -42,12 +43,19 @@ from treeleak.partition.values import Values
 from treeleak.schema import Rule
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["GAP", "Chain", "Landscape", "as_kernel_prior", "believed", "start_weights"]
+__all__ = [
+    "MISSING_ROW_PENALTY",
+    "Chain",
+    "PosteriorTarget",
+    "as_kernel_prior",
+    "as_prior",
+    "start_weights",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-GAP = 10.0
+MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
@@ -56,7 +64,7 @@ MAX_SHARES = 2**27
 MAX_ATOMS = 8192
 """Atoms of an attribute, that tables of pairs fit."""
 _SWAPS, _JUMPS, _FRESH = 0.15, 0.1, 0.1
-_BATHS, _SINGLE = 0.6, 0.8
+_GIBBS_SHARE, _SINGLE = 0.6, 0.8
 """Where attributes are long, and the grid is not listed: shares of the moves that weigh all atoms
 of an attribute, and of the swaps that exchange one."""
 _LIKELY = 1e-6
@@ -69,7 +77,7 @@ _ALPHAS = 2.0 ** np.arange(5)
 _KAPPAS = 2.0 ** np.arange(1, 7)
 """How strongly marginals are held to be even, and values to be independent; all equally likely."""
 _ONES = np.array([4.0, 2.0])
-"""Flags are more often 0 than 1: columns' worth of belief, before anything is counted."""
+"""Flags are more often 0 than 1: columns' worth of hierarchy, before anything is counted."""
 _MOST_TURNS = 1000
 """Turns in which rows that break rules are sent elsewhere."""
 _MOST_PAIRS = 2**16
@@ -79,7 +87,7 @@ _SLICE = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class PosteriorTarget:
     """What all chains share.
 
     Attributes
@@ -112,7 +120,7 @@ class Landscape:
         n_rows: int,
         parts: KnownParts | None,
         clock: Clock,
-    ) -> Landscape:
+    ) -> PosteriorTarget:
         """Lay out the grid and find where the counts alone put the rows.
 
         Raises
@@ -138,18 +146,18 @@ class Landscape:
         many = not len(ground.table) and _long(values)
         moves = _moves(group, allowed, values, weights)
         moves = moves._replace(
-            swaps=swaps, baths=_BATHS if many else 0.0, single=_SINGLE if many else 0.0
+            swaps=swaps, gibbs_share=_GIBBS_SHARE if many else 0.0, single=_SINGLE if many else 0.0
         )
         return cls(geometry, values, likelihood, n_rows, ground, moves, weights)
 
-    def expecting(self, weights: FloatArray) -> Landscape:
+    def expecting(self, weights: FloatArray) -> PosteriorTarget:
         """Let rows start where they are expected, and jump there.
 
         What lies between two likely places may be too unlikely to be passed.
         """
         own = self.moves
         moves = _moves(own.group, own.allowed, self.values, weights)
-        moves = moves._replace(swaps=own.swaps, baths=own.baths)
+        moves = moves._replace(swaps=own.swaps, gibbs_share=own.gibbs_share)
         return replace(self, weights=weights, moves=moves)
 
     @property
@@ -243,7 +251,7 @@ def _until(geometry: Geometry) -> NDArray[np.int32]:
     tests, example = np.unique(test[attribute >= 0], return_index=True)
     radix = geometry.radix[attribute[attribute >= 0][example]]
     first = np.repeat(tests, radix)
-    # Tests follow each other without a gap.
+    # Tests follow each other without a break.
     turns = np.flatnonzero(
         np.diff(goes_left[: len(first)], prepend=2) | (np.arange(len(first)) == first)
     )
@@ -364,23 +372,23 @@ def _padded(bins: Sequence[IntArray]) -> NDArray[np.int32]:
     return out
 
 
-def believed(belief: Belief) -> Prior:
+def as_prior(hierarchy: HierarchicalPrior) -> Prior:
     """See what a chain takes rows to be like as a prior, which changes with it."""
     none = np.zeros(0, dtype=np.float32)
-    tree = belief.parent, belief.bin, belief.offset, belief.log_share
-    return Prior(*tree, none, belief.order)
+    tree = hierarchy.parent, hierarchy.bin, hierarchy.offset, hierarchy.log_share
+    return Prior(*tree, none, hierarchy.order)
 
 
-def _belief(land: Landscape, every: int) -> Belief:
+def _hierarchy(target: PosteriorTarget, every: int) -> HierarchicalPrior:
     """Lay out what a chain is to learn."""
-    radix, values = land.radix, land.values
+    radix, values = target.radix, target.values
     n_bins = np.array([own[-1] + 1 for own in values.bins], dtype=np.int32)
     room = [r * max((q for q in n_bins if r * q <= _MOST_PAIRS), default=1) for r in radix]
     offset = np.cumsum([0, *room])
     flat = TreePrior.flat(radix, values.atom_weights)
     share = np.exp(np.concatenate([own[0] for own in flat.log_share]))
     flag = np.isin(values.atom_start[:-1], values.binaries[:, 0])
-    return Belief(
+    return HierarchicalPrior(
         np.full(len(radix), -1, dtype=np.int32),
         offset.astype(np.int64),
         np.zeros(offset[-1]),
@@ -404,69 +412,71 @@ class Chain:
 
     Attributes
     ----------
-    land : Landscape
+    target : PosteriorTarget
     state : State
     prior : Prior
-    belief : Belief
+    hierarchy : HierarchicalPrior
         What the prior is learned with; its ``every`` is 0 where the prior is given.
     """
 
-    land: Landscape
+    target: PosteriorTarget
     state: State
     prior: Prior
-    belief: Belief
+    hierarchy: HierarchicalPrior
 
     @classmethod
-    def started(cls, land: Landscape, prior: Prior | None, seed: int) -> Chain:
+    def started(cls, target: PosteriorTarget, prior: Prior | None, seed: int) -> Chain:
         """Start where the counts alone put the rows, or anywhere if that is not known.
 
         Parameters
         ----------
-        land : Landscape
+        target : PosteriorTarget
         prior : Prior or None
             None: it is learned, and the rows begin as they are imagined before anything is counted.
         seed : int
         """
         rng = np.random.default_rng(seed)
-        moves, start = land.moves, land.values.atom_start
+        moves, start = target.moves, target.values.atom_start
         state_rng = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        atoms = np.empty((land.n_rows, len(land.radix)), dtype=np.int16)
-        belief = _belief(land, 0 if prior is not None else max(int(_RELEARN * land.n_rows), 1))
+        atoms = np.empty((target.n_rows, len(target.radix)), dtype=np.int16)
+        hierarchy = _hierarchy(
+            target, 0 if prior is not None else max(int(_RELEARN * target.n_rows), 1)
+        )
         if prior is None:
-            imagine(state_rng, atoms, land.ground, belief, _IMAGINED * len(land.radix))
-        if land.weights is not None:
-            atoms[:] = _spread(land, land.weights, rng)
+            imagine(state_rng, atoms, target.ground, hierarchy, _IMAGINED * len(target.radix))
+        if target.weights is not None:
+            atoms[:] = _spread(target, target.weights, rng)
         elif prior is not None:
-            for a, r in enumerate(land.radix):
-                atoms[:, a] = rng.integers(r, size=land.n_rows)
-        for a in range(len(land.radix)):
+            for a, r in enumerate(target.radix):
+                atoms[:, a] = rng.integers(r, size=target.n_rows)
+        for a in range(len(target.radix)):
             own = moves.allowed[:, start[a] : start[a + 1]]
             wrong = ~own[moves.group, atoms[:, a]]
             pick = rng.random((int(wrong.sum()), own.shape[1])) * own[moves.group[wrong]]
             atoms[wrong, a] = pick.argmax(axis=1)
-        _obey_rules(land, atoms, rng)
-        leaves = np.empty((land.n_rows, len(land.ground.root)), dtype=np.int32)
-        drop_all(atoms, land.ground, leaves)
-        held, seen = land.likelihood.held(leaves, atoms[:, -1]), land.likelihood.seen()
-        state = State(atoms, leaves, held, seen, np.zeros(land.n_rows), state_rng)
+        _obey_rules(target, atoms, rng)
+        leaves = np.empty((target.n_rows, len(target.ground.root)), dtype=np.int32)
+        drop_all(atoms, target.ground, leaves)
+        held, seen = target.likelihood.held(leaves, atoms[:, -1]), target.likelihood.seen()
+        state = State(atoms, leaves, held, seen, np.zeros(target.n_rows), state_rng)
         if prior is None:
-            relearn(state_rng, atoms, land.ground, belief)
-            prior = believed(belief)
-        chain = cls(land, state, prior, belief)
+            relearn(state_rng, atoms, target.ground, hierarchy)
+            prior = as_prior(hierarchy)
+        chain = cls(target, state, prior, hierarchy)
         chain.believe(prior)
         return chain
 
     def believe(self, prior: Prior) -> None:
         """Go on under another prior."""
         self.prior = prior
-        believe_all(self.state, self.land.ground, prior)
+        believe_all(self.state, self.target.ground, prior)
 
     def walked(
         self,
         sweeps: float,
         clock: Clock,
-        heat: float = 1.0,
-        gap: float = GAP,
+        temperature: float = 1.0,
+        missing_row_penalty: float = MISSING_ROW_PENALTY,
         learns: bool = True,
     ) -> Chain:
         """Move on by so many steps per row, or until the clock stops.
@@ -475,29 +485,42 @@ class Chain:
         ----------
         sweeps : float
         clock : Clock
-        heat : float
+        temperature : float
             Divides the log posterior; only the log likelihood while the prior is learned.
-        gap : float
-            See :data:`GAP`.
+        missing_row_penalty : float
+            See :data:`MISSING_ROW_PENALTY`.
         learns : bool
             Whether a prior that is learned is redrawn on the way.
         """
-        land, left = self.land, max(int(sweeps * self.land.n_rows), 1)
-        learns = learns and self.belief.every > 0
-        moves = land.moves._replace(fresh=_FRESH if learns else 0.0)
-        belief = self.belief if learns else self.belief._replace(every=0)
-        room = room_for_baths(land.radix) if moves.baths else None
+        target, left = self.target, max(int(sweeps * self.target.n_rows), 1)
+        learns = learns and self.hierarchy.every > 0
+        moves = target.moves._replace(fresh=_FRESH if learns else 0.0)
+        hierarchy = self.hierarchy if learns else self.hierarchy._replace(every=0)
+        room = room_for_gibbs(target.radix) if moves.gibbs_share else None
         while left > 0 and not clock.stopped:
             steps = min(_SLICE, left)
-            law, ground = land.likelihood.law, land.ground
-            walk(steps, heat, gap, self.state, law, ground, moves, self.prior, belief, room)
+            law, ground = target.likelihood.law, target.ground
+            walk(
+                steps,
+                temperature,
+                missing_row_penalty,
+                self.state,
+                law,
+                ground,
+                moves,
+                self.prior,
+                hierarchy,
+                room,
+            )
             left -= steps
         return self
 
     @property
     def log_likelihood(self) -> float:
-        """Log likelihood of the rows and splits, up to a constant, with :data:`GAP`."""
-        return self.land.likelihood.log_complete(self.state.rows, self.state.seen, GAP)
+        """Log likelihood of the rows and splits, up to a constant, with the full penalty."""
+        return self.target.likelihood.log_complete(
+            self.state.rows, self.state.seen, MISSING_ROW_PENALTY
+        )
 
     @property
     def log_posterior(self) -> float:
@@ -505,18 +528,20 @@ class Chain:
         return self.log_likelihood + float(self.state.log_prior.sum())
 
 
-def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
+def _obey_rules(
+    target: PosteriorTarget, atoms: NDArray[np.int16], rng: np.random.Generator
+) -> None:
     """Send rows that break a rule, in place, to points that rules and known parts allow."""
-    ground, moves = land.ground, land.moves
+    ground, moves = target.ground, target.moves
     if not len(ground.valid):
         return
     if not len(ground.table):
-        _mend(land, atoms, rng)
+        _mend(target, atoms, rng)
         return
     broken = ~ground.valid[atoms[:, :-1].astype(np.int64) @ ground.stride]
     if not broken.any():
         return
-    places = land.geometry.atoms(np.flatnonzero(ground.valid))
+    places = target.geometry.atoms(np.flatnonzero(ground.valid))
     for g in np.unique(moves.group[broken]):
         legal = moves.allowed[g, places + ground.start[:-2]].all(axis=1)
         rows = np.flatnonzero(broken & (moves.group == g))
@@ -525,9 +550,9 @@ def _obey_rules(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Genera
         atoms[rows, :-1] = rng.choice(places[legal], len(rows))
 
 
-def _mend(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
+def _mend(target: PosteriorTarget, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
     """The same rule by rule, where points are not listed."""
-    ground, moves, n_rules = land.ground, land.moves, len(land.ground.rule_start)
+    ground, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
     ends = np.append(ground.rule_start[1:], len(ground.valid))
     for _ in range(_MOST_TURNS):
         places = ground.rule_start + atoms[:, :-1].astype(np.int64) @ ground.rule_stride.T
@@ -536,7 +561,7 @@ def _mend(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -
             return
         for k in rng.permutation(n_rules):
             own = np.flatnonzero(ground.rule_stride[k])
-            stride, radix = ground.rule_stride[k, own], land.radix[own]
+            stride, radix = ground.rule_stride[k, own], target.radix[own]
             met = np.flatnonzero(ground.valid[ground.rule_start[k] : ends[k]])
             met = met[:, None] // stride % radix
             for g in np.unique(moves.group[broken[:, k]]):
@@ -546,20 +571,20 @@ def _mend(land: Landscape, atoms: NDArray[np.int16], rng: np.random.Generator) -
                     raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
                 atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
     raise NotCovered(
-        f"rules between columns on a grid of {land.geometry.n_points:.3g} points: no rows are "
+        f"rules between columns on a grid of {target.geometry.n_points:.3g} points: no rows are "
         "found that meet them all"
     )
 
 
-def _spread(land: Landscape, weights: FloatArray, rng: np.random.Generator) -> IntArray:
+def _spread(target: PosteriorTarget, weights: FloatArray, rng: np.random.Generator) -> IntArray:
     """Whole rows by the weights: their integer parts, and the rest by systematic sampling."""
     weight = weights.ravel()
     whole = np.floor(weight).astype(np.int64)
     rest = np.cumsum(weight - whole)
-    short = land.n_rows - int(whole.sum())
+    short = target.n_rows - int(whole.sum())
     marks = np.floor(np.append(0.0, rest * (short / max(rest[-1], 1e-300))) + rng.random())
     pair = np.repeat(np.arange(len(weight)), whole + np.diff(marks).astype(np.int64))
     # Rounding may leave one row too many or too few.
-    pair = rng.permutation(np.resize(pair, land.n_rows)) if len(pair) else pair
-    point, label = np.divmod(pair, land.likelihood.n_classes)
-    return np.column_stack([land.geometry.atoms(point), label])
+    pair = rng.permutation(np.resize(pair, target.n_rows)) if len(pair) else pair
+    point, label = np.divmod(pair, target.likelihood.n_classes)
+    return np.column_stack([target.geometry.atoms(point), label])

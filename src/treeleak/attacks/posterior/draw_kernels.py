@@ -32,7 +32,7 @@ __all__ = [
     "log_named",
     "log_prior_of",
     "log_surjections",
-    "room_for_baths",
+    "room_for_gibbs",
     "split",
     "walk",
 ]
@@ -100,9 +100,9 @@ class Moves(NamedTuple):
     open_start : int32 array, shape (n_groups + 1,)
     open_attribute : int32 array
         The attributes that are open in a group.
-    swaps, jumps, fresh, baths : float
-        Shares of the moves; fresh ones send a row to a place drawn from the prior, baths weigh all
-        atoms of an attribute.
+    swaps, jumps, fresh, gibbs_share : float
+        Shares of the moves; fresh ones send a row to a place drawn from the prior, Gibbs steps
+        weigh all atoms of an attribute.
     single : float
         Share of the swaps in which rows exchange one attribute.
     jump_start : int64 array, shape (n_groups + 1,)
@@ -123,7 +123,7 @@ class Moves(NamedTuple):
     swaps: Any
     jumps: Any
     fresh: Any
-    baths: Any
+    gibbs_share: Any
     single: Any
     jump_start: Any
     jump_sum: Any
@@ -268,17 +268,17 @@ class State(NamedTuple):
 
 
 @nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _gain(a: int, seen: int, distinct: bool, gap: float, log: Any) -> float:
+def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
     """Change of the log likelihood when a row joins the a that lie in an equation.
 
     log (a + 1)^n - log a^n for n draws; log C(a + 1, d) - log C(a, d) for d distinct rows. What no
-    draw could give, n > 0 of a = 0 or d > a, costs ``gap`` per draw or row missing.
+    draw could give, n > 0 of a = 0 or d > a, costs ``penalty`` per draw or row missing.
     """
     if seen == 0:
         return 0.0
     if distinct:
-        return gap if a < seen else log[a + 1] - log[a + 1 - seen]
-    return gap if a == 0 else seen * (log[a + 1] - log[a])
+        return penalty if a < seen else log[a + 1] - log[a + 1 - seen]
+    return penalty if a == 0 else seen * (log[a + 1] - log[a])
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -408,28 +408,30 @@ def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _log_hits(
-    a: int, n: int, d: int, gap: float, heat: float, table: Any, log_factorial: Any
+    a: int, n: int, d: int, penalty: float, temperature: float, table: Any, log_factorial: Any
 ) -> float:
     """Log of the number of ways in which n draws hit exactly d of a rows."""
-    ways = gap * (a - d)
+    ways = penalty * (a - d)
     if a >= d:
         ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
-    return (ways + _log_surjection(n, d, table, log_factorial)) / heat  # type: ignore[no-any-return]
+    return (ways + _log_surjection(n, d, table, log_factorial)) / temperature  # type: ignore[no-any-return]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def log_complete(rows: Any, seen: Any, draws: Any, gap: float, table: Any, log_fact: Any) -> float:
+def log_complete(
+    rows: Any, seen: Any, draws: Any, penalty: float, table: Any, log_fact: Any
+) -> float:
     """Log likelihood of draws together with one way to split the distinct rows among classes."""
     total = 0.0
     for e in range(len(rows)):
         if draws[e] > 0:
-            total += _log_hits(rows[e], draws[e], seen[e], gap, 1.0, table, log_fact)
+            total += _log_hits(rows[e], draws[e], seen[e], penalty, 1.0, table, log_fact)
     return total
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def log_marginal(
-    rows: Any, distinct: Any, draws: Any, n_classes: int, gap: float, table: Any, log_fact: Any
+    rows: Any, distinct: Any, draws: Any, n_classes: int, penalty: float, table: Any, log_fact: Any
 ) -> float:
     """Log likelihood of draws and distinct rows, over all ways to split these among classes."""
     total = 0.0
@@ -443,7 +445,7 @@ def log_marginal(
                 continue
             more[:] = -np.inf
             for d in range(1, min(draws[e], most) + 1):
-                own = _log_hits(rows[e], draws[e], d, gap, 1.0, table, log_fact)
+                own = _log_hits(rows[e], draws[e], d, penalty, 1.0, table, log_fact)
                 for x in range(most - d + 1):
                     both = ways[x] + own
                     high = max(both, more[x + d])
@@ -456,7 +458,7 @@ def log_marginal(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def split(heat: float, gap: float, state: Any, law: Any) -> None:
+def split(temperature: float, penalty: float, state: Any, law: Any) -> None:
     """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
 
     Two classes at a time, given the rows: a Gibbs step where there are few splits, else a walk.
@@ -475,8 +477,10 @@ def split(heat: float, gap: float, state: Any, law: Any) -> None:
             if high - low <= _SCANNED:
                 best = -np.inf
                 for x in range(low, high + 1):
-                    w = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
-                    w += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                    w = _log_hits(rows[e], draws[e], x, penalty, temperature, table, log_factorial)
+                    w += _log_hits(
+                        rows[f], draws[f], both - x, penalty, temperature, table, log_factorial
+                    )
                     weight[x - low] = w
                     best = max(best, w)
                 total = 0.0
@@ -489,8 +493,8 @@ def split(heat: float, gap: float, state: Any, law: Any) -> None:
                     x += 1
                 seen[e], seen[f] = low + x, both - low - x
                 continue
-            now = _log_hits(rows[e], draws[e], seen[e], gap, heat, table, log_factorial)
-            now += _log_hits(rows[f], draws[f], seen[f], gap, heat, table, log_factorial)
+            now = _log_hits(rows[e], draws[e], seen[e], penalty, temperature, table, log_factorial)
+            now += _log_hits(rows[f], draws[f], seen[f], penalty, temperature, table, log_factorial)
             reach = 1 + int(0.5 * np.sqrt(both))
             for _ in range(_STEPS):
                 x = seen[e] + 1 + int(uniform(rng) * reach)
@@ -498,8 +502,10 @@ def split(heat: float, gap: float, state: Any, law: Any) -> None:
                     x = 2 * seen[e] - x
                 if x < low or x > high:
                     continue
-                then = _log_hits(rows[e], draws[e], x, gap, heat, table, log_factorial)
-                then += _log_hits(rows[f], draws[f], both - x, gap, heat, table, log_factorial)
+                then = _log_hits(rows[e], draws[e], x, penalty, temperature, table, log_factorial)
+                then += _log_hits(
+                    rows[f], draws[f], both - x, penalty, temperature, table, log_factorial
+                )
                 if then >= now or uniform(rng) < np.exp(then - now):
                     now = then
                     seen[e], seen[f] = x, both - x
@@ -548,15 +554,15 @@ def _exchanged(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def log_named(rows: Any, label: int, rule: int, scale: float, gap: float) -> float:
+def log_named(rows: Any, label: int, rule: int, scale: float, penalty: float) -> float:
     """Log probability that a leaf with these rows of each class names one of them.
 
-    What a majority could not name costs ``gap`` per row missing.
+    What a majority could not name costs ``penalty`` per row missing.
     """
     most = rows.max()
     if rule == 0:
         if rows[label] < most:
-            return -gap * (most - rows[label])  # type: ignore[no-any-return]
+            return -penalty * (most - rows[label])  # type: ignore[no-any-return]
         ties = 0
         for a in rows:
             ties += a == most
@@ -583,7 +589,7 @@ def log_named(rows: Any, label: int, rule: int, scale: float, gap: float) -> flo
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _look_at_leaf(e: int, rows: Any, law: Any, gap: float, tally: Any) -> None:
+def _look_at_leaf(e: int, rows: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what joining and leaving change, for all classes of the leaf of equation e."""
     n_classes = len(rows) // len(law.named)
     leaf = e // n_classes
@@ -591,22 +597,22 @@ def _look_at_leaf(e: int, rows: Any, law: Any, gap: float, tally: Any) -> None:
     if label < 0:
         tally[leaf * n_classes : (leaf + 1) * n_classes] = 0.0
         return
-    now = log_named(own, label, law.rule, law.scale, gap)
+    now = log_named(own, label, law.rule, law.scale, penalty)
     for c in range(n_classes):
         f = leaf * n_classes + c
         own[c] += 1
-        tally[f, 0] = log_named(own, label, law.rule, law.scale, gap) - now
+        tally[f, 0] = log_named(own, label, law.rule, law.scale, penalty) - now
         own[c] -= 1
         tally[f, 1] = 0.0
         if own[c] > 0:
             own[c] -= 1
-            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, gap)
+            tally[f, 1] = now - log_named(own, label, law.rule, law.scale, penalty)
             own[c] += 1
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _relabelled(
-    leaves: Any, old: int, new: int, rows: Any, law: Any, gap: float, tally: Any
+    leaves: Any, old: int, new: int, rows: Any, law: Any, penalty: float, tally: Any
 ) -> float:
     """What the sum of leaving and joining misses where a row changes its class within a leaf."""
     n_classes = len(rows) // len(law.named)
@@ -615,10 +621,10 @@ def _relabelled(
         label = law.named[leaf]
         if label >= 0:
             own = rows[leaf * n_classes : (leaf + 1) * n_classes]
-            now = log_named(own, label, law.rule, law.scale, gap)
+            now = log_named(own, label, law.rule, law.scale, penalty)
             own[old] -= 1
             own[new] += 1
-            out += log_named(own, label, law.rule, law.scale, gap) - now
+            out += log_named(own, label, law.rule, law.scale, penalty) - now
             own[old] += 1
             own[new] -= 1
             out -= tally[leaf * n_classes + new, 0] - tally[leaf * n_classes + old, 1]
@@ -626,7 +632,7 @@ def _relabelled(
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _look(e: int, state: Any, law: Any, gap: float, tally: Any) -> None:
+def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
     if len(law.offset):
@@ -635,11 +641,11 @@ def _look(e: int, state: Any, law: Any, gap: float, tally: Any) -> None:
         tally[e, 1] = law.gain[at - 1] if a > 0 else 0.0
         return
     if len(law.named):
-        _look_at_leaf(e, state.rows, law, gap, tally)
+        _look_at_leaf(e, state.rows, law, penalty, tally)
         return
     seen = state.seen[e]
-    tally[e, 0] = _gain(a, seen, law.distinct, gap, law.log)
-    tally[e, 1] = _gain(a - 1, seen, law.distinct, gap, law.log) if a > 0 else 0.0
+    tally[e, 0] = _gain(a, seen, law.distinct, penalty, law.log)
+    tally[e, 1] = _gain(a - 1, seen, law.distinct, penalty, law.log) if a > 0 else 0.0
 
 
 @nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
@@ -716,7 +722,7 @@ def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any,
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _settle(
-    i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, gap: float, tally: Any
+    i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, penalty: float, tally: Any
 ) -> None:
     """Let row i lie elsewhere."""
     last = len(atom) - 1
@@ -726,14 +732,14 @@ def _settle(
         if e != f:
             state.rows[e] -= 1
             state.rows[f] += 1
-            _look(e, state, law, gap, tally)
-            _look(f, state, law, gap, tally)
+            _look(e, state, law, penalty, tally)
+            _look(f, state, law, penalty, tally)
     state.leaves[i] = leaf
     state.atoms[i] = atom
 
 
-def room_for_baths(radix: Any) -> tuple[Any, Any, Any]:
-    """Arrays that a walk with baths writes into: gains, weights and a stack of nodes."""
+def room_for_gibbs(radix: Any) -> tuple[Any, Any, Any]:
+    """Arrays that a walk with Gibbs steps writes into: gains, weights and a stack of nodes."""
     most = int(radix.max()) + 1
     return np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
 
@@ -741,21 +747,22 @@ def room_for_baths(radix: Any) -> tuple[Any, Any, Any]:
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def walk(
     steps: int,
-    heat: float,
-    gap: float,
+    temperature: float,
+    penalty: float,
     state: Any,
     law: Any,
     ground: Any,
     moves: Any,
     prior: Any,
-    belief: Any,
+    hierarchy: Any,
     room: Any,
 ) -> int:
     """Metropolis-Hastings over the rows of a dataset, and Gibbs steps over the rest, in place.
 
     The target is the posterior, the prior of every row times the likelihood, to the power of
-    1 / heat; while it is learned what rows are like, only the likelihood is heated. ``room`` is
-    None where no move is a bath: without them, the loop is compiled to a faster one.
+    1 / temperature; while it is learned what rows are like, only the likelihood is tempered.
+    ``penalty`` is that of a missing row. ``room`` is None where no move is a Gibbs step: without
+    them, the loop is compiled to a faster one.
 
     Returns
     -------
@@ -768,20 +775,20 @@ def walk(
     first, second = np.empty(atoms.shape[1], np.int16), np.empty(atoms.shape[1], np.int16)
     leaf, other = np.empty(n_trees, np.int32), np.empty(n_trees, np.int32)
     tally = np.empty((len(state.rows), 2))
-    cold = 1.0 / heat
-    cold_prior = 1.0 if belief.every > 0 else cold
+    cold = 1.0 / temperature
+    cold_prior = 1.0 if hierarchy.every > 0 else cold
     taken, ruled = 0, len(ground.rule_start) > 0
     if n_open == 0:
         return 0
     for e in range(len(state.rows)):
-        _look(e, state, law, gap, tally)
+        _look(e, state, law, penalty, tally)
     for step in range(steps):
         if law.every > 0 and step % law.every == 0:
-            split(heat, gap, state, law)
+            split(temperature, penalty, state, law)
             for e in law.equation:
-                _look(e, state, law, gap, tally)
-        if belief.every > 0 and step % belief.every == 0:
-            relearn(rng, atoms, ground, belief)
+                _look(e, state, law, penalty, tally)
+        if hierarchy.every > 0 and step % hierarchy.every == 0:
+            relearn(rng, atoms, ground, hierarchy)
             believe_all(state, ground, prior)
         i = moves.open_rows[int(uniform(rng) * n_open)]
         g = moves.group[i]
@@ -819,13 +826,13 @@ def walk(
             change *= cold
             change += cold_prior * (log_first + log_second - log_prior[i] - log_prior[j])
             if change >= 0.0 or uniform(rng) < np.exp(change):
-                _settle(i, first, leaf, n_classes, state, law, gap, tally)
-                _settle(j, second, other, n_classes, state, law, gap, tally)
+                _settle(i, first, leaf, n_classes, state, law, penalty, tally)
+                _settle(j, second, other, n_classes, state, law, penalty, tally)
                 log_prior[i], log_prior[j] = log_first, log_second
                 taken += 1
             continue
         first[:] = atoms[i]
-        if room is not None and kind >= 1.0 - moves.baths:
+        if room is not None and kind >= 1.0 - moves.gibbs_share:
             gain, weight, stack = room
             n_own = moves.open_start[g + 1] - moves.open_start[g]
             a = moves.open_attribute[moves.open_start[g] + int(uniform(rng) * n_own)]
@@ -840,7 +847,7 @@ def walk(
             first[a] = new
             if new != atoms[i, a]:
                 _drop(first, 0, ground, leaf)
-                _settle(i, first, leaf, n_classes, state, law, gap, tally)
+                _settle(i, first, leaf, n_classes, state, law, penalty, tally)
                 log_prior[i] += weight[new] - now
                 taken += 1
             continue
@@ -881,12 +888,12 @@ def walk(
         change = _moved(tally, leaves[i], leaf, old, new, n_classes)
         if new != old and len(law.named):
             same_leaves = leaf[leaf == leaves[i]]
-            change += _relabelled(same_leaves, old, new, state.rows, law, gap, tally)
+            change += _relabelled(same_leaves, old, new, state.rows, law, penalty, tally)
         if fresh:
             proposal = log_prior[i] - log_first
         change = cold * change + cold_prior * (log_first - log_prior[i]) + proposal
         if change >= 0.0 or uniform(rng) < np.exp(change):
-            _settle(i, first, leaf, n_classes, state, law, gap, tally)
+            _settle(i, first, leaf, n_classes, state, law, penalty, tally)
             log_prior[i] = log_first
             taken += 1
     return taken

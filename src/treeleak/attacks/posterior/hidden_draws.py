@@ -1,9 +1,9 @@
 """The attack on hidden draws: the posterior of the rows, with the draws summed out.
 
-Several chains walk over datasets, first in great heat, then at 1. The prior is a tree over the
-attributes, fitted to what the chains themselves find: what the counts say of most rows speaks for
-those of which they say little. The answer is the middle of the samples, which errs least on
-average; the likeliest dataset and the samples themselves come with it.
+Several chains walk over datasets, first at high temperatures, then at 1. The prior is a tree
+over the attributes, fitted to what the chains themselves find: what the counts say of most rows
+speaks for those of which they say little. The answer is the middle of the samples, which errs
+least on average; the likeliest dataset and the samples themselves come with it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.posterior.bayes_estimate import middle
-from treeleak.attacks.posterior.chains import GAP, Chain, Landscape
+from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
+from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain, PosteriorTarget
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.walks import (
     LEAST_SWEEPS,
@@ -39,17 +39,24 @@ from treeleak.side_information.given import NOTHING, Given
 __all__ = ["hidden_draws"]
 
 _PLAN = Plan(
-    chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_gap=2.0
+    chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_penalty=2.0
 )
 _LONG = replace(
-    _PLAN, chains=6, cooling=60, fits=4, hot=7.0, low_gap=GAP, share=0.65, by_factors=True
+    _PLAN,
+    chains=6,
+    cooling=60,
+    fits=4,
+    hot=7.0,
+    low_penalty=MISSING_ROW_PENALTY,
+    share=0.65,
+    by_factors=True,
 )
-"""Where attributes have many atoms: rows come to rest slowly, and not before the heat is low."""
+"""Where attributes have many atoms: rows come to rest slowly, and only when it is cold."""
 _BRIEF, _AGREED = 8, 1.05
 """A walk so many times shorter comes first. It will do if R, over its chains, is no more than this:
-they started apart, each in its own heat."""
+they started apart, each in its own temperature."""
 _MANY_ROWS = 1000
-"""Rows from which on chains start where the counts put the rows, and are not heated."""
+"""Rows from which on chains start where the counts put the rows, and are not tempered."""
 
 
 def hidden_draws(
@@ -82,27 +89,27 @@ def hidden_draws(
         "mixed_leaves": len(likelihood.mixed_start) - 1,
     }
     clock.tell("fitting the counts", 0.0)
-    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
-    if (clash := _out_of_reach(land, likelihood)) is not None:
+    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    if (clash := _out_of_reach(target, likelihood)) is not None:
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    plan = _LONG if land.moves.baths else _PLAN
-    if evidence.n_rows >= _MANY_ROWS and not land.moves.baths:
+    plan = _LONG if target.moves.gibbs_share else _PLAN
+    if evidence.n_rows >= _MANY_ROWS and not target.moves.gibbs_share:
         plan = replace(plan, hot=1.0)
-    flat = TreePrior.flat(land.radix, values.atom_weights)
+    flat = TreePrior.flat(target.radix, values.atom_weights)
     density = None if given.population is None else given.population.fitted(geometry)
-    prior = flat if density is None else population_prior(density, land)
-    plan = affordable(plan, land, flat, clock, seed)
+    prior = flat if density is None else population_prior(density, target)
+    plan = affordable(plan, target, flat, clock, seed)
     brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
     found = None
-    if plan.hot > 1 and not land.moves.baths and brief.sweeps >= LEAST_SWEEPS:
-        found = _walked(land, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
+    if plan.hot > 1 and not target.moves.gibbs_share and brief.sweeps >= LEAST_SWEEPS:
+        found = _walked(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
     if found is None:
-        found = _walked(land, plan, prior, clock, seed, (0.0, 1.0))
+        found = _walked(target, plan, prior, clock, seed, (0.0, 1.0))
     elif not (clock.stopped or found.samples.disagreement <= _AGREED):
         # What the brief walk took is taken off each chain, not off their number.
-        cut = affordable(plan, land, flat, clock, seed)
+        cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
-        longer = _walked(land, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        longer = _walked(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
         found = longer if longer.cooled else found
     walk, chains, samples = found.walk, found.chains, found.samples
     if density is not None:
@@ -111,7 +118,7 @@ def hidden_draws(
     likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     numbers["agreed"] = int(samples.disagreement <= _AGREED)
-    rows, error = middle(samples, land, clock, samples, seed)
+    rows, error = bayes_estimate(samples, target, clock, samples, seed)
     return Answer(
         "likely" if found.cooled and walk.plan.sweeps >= LEAST_SWEEPS else "unknown",
         values,
@@ -121,7 +128,7 @@ def hidden_draws(
         samples=samples,
         likeliest=likeliest,
         expected_distance=error,
-        cells=land.cells,
+        cells=target.cells,
     )
 
 
@@ -145,7 +152,7 @@ class _Found:
 
 
 def _walked(
-    land: Landscape,
+    target: PosteriorTarget,
     plan: Plan,
     prior: TreePrior | NDArray[np.float64],
     clock: Clock,
@@ -153,19 +160,19 @@ def _walked(
     part: tuple[float, float],
 ) -> _Found:
     """Cool chains, let them learn what rows are like, and draw samples."""
-    walk = Walk(land, plan, clock, part)
+    walk = Walk(target, plan, clock, part)
     chains = walk.started(prior, seed)
     walk.cool(chains)
     if isinstance(prior, TreePrior):
         prior = walk.learned(chains, prior)
     cooled = not clock.stopped
     drawn = walk.drawn(chains, plan.samples, "drawing datasets")
-    return _Found(walk, chains, as_samples(drawn, land.values, prior), cooled)
+    return _Found(walk, chains, as_samples(drawn, target.values, prior), cooled)
 
 
-def _out_of_reach(land: Landscape, likelihood: DrawLikelihood) -> Contradiction | None:
+def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:
     """Find a leaf that counts draws where no point of a listed grid goes."""
-    table, valid = land.ground.table, land.ground.valid
+    table, valid = target.ground.table, target.ground.valid
     if not len(table):
         return None
     draws = likelihood.draws.reshape(-1, likelihood.n_classes).sum(axis=1)
@@ -176,4 +183,4 @@ def _out_of_reach(land: Landscape, likelihood: DrawLikelihood) -> Contradiction 
         return None
     v = int(lost.argmax())
     why = f"counts {draws[v]} draws where no row under this schema goes"
-    return Contradiction(*land.geometry.leaf_of_row(v), why)
+    return Contradiction(*target.geometry.leaf_of_row(v), why)

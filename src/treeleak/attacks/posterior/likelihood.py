@@ -49,7 +49,7 @@ class Likelihood(Protocol):
         """How far the rows are from what is released."""
 
     def log_complete(
-        self, rows: NDArray[np.int32], seen: NDArray[np.int32], gap: float = np.inf
+        self, rows: NDArray[np.int32], seen: NDArray[np.int32], missing_row_penalty: float = np.inf
     ) -> float:
         """Log likelihood of the rows and of what is seen of them."""
 
@@ -184,7 +184,7 @@ class DrawLikelihood:
         short = self.distinct - np.maximum(most, present.reshape(most.shape)).sum(axis=1)
         return int((lacking.sum(axis=1) + np.maximum(short, 0)).sum())
 
-    def log_likelihood(self, rows: NDArray[np.int32], gap: float = np.inf) -> float:
+    def log_likelihood(self, rows: NDArray[np.int32], missing_row_penalty: float = np.inf) -> float:
         """Log P(n, d | m), without the terms that no dataset of N rows changes.
 
         Sum of n log a, or of log C(a, d) + log surj(n, d), over the splits of each mixed leaf.
@@ -193,30 +193,32 @@ class DrawLikelihood:
         ----------
         rows : int array, shape (n_equations,)
             a = (A m)_tvc.
-        gap : float
+        missing_row_penalty : float
             Price of each row that an equation lacks; by default, such rows are impossible.
         """
         if self.distinct is None:
             own = self.draws > 0
             lacking = int((rows[own] == 0).sum())
-            return float(self.draws[own] @ self.log[rows[own]]) - (gap * lacking if lacking else 0)
+            return float(self.draws[own] @ self.log[rows[own]]) - (
+                missing_row_penalty * lacking if lacking else 0
+            )
         return float(
             log_marginal(
                 rows,
                 self.distinct,
                 self.draws,
                 self.n_classes,
-                gap,
+                missing_row_penalty,
                 self.log_surjections,
                 self.log_factorial,
             )
         )
 
     def log_complete(
-        self, rows: NDArray[np.int32], seen: NDArray[np.int32], gap: float = np.inf
+        self, rows: NDArray[np.int32], seen: NDArray[np.int32], missing_row_penalty: float = np.inf
     ) -> float:
         """Log P(n, d, splits | m): as :meth:`log_likelihood`, for one way to split each d."""
         if self.distinct is None:
-            return self.log_likelihood(rows, gap)
+            return self.log_likelihood(rows, missing_row_penalty)
         tables = self.log_surjections, self.log_factorial
-        return float(log_complete(rows, seen, self.draws, gap, *tables))
+        return float(log_complete(rows, seen, self.draws, missing_row_penalty, *tables))

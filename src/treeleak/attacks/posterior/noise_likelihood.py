@@ -54,7 +54,7 @@ class _Tabled(ABC):
         self,
         rows: NDArray[np.int32],
         seen: NDArray[np.int32],  # noqa: ARG002
-        gap: float = np.inf,  # noqa: ARG002
+        missing_row_penalty: float = np.inf,  # noqa: ARG002
     ) -> float:
         """Log P(what leaves say | m)."""
         offset, log = self._tables
@@ -192,13 +192,15 @@ class LabelLikelihood:
         self,
         rows: NDArray[np.int32],
         seen: NDArray[np.int32],  # noqa: ARG002
-        gap: float = np.inf,
+        missing_row_penalty: float = np.inf,
     ) -> float:
-        """Log P(labels | m); ``gap`` is the price of each row that a majority lacks."""
+        """Log P(labels | m); the penalty is that of each row which a majority lacks."""
         own = rows.reshape(-1, self.n_classes)
         rule, scale = RULES[self.noise.rule], self.noise.scale
         said = np.flatnonzero(self.named >= 0)
-        return float(sum(log_named(own[v], self.named[v], rule, scale, gap) for v in said))
+        return float(
+            sum(log_named(own[v], self.named[v], rule, scale, missing_row_penalty) for v in said)
+        )
 
 
 @dataclass(frozen=True, eq=False)

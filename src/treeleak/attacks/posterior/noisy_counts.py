@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.posterior.bayes_estimate import middle
-from treeleak.attacks.posterior.chains import Landscape
+from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
+from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.posterior.likelihood import Likelihood
 from treeleak.attacks.posterior.noise_likelihood import (
     CountLikelihood,
@@ -93,16 +93,16 @@ def behind_noise(
     if parts is not None and apart:
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)
     own = values_of(asked.parts, geometry.release.n_classes)
-    land = Landscape.of(asked, own, likelihood, evidence.n_rows, parts, clock)
+    target = PosteriorTarget.of(asked, own, likelihood, evidence.n_rows, parts, clock)
     density = None if given.population is None else given.population.fitted(geometry)
-    prior = None if density is None else population_prior(density, land)
+    prior = None if density is None else population_prior(density, target)
     # The tree that a row went to is the last attribute, whose atoms are neighbours on the grid.
     over_all = prior
     if prior is not None and apart:
         over_all = np.repeat(prior, len(geometry.release.trees), axis=0)
     if over_all is not None:
-        land = land.expecting(evidence.n_rows * softmax(over_all))
-    walk = Walk(land, affordable(_PLAN, land, over_all, clock, seed), clock)
+        target = target.expecting(evidence.n_rows * softmax(over_all))
+    walk = Walk(target, affordable(_PLAN, target, over_all, clock, seed), clock)
     chains = walk.started(over_all, seed)
     walk.cool(chains)
     walk.drawn(chains, walk.plan.between)
@@ -110,8 +110,8 @@ def behind_noise(
     found = walk.drawn(chains, walk.plan.samples, "drawing datasets")
     likeliest = walk.likeliest(chains, walk.fitted(found) if over_all is None else over_all)
     if apart:
-        land = _together(land, evidence, geometry, given)
-        walk = replace(walk, land=land)
+        target = _together(target, evidence, geometry, given)
+        walk = replace(walk, target=target)
         found = [(_without_tree(a), c, height) for a, c, height in found]
         likeliest = _without_tree(likeliest)
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
@@ -122,7 +122,9 @@ def behind_noise(
     cut = max(len(chains) // _JUDGES, 1)
     judges, makers = samples.of_chains(slice(cut)), samples.of_chains(slice(cut, None))
     most = most_samples(evidence.n_rows)
-    rows, error = middle(makers.thinned(most), land, clock, judges.thinned(most // 4), seed)
+    rows, error = bayes_estimate(
+        makers.thinned(most), target, clock, judges.thinned(most // 4), seed
+    )
     return Answer(
         "likely" if settled and walk.plan.sweeps >= _LEAST_SWEEPS else "unknown",
         values,
@@ -132,7 +134,7 @@ def behind_noise(
         samples=samples,
         likeliest=likeliest + values.atom_start[:-1],
         expected_distance=error,
-        cells=land.cells,
+        cells=target.cells,
     )
 
 
@@ -209,16 +211,16 @@ def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
 
 
 def _together(
-    land: Landscape, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
-) -> Landscape:
+    target: PosteriorTarget, evidence: NoisyCounts | LeafLabels, geometry: Geometry, given: Given
+) -> PosteriorTarget:
     """See rows again without the tree that each went to."""
     values = values_of(geometry.parts, geometry.release.n_classes)
     allowed = np.ones((1, values.n_atoms), dtype=bool)
     if given.parts is not None:
         allowed = given.parts.allowed
-    moves = land.moves._replace(allowed=allowed)
+    moves = target.moves._replace(allowed=allowed)
     likelihood = _likelihood(evidence, geometry)
-    return replace(land, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
+    return replace(target, geometry=geometry, values=values, likelihood=likelihood, moves=moves)
 
 
 def _with_trees(parts: KnownParts, n_trees: int, n_classes: int) -> KnownParts:

@@ -22,14 +22,14 @@ import numpy as np
 
 from treeleak.attacks.kernels import uniform
 
-__all__ = ["Belief", "draw_row", "imagine", "relearn"]
+__all__ = ["HierarchicalPrior", "draw_row", "imagine", "relearn"]
 
 _LEAST_LOG = -690.0
 """Log probabilities are no lower: e to this power is still a number."""
 _LEAST_MARGINAL, _LEAST_Q = 1e-26, 0.02
 
 
-class Belief(NamedTuple):
+class HierarchicalPrior(NamedTuple):
     """What a chain takes rows to be like; redrawn in place.
 
     Attributes
@@ -54,7 +54,7 @@ class Belief(NamedTuple):
     flag : bool array, shape (n_attributes + 1,)
         The binary columns.
     ones : float64 array, shape (2,)
-        Columns' worth of belief, before any row, that flags are 0 and that they are 1.
+        Columns' worth of hierarchy, before any row, that flags are 0 and that they are 1.
     every : int
         Steps of a walk between two redraws; 0 for never.
     """
@@ -133,13 +133,13 @@ def _chosen(rng: Any, weight: Any) -> int:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _counted(atoms: Any, a: int, up: int, radix: Any, belief: Any, buffer: Any) -> Any:
+def _counted(atoms: Any, a: int, up: int, radix: Any, hierarchy: Any, buffer: Any) -> Any:
     """Count the atoms of an attribute under each bin of another, or in all if that is -1."""
     r = radix[a]
-    count = buffer[: r if up < 0 else belief.n_bins[up] * r]
+    count = buffer[: r if up < 0 else hierarchy.n_bins[up] * r]
     count[:] = 0.0
     for i in range(len(atoms)):
-        u = 0 if up < 0 else belief.bin[up, atoms[i, up]]
+        u = 0 if up < 0 else hierarchy.bin[up, atoms[i, up]]
         count[u * r + atoms[i, a]] += 1.0
     return count
 
@@ -171,32 +171,32 @@ def _is_below(b: int, a: int, parent: Any) -> bool:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, belief: Any, buffer: Any) -> None:
+def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, hierarchy: Any, buffer: Any) -> None:
     """Redraw on which attribute this one depends."""
-    radix, start, parent = ground.radix, ground.start, belief.parent
-    m = belief.marginal[start[a] : start[a] + radix[a]]
+    radix, start, parent = ground.radix, ground.start, hierarchy.parent
+    m = hierarchy.marginal[start[a] : start[a] + radix[a]]
     weight, candidate = np.empty(len(radix) + 1), np.empty(len(radix) + 1, np.int64)
-    room, n = belief.offset[a + 1] - belief.offset[a], 0
+    room, n = hierarchy.offset[a + 1] - hierarchy.offset[a], 0
     for b in range(-1, len(radix)):
-        if b >= 0 and (belief.n_bins[b] * radix[a] > room or _is_below(b, a, parent)):
+        if b >= 0 and (hierarchy.n_bins[b] * radix[a] > room or _is_below(b, a, parent)):
             continue
-        count = _counted(atoms, a, b, radix, belief, buffer)
-        weight[n] = _log_counted(count, belief.strength[1], m)
+        count = _counted(atoms, a, b, radix, hierarchy, buffer)
+        weight[n] = _log_counted(count, hierarchy.strength[1], m)
         candidate[n] = b
         n += 1
     parent[a] = candidate[_chosen(rng, weight[:n])]
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _tables(rng: Any, atoms: Any, ground: Any, belief: Any, buffer: Any) -> Any:
+def _tables(rng: Any, atoms: Any, ground: Any, hierarchy: Any, buffer: Any) -> Any:
     """Draw how many rows came directly from m, per atom: tables of a Chinese restaurant."""
-    radix, start, kappa = ground.radix, ground.start, belief.strength[1]
-    table = np.zeros(len(belief.marginal))
+    radix, start, kappa = ground.radix, ground.start, hierarchy.strength[1]
+    table = np.zeros(len(hierarchy.marginal))
     for a in range(len(radix)):
-        count = _counted(atoms, a, belief.parent[a], radix, belief, buffer)
+        count = _counted(atoms, a, hierarchy.parent[a], radix, hierarchy, buffer)
         for k in range(len(count)):
             own = start[a] + k % radix[a]
-            weak = kappa * belief.marginal[own]
+            weak = kappa * hierarchy.marginal[own]
             for i in range(int(count[k])):
                 if uniform(rng) * (weak + i) < weak:
                     table[own] += 1.0
@@ -204,7 +204,7 @@ def _tables(rng: Any, atoms: Any, ground: Any, belief: Any, buffer: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def relearn(rng: Any, atoms: Any, ground: Any, belief: Any) -> None:
+def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     """Redraw, in place, what rows are like, given rows (or none).
 
     Parameters
@@ -212,54 +212,54 @@ def relearn(rng: Any, atoms: Any, ground: Any, belief: Any) -> None:
     rng : uint64 array, shape (1,)
     atoms : int16 array, shape (n_rows, n_attributes + 1)
     ground : Ground
-    belief : Belief
+    hierarchy : HierarchicalPrior
     """
-    radix, start, parent = ground.radix, ground.start, belief.parent
-    buffer = np.empty((belief.offset[1:] - belief.offset[:-1]).max())
-    _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, belief, buffer)
-    weight = np.zeros(len(belief.kappas))
+    radix, start, parent = ground.radix, ground.start, hierarchy.parent
+    buffer = np.empty((hierarchy.offset[1:] - hierarchy.offset[:-1]).max())
+    _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, hierarchy, buffer)
+    weight = np.zeros(len(hierarchy.kappas))
     for a in range(len(radix)):
-        count = _counted(atoms, a, parent[a], radix, belief, buffer)
+        count = _counted(atoms, a, parent[a], radix, hierarchy, buffer)
         for k in range(len(weight)):
-            m = belief.marginal[start[a] : start[a] + radix[a]]
-            weight[k] += _log_counted(count, belief.kappas[k], m)
-    kappa = belief.kappas[_chosen(rng, weight)]
-    belief.strength[1] = kappa
-    table = _tables(rng, atoms, ground, belief, buffer)
-    weight = np.zeros(len(belief.alphas))
+            m = hierarchy.marginal[start[a] : start[a] + radix[a]]
+            weight[k] += _log_counted(count, hierarchy.kappas[k], m)
+    kappa = hierarchy.kappas[_chosen(rng, weight)]
+    hierarchy.strength[1] = kappa
+    table = _tables(rng, atoms, ground, hierarchy, buffer)
+    weight = np.zeros(len(hierarchy.alphas))
     for a in range(len(radix)):
         own, r = table[start[a] : start[a] + radix[a]], radix[a]
         for k in range(len(weight)):
-            s = belief.size[start[a] : start[a] + r]
-            weight[k] += _log_counted(own, belief.alphas[k] * r, s / r)
-    alpha = belief.alphas[_chosen(rng, weight)]
-    belief.strength[0] = alpha
-    zero, one = belief.ones
+            s = hierarchy.size[start[a] : start[a] + r]
+            weight[k] += _log_counted(own, hierarchy.alphas[k] * r, s / r)
+    alpha = hierarchy.alphas[_chosen(rng, weight)]
+    hierarchy.strength[0] = alpha
+    zero, one = hierarchy.ones
     for a in range(len(radix)):
-        if belief.flag[a]:
+        if hierarchy.flag[a]:
             # Tables within tables: how many of those came directly from s.
             for x in range(2):
-                weak = alpha * belief.size[start[a] + x]
+                weak = alpha * hierarchy.size[start[a] + x]
                 for i in range(int(table[start[a] + x])):
                     if uniform(rng) * (weak + i) < weak:
                         zero, one = (zero + 1.0, one) if x == 0 else (zero, one + 1.0)
     x, y = _log_gamma(rng, zero), _log_gamma(rng, one)
     q = min(max(1.0 / (1.0 + np.exp(x - y)), _LEAST_Q), 1.0 - _LEAST_Q)
     for a in range(len(radix)):
-        if belief.flag[a]:
-            belief.size[start[a]], belief.size[start[a] + 1] = 2.0 - 2.0 * q, 2.0 * q
+        if hierarchy.flag[a]:
+            hierarchy.size[start[a]], hierarchy.size[start[a] + 1] = 2.0 - 2.0 * q, 2.0 * q
     for a in range(len(radix)):
         r = radix[a]
-        m = belief.marginal[start[a] : start[a] + r]
-        s = belief.size[start[a] : start[a] + r]
+        m = hierarchy.marginal[start[a] : start[a] + r]
+        s = hierarchy.size[start[a] : start[a] + r]
         _log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
         m[:] = np.maximum(np.exp(m), _LEAST_MARGINAL)
-        count = _counted(atoms, a, parent[a], radix, belief, buffer)
+        count = _counted(atoms, a, parent[a], radix, hierarchy, buffer)
         for u in range(len(count) // r):
-            at = belief.offset[a] + u * r
-            share = belief.log_share[at : at + r]
+            at = hierarchy.offset[a] + u * r
+            share = hierarchy.log_share[at : at + r]
             _log_dirichlet(rng, count[u * r : (u + 1) * r] + kappa * m, share)
-    _sort(parent, belief.order)
+    _sort(parent, hierarchy.order)
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -289,11 +289,11 @@ def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
 
 
 @nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def imagine(rng: Any, atoms: Any, ground: Any, belief: Any, turns: int) -> None:
+def imagine(rng: Any, atoms: Any, ground: Any, hierarchy: Any, turns: int) -> None:
     """Draw what rows are like before anything is counted, and rows that are like that, in place."""
-    belief.strength[0] = belief.alphas[int(uniform(rng) * len(belief.alphas))]
-    belief.strength[1] = belief.kappas[int(uniform(rng) * len(belief.kappas))]
+    hierarchy.strength[0] = hierarchy.alphas[int(uniform(rng) * len(hierarchy.alphas))]
+    hierarchy.strength[1] = hierarchy.kappas[int(uniform(rng) * len(hierarchy.kappas))]
     for _ in range(turns):
-        relearn(rng, atoms[:0], ground, belief)
+        relearn(rng, atoms[:0], ground, hierarchy)
     for i in range(len(atoms)):
-        draw_row(rng, atoms[i], ground, belief)
+        draw_row(rng, atoms[i], ground, hierarchy)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.posterior.bayes_estimate import middle
-from treeleak.attacks.posterior.chains import Landscape
+from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
+from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.attacks.posterior.walks import Plan, Walk, affordable, as_samples, population_prior
@@ -22,7 +22,7 @@ from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import Laplace
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["SILENT", "without_counts"]
+__all__ = ["SILENT", "prior_only"]
 
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
@@ -33,7 +33,7 @@ _ROWS, _LEAST = 10_000, 20
 """Rows in all samples of which the middle is taken, and samples: more make no better guess."""
 
 
-def without_counts(
+def prior_only(
     evidence: NoisyCounts | LeafLabels,
     geometry: Geometry,
     clock: Clock,
@@ -60,19 +60,21 @@ def without_counts(
     values = values_of(geometry.parts, n_classes)
     counts = np.zeros(geometry.leaf_start[-1] * n_classes)
     likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
-    land = Landscape.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
+    target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
     prior = (
         None
         if given.population is None
-        else population_prior(given.population.fitted(geometry), land)
+        else population_prior(given.population.fitted(geometry), target)
     )
-    walk = Walk(land, affordable(_PLAN, land, prior, clock, seed), clock)
+    walk = Walk(target, affordable(_PLAN, target, prior, clock, seed), clock)
     chains = walk.started(prior, seed)
     walk.drawn(chains, walk.plan.between)
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
     samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
-    rows, error = middle(samples.thinned(most), land, clock, samples.thinned(most // 4), seed)
+    rows, error = bayes_estimate(
+        samples.thinned(most), target, clock, samples.thinned(most // 4), seed
+    )
     return Answer(
         "likely",
         values,

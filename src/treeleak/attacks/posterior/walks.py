@@ -1,4 +1,4 @@
-"""How chains go about it: heated first, then sampled."""
+"""How chains go about it: tempered first, then sampled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.annealing import run_all
-from treeleak.attacks.posterior.chains import GAP, Chain, Landscape, as_kernel_prior
+from treeleak.attacks.posterior.chains import (
+    MISSING_ROW_PENALTY,
+    Chain,
+    PosteriorTarget,
+    as_kernel_prior,
+)
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
@@ -29,7 +34,7 @@ _TRIAL = 20_000
 LEAST_SWEEPS = 10.0
 """Sweeps of a stage with fewer of which a search has not settled, whatever its end looks like."""
 _COLD, _COLD_STAGES = 0.2, 2
-"""Heat, and stages, in which a chain looks for the likeliest dataset."""
+"""Temperature, and stages, in which a chain looks for the likeliest dataset."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,14 @@ class Plan:
     sweeps : float
         Of each stage.
     hot : float
-        First heat; 1 for none.
-    low_gap : float
+        First temperature; 1 for none.
+    low_penalty : float
         First price of a row that a leaf lacks.
     share : float
         Of the time left, for which walks are planned.
     by_factors : bool
-        Whether the heat falls by the same factor at each stage; else its inverse grows by the same
-        amount, which spends less time in the heat.
+        Whether the temperature falls by the same factor at each stage; else its inverse grows by
+        the same amount, which spends less time where it is hot.
     """
 
     chains: int
@@ -66,7 +71,7 @@ class Plan:
     samples: int
     sweeps: float
     hot: float
-    low_gap: float = GAP
+    low_penalty: float = MISSING_ROW_PENALTY
     share: float = 0.8
     by_factors: bool = False
 
@@ -77,14 +82,18 @@ class Plan:
 
 
 def affordable(
-    plan: Plan, land: Landscape, prior: TreePrior | FloatArray | None, clock: Clock, seed: int
+    plan: Plan,
+    target: PosteriorTarget,
+    prior: TreePrior | FloatArray | None,
+    clock: Clock,
+    seed: int,
 ) -> Plan:
     """Take fewer chains, then shorter walks, where the time left would not do."""
-    chain = Chain.started(land, None if prior is None else as_kernel_prior(prior), seed)
+    chain = Chain.started(target, None if prior is None else as_kernel_prior(prior), seed)
     start = clock.seconds
-    chain.walked(1 / land.n_rows, clock)
+    chain.walked(1 / target.n_rows, clock)
     clock.forgive(clock.seconds - start)
-    start, trial = clock.seconds, max(_TRIAL / land.n_rows, 1.0)
+    start, trial = clock.seconds, max(_TRIAL / target.n_rows, 1.0)
     chain.walked(trial, clock)
     stage = (clock.seconds - start) / trial * plan.sweeps
     runs = plan.share * clock.left / max(stage * plan.stages / 2, 1e-9)
@@ -98,7 +107,7 @@ def affordable(
 class Walk:
     """The walk of all chains, stage by stage; ``part`` is what of the progress it makes."""
 
-    land: Landscape
+    target: PosteriorTarget
     plan: Plan
     clock: Clock
     part: tuple[float, float] = (0.0, 1.0)
@@ -108,19 +117,21 @@ class Walk:
         """Start the chains; without a prior, each learns its own."""
         seeds = np.random.SeedSequence(seed).generate_state(self.plan.chains)
         own = None if prior is None else as_kernel_prior(prior)
-        return [Chain.started(self.land, own, int(s)) for s in seeds]
+        return [Chain.started(self.target, own, int(s)) for s in seeds]
 
     def cool(self, chains: Sequence[Chain]) -> None:
-        """Go from the greatest heat, and the lowest price of a missing row, to the full ones."""
+        """Go from the highest temperature to 1, and from the lowest penalty to the full one."""
         plan = self.plan
 
         def cooled(chain: Chain) -> None:
             for way in np.linspace(0.0, 1.0, plan.cooling):
-                heat = 1.0 / (way + (1.0 - way) / plan.hot)
+                temperature = 1.0 / (way + (1.0 - way) / plan.hot)
                 if plan.by_factors:
-                    heat = plan.hot ** (1.0 - way)
-                gap = plan.low_gap + way * (GAP - plan.low_gap)
-                chain.walked(plan.sweeps, self.clock, heat, gap)
+                    temperature = plan.hot ** (1.0 - way)
+                missing_row_penalty = plan.low_penalty + way * (
+                    MISSING_ROW_PENALTY - plan.low_penalty
+                )
+                chain.walked(plan.sweeps, self.clock, temperature, missing_row_penalty)
                 self._tell("looking for likely rows")
 
         run_all([partial(cooled, chain) for chain in chains])
@@ -138,10 +149,10 @@ class Walk:
     def fitted(self, found: Sequence[Drawn]) -> TreePrior:
         """Fit a prior to datasets."""
         atoms = np.concatenate([a for a, _, _ in found]).astype(np.int64)
-        values = self.land.values
+        values = self.target.values
         radix = np.diff(values.atom_start)
         weights = values.atom_weights
-        return TreePrior.fitted(atoms, self.land.n_rows, radix, weights, values.bins)
+        return TreePrior.fitted(atoms, self.target.n_rows, radix, weights, values.bins)
 
     def drawn(
         self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
@@ -154,7 +165,7 @@ class Walk:
                 if k and self.clock.stopped:
                     break
                 chain.walked(self.plan.sweeps, self.clock)
-                height = chain.log_likelihood if chain.belief.every else chain.log_posterior
+                height = chain.log_likelihood if chain.hierarchy.every else chain.log_posterior
                 out.append((chain.state.atoms.copy(), c, height))
                 self._tell(what)
             return out
@@ -192,7 +203,7 @@ def as_samples(found: Sequence[Drawn], values: Values, prior: TreePrior | FloatA
     return Samples(values, atoms, chain, height, values.prior(marginal), prior)
 
 
-def population_prior(density: Density, land: Landscape) -> FloatArray:
+def population_prior(density: Density, target: PosteriorTarget) -> FloatArray:
     """Log probability of rows by the population, over the grid, shape (n_points, n_classes).
 
     Raises
@@ -200,11 +211,11 @@ def population_prior(density: Density, land: Landscape) -> FloatArray:
     NotCovered
         If the grid is too large to list.
     """
-    if not len(land.ground.table):
-        n = land.geometry.n_points
+    if not len(target.ground.table):
+        n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
     points = np.arange(density.geometry.n_points)
-    classes = range(land.likelihood.n_classes)
+    classes = range(target.likelihood.n_classes)
     return np.column_stack([density.log_prior(points, c) for c in classes])
 
 
