@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.kernels import anneal
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
 __all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack", "run_all"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 T = TypeVar("T")
 
 _SLICE = 250_000

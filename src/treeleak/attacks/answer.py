@@ -7,19 +7,15 @@ from dataclasses import field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 
 __all__ = ["ENUMERATED", "NOT_NEEDED", "Answer", "Rows", "nothing_open", "status_of"]
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

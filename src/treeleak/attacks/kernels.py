@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = ["anneal", "draw_scored", "fit_weights", "pair_costs", "propagate", "uniform"]
 
@@ -13,7 +14,7 @@ _FAR = 30.0
 """An atom this much less likely than the best, on the log scale, is not drawn."""
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def propagate(signature: Any, target: Any, lower: Any, upper: Any, max_sweeps: int) -> Any:
     """Tighten lower <= m <= upper under A m = n, in place.
 
@@ -60,7 +61,7 @@ def propagate(signature: Any, target: Any, lower: Any, upper: Any, max_sweeps: i
     return -1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance: float) -> float:
     """Scale weights tree by tree until A w = n (iterative proportional fitting), in place.
 
@@ -87,7 +88,7 @@ def fit_weights(signature: Any, target: Any, weight: Any, sweeps: int, tolerance
     return worst
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def pair_costs(cost: Any, rows: Any, sample: Any, others: Any) -> Any:
     """What each row of ``others`` of a sample costs in the place of each row of ``rows``."""
     out = np.empty((len(rows), len(others)))
@@ -101,7 +102,7 @@ def pair_costs(cost: Any, rows: Any, sample: Any, others: Any) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def uniform(state: Any) -> float:
     """Draw a number from [0, 1)."""
     # xorshift64*: a chain carries its own generator, so that it is the same in any thread.
@@ -114,7 +115,7 @@ def uniform(state: Any) -> float:
     return bits * (1.0 / 9007199254740992.0)  # type: ignore[no-any-return]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def draw_scored(score: Any, n: int, rng: Any) -> int:
     """Draw a number by the exponential of its score; what is in ``score`` is lost."""
     best = -np.inf
@@ -131,7 +132,7 @@ def draw_scored(score: Any, n: int, rng: Any) -> int:
     return v
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _change(signature: Any, residual: Any, old: int, new: int, limit: float) -> int:
     """Change of sum |residual| if a row moved between cells; cut short once above ``limit``.
 
@@ -151,7 +152,7 @@ def _change(signature: Any, residual: Any, old: int, new: int, limit: float) -> 
     return change
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _change_of_two(
     signature: Any, residual: Any, old: int, new: int, old2: int, new2: int, limit: float
 ) -> int:
@@ -189,7 +190,7 @@ def _change_of_two(
     return change
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _move(signature: Any, residual: Any, old: int, new: int) -> None:
     """Move one row between cells."""
     for t in range(signature.shape[1]):
@@ -200,7 +201,7 @@ def _move(signature: Any, residual: Any, old: int, new: int) -> None:
             residual[b] += 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def anneal(
     signature: Any,
     cell: Any,

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
 __all__ = ["Samples"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

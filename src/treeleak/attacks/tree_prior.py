@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
 __all__ = ["TreePrior"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _DOUBT, _COUPLING_DOUBT, _WITHIN = 1.0, 2.0, 5.0
 """Rows' worth of the sizes in each marginal, of the marginal in each conditional, and of the sizes

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, Partition, RowSets
@@ -40,7 +41,6 @@ __all__ = [
 
 BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
 
-IntArray = NDArray[np.int64]
 
 MAX_ROWS = 2_000_000
 """Most rows that are rebuilt: about 1 GB for twenty columns."""
@@ -163,7 +163,7 @@ class Evidence(Protocol):
 
     kind: ClassVar[str]
 
-    def open_leaves(self) -> NDArray[np.bool_]:
+    def open_leaves(self) -> BoolArray:
         """Whether a row of a class may lie in a leaf, shape (n_leaves, n_classes)."""
 
     def contradiction(self) -> Contradiction | None:
@@ -188,7 +188,7 @@ class ExactCounts:
         """Rows of each class in each leaf, shape (n_leaves, n_classes), where told by class."""
         return _leaf_counts(self.geometry.release.trees)
 
-    def open_leaves(self) -> NDArray[np.bool_]:
+    def open_leaves(self) -> BoolArray:
         """Close a leaf that holds no row of a class: its cells are dead for that class."""
         open_ = np.ones((self.geometry.leaf_start[-1], self.n.shape[1]), dtype=bool)
         open_[: len(self.n)] = self.n > 0
@@ -258,7 +258,7 @@ class ExactTotals:
         """Rows in each leaf."""
         return _leaf_totals(self.geometry.release.trees)
 
-    def open_leaves(self) -> NDArray[np.bool_]:
+    def open_leaves(self) -> BoolArray:
         """Close empty leaves, and leaves without any weight of a class for that class."""
         release, start = self.geometry.release, self.geometry.leaf_start
         present = np.ones((len(self.n), release.n_classes), dtype=bool)
@@ -329,7 +329,7 @@ class KnownDraws:
         return int(self.draws.shape[1])
 
     @cached_property
-    def drawn(self) -> NDArray[np.bool_]:
+    def drawn(self) -> BoolArray:
         """Rows that some tree drew. Of the others the counts say nothing."""
         return np.asarray(self.draws.any(axis=0))
 
@@ -464,7 +464,7 @@ class NoisyCounts:
         return self.n.size
 
     @cached_property
-    def n(self) -> NDArray[np.float64]:
+    def n(self) -> FloatArray:
         """Noisy rows of each class in each leaf, shape (n_leaves, n_classes)."""
         trees = self.geometry.release.trees
         return np.concatenate([t.counts[t.leaves] for t in trees if t.counts is not None])
@@ -500,7 +500,7 @@ class LeafLabels:
         return len(self.named)
 
     @cached_property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> BoolArray:
         """Which classes each leaf names, shape (n_leaves, n_classes)."""
         return np.asarray(_leaf_counts(self.geometry.release.trees) > 0)
 
@@ -669,7 +669,7 @@ def _leaf_distinct(trees: Sequence[Tree]) -> IntArray | None:
     return np.concatenate(distinct).astype(np.int64) if len(distinct) == len(trees) else None
 
 
-def _as_bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _as_bits(member: BoolArray) -> NDArray[np.uint64]:
     bits = np.zeros(-(-len(member) // 64) * 64, dtype=bool)
     bits[: len(member)] = member
     return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn import fitted, main_model, tree_and_values
@@ -18,7 +19,6 @@ from treeleak.release.tree import Tree
 
 __all__ = ["Answers", "averages", "compare", "n_columns_of", "random_rows"]
 
-FloatArray = NDArray[np.float64]
 
 _AVERAGING = ("RandomForest", "ExtraTrees", "DecisionTree", "ExtraTree", "Bagging")
 _HISTOGRAM = "HistGradientBoosting"
@@ -57,7 +57,7 @@ class _Voice:
 
     tree: Tree
     values: FloatArray
-    columns: NDArray[np.int64] | None
+    columns: IntArray | None
 
     def says(self, X: NDArray[Any]) -> FloatArray:
         own = X if self.columns is None else X[:, self.columns]
@@ -186,7 +186,7 @@ def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
     return out
 
 
-def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, NDArray[np.int64] | None]]:
+def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, IntArray | None]]:
     """All trees in a model, with the columns that a bagging gave them."""
     inner = main_model(model)
     if inner.name.startswith("Bagging"):

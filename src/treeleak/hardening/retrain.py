@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from treeleak.auditing import audit
 from treeleak.auditing.findings.finding import Verdict
+from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.core.percent import percent
@@ -28,7 +29,6 @@ from treeleak.schema import Schema
 
 __all__ = ["Alternative", "Retraining", "retrain"]
 
-FloatArray = NDArray[np.float64]
 
 LEAVES = (5, 10, 20)
 FEWER_TREES, SHALLOW = 10, 4

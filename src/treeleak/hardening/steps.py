@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.auditing.inventory.rules import SEED_NAMES, fits
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.hardening.archive import Archive, Place, TreeArrays
@@ -21,7 +22,6 @@ from treeleak.hardening.unknown import without_unknown
 
 __all__ = ["DEFAULT", "STEPS", "Step", "parse_steps"]
 
-FloatArray = NDArray[np.float64]
 
 _SIZES = "_n_samples _n_samples_bootstrap _max_samples"
 _WEIGHTS = "_sample_weight sample_weight row_weights"
@@ -132,7 +132,7 @@ def _on_leaves(change: Callable[[FloatArray], FloatArray]) -> Callable[[Archive]
     return _on_trees(of_tree)
 
 
-def _leaf(tree: TreeArrays) -> NDArray[np.bool_]:
+def _leaf(tree: TreeArrays) -> BoolArray:
     if "is_leaf" in (tree.nodes.dtype.names or ()):
         return np.asarray(tree.nodes["is_leaf"].astype(bool))
     return np.asarray(tree.nodes["left_child"] == -1)

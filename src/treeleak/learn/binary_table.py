@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass, shows_no_value
 
@@ -32,7 +33,7 @@ class PackedTable(NamedTuple):
 
     columns: NDArray[np.uint64]
     everyone: NDArray[np.uint64]
-    word_class: NDArray[np.int64]
+    word_class: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +52,20 @@ class BinaryTable:
 
     names: tuple[str, ...]
     classes: NDArray[Any]
-    values: NDArray[np.bool_]
-    labels: NDArray[np.int64]
+    values: BoolArray
+    labels: IntArray
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.values)
 
-    def counts(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def counts(self, among: BoolArray) -> IntArray:
         """Rows of each class among some of the rows."""
         return np.bincount(self.labels[among], minlength=len(self.classes))
 
     @cached_property
-    def points(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def points(self) -> tuple[BoolArray, IntArray]:
         """The different rows, and how often each occurs in each class."""
         found, at = np.unique(self.values, axis=0, return_inverse=True)
         counts = np.zeros((len(found), len(self.classes)), dtype=np.int64)
@@ -112,9 +113,7 @@ def read_table(X: Any, y: Any) -> BinaryTable:
     return BinaryTable(names, classes, values, codes.astype(np.int64))
 
 
-def read_columns(
-    X: Any, names: Sequence[str] | None = None
-) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+def read_columns(X: Any, names: Sequence[str] | None = None) -> tuple[BoolArray, tuple[str, ...]]:
     """Read a table of 0/1 values; a DataFrame's columns are found by name if there are names."""
     own = tuple(str(c) for c in X.columns) if isinstance(X, pd.DataFrame) else None
     if own is not None and names is not None:

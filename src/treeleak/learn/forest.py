@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, PrivacyWarning
 from treeleak.learn.checks import whole
 from treeleak.learn.random_trees import columns_of, random_tree
@@ -179,7 +180,7 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Mean over the trees of the shares of the classes in a row's leaf.
 
         A negative count counts as zero. A leaf without any count above zero votes for all classes
@@ -195,7 +196,7 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "trees_")
         rows = _rows(self.schema, X)
-        out: NDArray[np.float64] = np.zeros((len(rows), len(self.classes_)))
+        out: FloatArray = np.zeros((len(rows), len(self.classes_)))
         for tree in self.trees_:
             out += _shares(tree)[tree.apply(rows)]
         out /= len(self.trees_)
@@ -225,11 +226,11 @@ class DPForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Random(check_random_state(self.random_state).bytes(32))
 
 
-def _shares(tree: Tree) -> NDArray[np.float64]:
+def _shares(tree: Tree) -> FloatArray:
     assert tree.counts is not None  # noqa: S101
     weight = np.maximum(tree.counts, 0.0)
     total = weight.sum(axis=1, keepdims=True)
-    shares: NDArray[np.float64] = np.full_like(weight, 1 / weight.shape[1])
+    shares: FloatArray = np.full_like(weight, 1 / weight.shape[1])
     np.divide(weight, total, out=shares, where=total > 0)
     return shares
 
@@ -256,7 +257,7 @@ def _classes(classes: Any) -> NDArray[Any]:
     return found
 
 
-def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> NDArray[np.int64]:
+def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> IntArray:
     values = np.asarray(y)
     if values.shape not in ((n_rows,), (n_rows, 1)):
         raise BadInput(f"y has shape {values.shape} for {n_rows} rows")
@@ -269,7 +270,7 @@ def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> NDArray[np.int64]:
     return found
 
 
-def _rows(schema: Schema, X: Any) -> NDArray[np.float64]:
+def _rows(schema: Schema, X: Any) -> FloatArray:
     """Put rows in the schema's columns, and check that it allows them."""
     names = list(schema.columns)
     try:
@@ -295,6 +296,6 @@ def _rows(schema: Schema, X: Any) -> NDArray[np.float64]:
     return values
 
 
-def _check_all(allowed: NDArray[np.bool_], what: str) -> None:
+def _check_all(allowed: BoolArray, what: str) -> None:
     if not allowed.all():
         raise BadInput(f"row {int(allowed.argmin())}: {what} the schema")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotProvedWarning
 from treeleak.learn.binary_table import BinaryTable, read_table
@@ -110,13 +110,13 @@ def _warn_unless_proved(models: Sequence[OptimalModel]) -> None:
         )
 
 
-def errors_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def errors_of(counts: IntArray) -> IntArray:
     """Rows outside the most frequent class; classes along the last axis."""
-    out: NDArray[np.int64] = counts.sum(axis=-1) - counts.max(axis=-1)
+    out: IntArray = counts.sum(axis=-1) - counts.max(axis=-1)
     return out
 
 
-def best_literal(table: BinaryTable, rows: NDArray[np.bool_], search: Search) -> int:
+def best_literal(table: BinaryTable, rows: BoolArray, search: Search) -> int:
     """Find the first literal that leaves the least error, as the compiled search numbers them.
 
     -1 where the support allows none.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.learn.binary_table import BinaryTable, read_columns
@@ -113,9 +114,9 @@ class _Nodes:
 
     column: list[int] = field(default_factory=list)
     children: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[NDArray[np.int64]] = field(default_factory=list)
+    counts: list[IntArray] = field(default_factory=list)
 
-    def add(self, counts: NDArray[np.int64]) -> int:
+    def add(self, counts: IntArray) -> int:
         self.column.append(LEAF)
         self.children.append((LEAF, LEAF))
         self.counts.append(counts)
@@ -133,7 +134,7 @@ class _Nodes:
 def _walk(table: BinaryTable, search: Search, found: Subcubes, depth: int, full: bool) -> Tree:
     nodes = _Nodes()
 
-    def grow(state: int, rows: NDArray[np.bool_], steps: int) -> int:
+    def grow(state: int, rows: BoolArray, steps: int) -> int:
         node = nodes.add(table.counts(rows))
         useless = found.error(state, steps) == found.error(state, 0)
         if useless and not (full and steps and errors_of(nodes.counts[node])):

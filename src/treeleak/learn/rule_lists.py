@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.learn.binary_table import BinaryTable, read_columns, read_table
 from treeleak.learn.checks import rows_of, share, whole
@@ -217,13 +218,13 @@ def _walk(table: BinaryTable, search: Search, found: Subcubes, steps: int) -> li
     return rules
 
 
-def _meets(table: BinaryTable, rule: Rule) -> NDArray[np.bool_]:
+def _meets(table: BinaryTable, rule: Rule) -> BoolArray:
     wanted = np.array([literal % 2 == 0 for literal in rule])
-    met: NDArray[np.bool_] = (table.values[:, [x // 2 for x in rule]] == wanted).all(axis=1)
+    met: BoolArray = (table.values[:, [x // 2 for x in rule]] == wanted).all(axis=1)
     return met
 
 
-def _counts(table: BinaryTable, rules: list[Rule]) -> NDArray[np.int64]:
+def _counts(table: BinaryTable, rules: list[Rule]) -> IntArray:
     left = np.ones(table.n_rows, dtype=bool)
     counts = []
     for rule in rules:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = [
     "LITERALS_PER_WORD",
@@ -88,7 +89,7 @@ class States(NamedTuple):
     used: Any
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _ones(x: Any) -> Any:
     x = x - ((x >> ONE) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -96,7 +97,7 @@ def _ones(x: Any) -> Any:
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _count(rows: Any, bits: Any, word: Any, n_words: int, out: Any) -> None:
     """Count in each class where each column is 1; only the words that hold any rows are given."""
     out[:] = 0
@@ -106,7 +107,7 @@ def _count(rows: Any, bits: Any, word: Any, n_words: int, out: Any) -> None:
             out[q, rows.word_class[w]] += _ones(bits[i] & rows.columns[q, w])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _slot(keys: Any, table: Any, key: Any) -> Any:
     """Where the hash table holds this key, or would."""
     h = np.uint64(0x9E3779B97F4A7C15)
@@ -128,14 +129,14 @@ def _slot(keys: Any, table: Any, key: Any) -> Any:
     return at
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def insert_all(keys: Any, n: int, table: Any) -> None:
     """Fill an empty hash table with the first ``n`` keys."""
     for s in range(n):
         table[_slot(keys, table, keys[s])] = s
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _lower_bound(points: Any, key: Any) -> Any:
     """Errors that no classifier avoids in a subcube: equal rows of different classes."""
     total = 0
@@ -150,7 +151,7 @@ def _lower_bound(points: Any, key: Any) -> Any:
     return total
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def add_state(count: Any, size: Any, search: Any, points: Any, states: Any) -> Any:
     """Find the state of a subcube, or make it.
 
@@ -200,7 +201,7 @@ def add_state(count: Any, size: Any, search: Any, points: Any, states: Any) -> A
     return new
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def expand(first: int, last: int, search: Any, rows: Any, points: Any, states: Any) -> Any:
     """Split states by every column, until ``last`` or until the arrays are full; say how far."""
     n_columns, n_all = rows.columns.shape
@@ -266,7 +267,7 @@ def expand(first: int, last: int, search: Any, rows: Any, points: Any, states: A
     return last
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _add_edge(states: Any, literal: int, one: int, other: int) -> None:
     edge = states.used[1]
     states.literal[edge] = literal
@@ -275,7 +276,7 @@ def _add_edge(states: Any, literal: int, one: int, other: int) -> None:
     states.used[1] += 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def least_errors(states: Any, expanded: int, errors: Any) -> None:
     """Fill in, for the states that were split, the least error with each number of steps.
 
@@ -298,7 +299,7 @@ def least_errors(states: Any, expanded: int, errors: Any) -> None:
             errors[s, k] = least
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def lower_bounds(points: Any, states: Any, first: int, bounds: Any) -> None:
     """Fill in what no number of steps beats, for the states from ``first`` that may be split."""
     for s in range(first, states.used[0]):
@@ -306,7 +307,7 @@ def lower_bounds(points: Any, states: Any, first: int, bounds: Any) -> None:
             bounds[s, 2:] = _lower_bound(points, states.keys[s])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def best_rule(
     literals: Any,
     bits: Any,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.learn.binary_table import BinaryTable
@@ -61,7 +62,7 @@ class Subcubes:
     root: int
     expanded: int
     errors: NDArray[np.int32]
-    bounds: NDArray[np.int64]
+    bounds: IntArray
 
     @property
     def n_states(self) -> int:

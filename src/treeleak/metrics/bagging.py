@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import reconstruction_error
@@ -29,8 +30,6 @@ from treeleak.release.tree import Release, Tree
 from treeleak.verification.training_rows import in_model_columns, match_training
 
 __all__ = ["BaggingBound", "bagging_bound", "likeliest_draws"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ def _likeliest(
     return out
 
 
-def _tested(tree: Tree, n_columns: int) -> NDArray[np.bool_]:
+def _tested(tree: Tree, n_columns: int) -> BoolArray:
     """Whether the path to a node tests a column, shape (n_nodes, n_columns)."""
     out = np.zeros((tree.n_nodes, n_columns), dtype=bool)
     for v in np.flatnonzero(~tree.is_leaf):

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.metrics.matching import (
@@ -73,11 +73,11 @@ class Guesses:
         Mean over the guesses.
     """
 
-    errors: NDArray[np.float64]
-    right: NDArray[np.float64]
-    row_errors: NDArray[np.float64]
-    row_misses: NDArray[np.float64]
-    misses: NDArray[np.float64]
+    errors: FloatArray
+    right: FloatArray
+    row_errors: FloatArray
+    row_misses: FloatArray
+    misses: FloatArray
     scores: Scores
 
     @property
@@ -201,9 +201,7 @@ class Tally:
         """Guesses so far."""
         return len(self._errors)
 
-    def add(
-        self, guess: pd.DataFrame, chosen: NDArray[np.int64], known: pd.DataFrame | None = None
-    ) -> None:
+    def add(self, guess: pd.DataFrame, chosen: IntArray, known: pd.DataFrame | None = None) -> None:
         """Measure a guess against some of the true rows, as many as it has.
 
         Parameters
@@ -225,8 +223,8 @@ class Tally:
         self._right += (right & free).sum(axis=0)
         self._open += free.sum(axis=0)
         place = chosen[matched]
-        rows: NDArray[np.bool_] = np.asarray(counts.any(axis=1))
-        wrong: NDArray[np.bool_] = np.asarray(~right.all(axis=1))
+        rows: BoolArray = np.asarray(counts.any(axis=1))
+        wrong: BoolArray = np.asarray(~right.all(axis=1))
         self._error[place] += (distance * counts).sum(axis=1)
         self._values[place] += counts.sum(axis=1)
         self._missed[place] += wrong
@@ -312,7 +310,7 @@ def guessed_rows(
     schema: Schema,
     n_rows: int,
     rng: np.random.Generator,
-    cuts: Mapping[str, NDArray[np.float64]] = MappingProxyType({}),
+    cuts: Mapping[str, FloatArray] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Guess rows as :func:`random_rows` does, under a schema with bounds.
 
@@ -330,7 +328,7 @@ def guessed_rows(
     BadSchema
         If less than one guess in a thousand meets the rules.
     """
-    found: list[NDArray[np.float64]] = []
+    found: list[FloatArray] = []
     n_found = 0
     for _ in range(MOST_TRIES):
         parts = [_values(a, n_rows, rng, cuts.get(a.name)) for a in schema.attributes]
@@ -343,8 +341,8 @@ def guessed_rows(
 
 
 def _values(
-    attribute: Attribute, n: int, rng: np.random.Generator, cuts: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+    attribute: Attribute, n: int, rng: np.random.Generator, cuts: FloatArray | None
+) -> FloatArray:
     match attribute:
         case Numeric(low=low, high=high) | Ordinal(low=low, high=high) if cuts is not None:
             ends = np.concatenate([[low], np.clip(cuts, low, high), [high]])

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import Matching, Table, best_matching, table_columns
 from treeleak.metrics.partial import known_values
@@ -52,8 +53,8 @@ class Individual:
     outlier : bool array, shape (n_rows,)
     """
 
-    errors: NDArray[np.float64]
-    outlier: NDArray[np.bool_]
+    errors: FloatArray
+    outlier: BoolArray
 
     @property
     def all(self) -> Group:
@@ -70,7 +71,7 @@ class Individual:
         """Rows that stand apart."""
         return self._group(self.outlier)
 
-    def _group(self, member: NDArray[np.bool_]) -> Group:
+    def _group(self, member: BoolArray) -> Group:
         own = self.errors[member & ~np.isnan(self.errors)]
         if not len(own):
             return Group(0, np.nan, np.nan, np.nan)
@@ -135,7 +136,7 @@ def individual_errors(
     return Individual(in_order, find_outliers(rows, seed))
 
 
-def find_outliers(X: pd.DataFrame, seed: int = 0) -> NDArray[np.bool_]:
+def find_outliers(X: pd.DataFrame, seed: int = 0) -> BoolArray:
     """Tell outliers with an isolation forest in scikit-learn's default settings, as DRAFT-DP does.
 
     Texts are numbered in the order of their values; a missing value lies below all others.

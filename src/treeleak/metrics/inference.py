@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 
@@ -24,7 +25,6 @@ __all__ = [
     "wilson",
 ]
 
-Floats = NDArray[np.float64]
 
 LEVEL = 0.95
 """Of all intervals here."""
@@ -173,7 +173,7 @@ def single_out(predicates: NDArray[Any], rows: NDArray[Any]) -> Rate:
     return Rate(int((fits[group[: len(predicates)]] == 1).sum()), len(predicates))
 
 
-def nearest_values(people: Floats, rows: Floats, values: Floats) -> Floats:
+def nearest_values(people: FloatArray, rows: FloatArray, values: FloatArray) -> FloatArray:
     """Guess a value of each person by the rows that are nearest in what is known of them.
 
     Of several rows at the least distance, the most common value counts (of two, the one that is
@@ -217,7 +217,7 @@ def nearest_values(people: Floats, rows: Floats, values: Floats) -> Floats:
     return found
 
 
-def commonest(values: Floats, near: float = 0.0) -> float:
+def commonest(values: FloatArray, near: float = 0.0) -> float:
     """Find the value that is right for most of them, if it may be off by ``near``."""
     told = np.sort(values[~np.isnan(values)])
     if 2 * len(told) < len(values):
@@ -226,7 +226,7 @@ def commonest(values: Floats, near: float = 0.0) -> float:
     return float(told[fits.argmax()])
 
 
-def is_right(guess: Floats | float, true: Floats, near: float = 0.0) -> NDArray[np.bool_]:
+def is_right(guess: FloatArray | float, true: FloatArray, near: float = 0.0) -> BoolArray:
     """Say which guesses are off by no more than ``near``; missing is right where it is missing."""
     both = np.isnan(guess) & np.isnan(true)
     with np.errstate(invalid="ignore"):

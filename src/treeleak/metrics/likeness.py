@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import IntArray
 from treeleak.metrics.matching import encoded, pair_costs
 from treeleak.schema import Numeric, Ordinal, Schema
 
@@ -22,10 +22,9 @@ _BLOCK = 1_000
 """Rows whose distances to all others are held at once."""
 
 _MISSING = -1.5e300
-Ints = NDArray[np.int64]
 
 
-def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> Ints:
+def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> IntArray:
     """Find the rows most like each row, itself left out.
 
     Parameters
@@ -52,7 +51,7 @@ def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> In
 
 
 def mixed_from(
-    X: pd.DataFrame, schema: Schema, members: Ints, rng: np.random.Generator
+    X: pd.DataFrame, schema: Schema, members: IntArray, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Make rows whose every value is that of one of several people, chosen at random.
 
@@ -74,7 +73,7 @@ def mixed_from(
     return made
 
 
-def middle_of(X: pd.DataFrame, schema: Schema, members: Ints) -> pd.DataFrame:
+def middle_of(X: pd.DataFrame, schema: Schema, members: IntArray) -> pd.DataFrame:
     """Make rows whose every value is the usual one of several people.
 
     That is the (lower) median of numbers, and the most common value otherwise. Parameters are those
@@ -99,7 +98,7 @@ def middle_of(X: pd.DataFrame, schema: Schema, members: Ints) -> pd.DataFrame:
     return made
 
 
-def usual_of_group(X: pd.DataFrame, schema: Schema, group: NDArray[np.int64]) -> pd.DataFrame:
+def usual_of_group(X: pd.DataFrame, schema: Schema, group: IntArray) -> pd.DataFrame:
     """Replace each value by the usual one of the row's group."""
     made = X.reset_index(drop=True)
     for number in np.unique(group):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtr
 
-__all__ = ["FEWEST_PEOPLE", "margin"]
+from treeleak.core.arrays import FloatArray
 
-Floats = NDArray[np.float64]
+__all__ = ["FEWEST_PEOPLE", "margin"]
 
 
 FEWEST_PEOPLE = 8
@@ -16,7 +15,7 @@ FEWEST_PEOPLE = 8
 probability of one in 256."""
 
 
-def margin(own: Floats, other: Floats, spread: float = 0.0, n_draws: int = 1) -> float:
+def margin(own: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int = 1) -> float:
     """Probability of so large a margin over a yardstick, were there none.
 
     A one-sided paired t-test whose unit is a person: the mean of ``other - own``, against its

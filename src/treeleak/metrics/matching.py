@@ -22,6 +22,7 @@ from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import shows_no_value
 from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
@@ -46,8 +47,8 @@ __all__ = [
 ]
 
 Table: TypeAlias = "pd.DataFrame | NDArray[Any]"
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = FloatArray
+Ints: TypeAlias = IntArray
 
 MATCH_LIMIT = 6_000
 """Most rows of each table that are matched one by one: the costs fill 0.3 GB."""
@@ -164,7 +165,7 @@ def part_errors(
 
 def right_values(
     distance: Floats, columns: Sequence[str], attributes: Sequence[Attribute]
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Say which values are right: without a difference, or for a number within 1 % of its range.
 
     Parameters

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadInput
 from treeleak.metrics.matching import Table, row_distances, table_columns
 from treeleak.schema import Schema
@@ -56,7 +57,7 @@ def known_values(
     known: pd.DataFrame | NDArray[Any] | Sequence[str],
     names: Sequence[str],
     shape: tuple[int, ...],
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Write what was known, however it is said, as one truth value per value of a table.
 
     Parameters

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import NEAR, column_range, right_values
 from treeleak.schema import Numeric, Ordinal, Schema
 
 __all__ = ["Numbers", "Scores", "mean_scores", "scores_of"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,8 @@ class Scores:
 
 
 def scores_of(
-    distance: Floats,
-    open_: NDArray[np.bool_],
+    distance: FloatArray,
+    open_: BoolArray,
     columns: Sequence[str],
     true: pd.DataFrame,
     schema: Schema,
@@ -114,7 +112,7 @@ def mean_scores(scores: Sequence[Scores]) -> Scores:
     )
 
 
-def _numbers(distance: Floats, counts: NDArray[np.bool_], spreads: Floats) -> Numbers | None:
+def _numbers(distance: FloatArray, counts: BoolArray, spreads: FloatArray) -> Numbers | None:
     if not counts.any():
         return None
     found = distance[counts]
@@ -127,8 +125,8 @@ def _numbers(distance: Floats, counts: NDArray[np.bool_], spreads: Floats) -> Nu
 
 
 def _spreads(
-    columns: Sequence[str], counted: NDArray[np.bool_], true: pd.DataFrame, owner: dict[str, Any]
-) -> Floats:
+    columns: Sequence[str], counted: BoolArray, true: pd.DataFrame, owner: dict[str, Any]
+) -> FloatArray:
     """Range of each column of numbers in standard deviations; NaN where it does not vary."""
     found = np.full(len(columns), np.nan)
     for k in np.flatnonzero(counted).tolist():

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
@@ -50,8 +50,8 @@ class Significance:
     """
 
     error: float
-    errors: NDArray[np.float64]
-    baseline: NDArray[np.float64]
+    errors: FloatArray
+    baseline: FloatArray
     n_rows: int
     n_compared: int
     n_control: int
@@ -184,8 +184,6 @@ def significance(
     )
 
 
-def _draws(
-    n_pool: int, n_rows: int, n_draws: int, rng: np.random.Generator
-) -> Iterator[NDArray[np.int64]]:
+def _draws(n_pool: int, n_rows: int, n_draws: int, rng: np.random.Generator) -> Iterator[IntArray]:
     for _ in range(n_draws):
         yield rng.choice(n_pool, n_rows, replace=n_pool < n_rows)

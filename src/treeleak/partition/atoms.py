@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
 from treeleak.release.tree import Release
@@ -51,7 +51,7 @@ class Atom:
         Lowest and highest value, where they are not listed.
     """
 
-    values: NDArray[np.float64]
+    values: FloatArray
     size: float
     interval: tuple[float, float] | None = None
 
@@ -76,7 +76,7 @@ class AttributeAtoms:
     """
 
     attribute: Attribute
-    columns: NDArray[np.int64]
+    columns: IntArray
     atoms: tuple[Atom, ...]
     used: bool
 
@@ -84,16 +84,16 @@ class AttributeAtoms:
         return len(self.atoms)
 
     @cached_property
-    def representatives(self) -> NDArray[np.float64]:
+    def representatives(self) -> FloatArray:
         """One value per atom, shape (n_atoms, n_columns)."""
         return np.array([a.values[len(a.values) // 2] for a in self.atoms])
 
     def holding(
         self,
-        block: NDArray[np.float64],
+        block: FloatArray,
         release: Release,
-        own: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.bool_]:
+        own: IntArray | None = None,
+    ) -> BoolArray:
         """Say which atoms hold the values of each row of ``block``.
 
         Parameters
@@ -117,9 +117,7 @@ class AttributeAtoms:
                 out[:, k] |= ((block == value) | (np.isnan(block) & np.isnan(value))).all(axis=1)
         return out
 
-    def ends(
-        self, x: NDArray[np.float64], release: Release
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ends(self, x: FloatArray, release: Release) -> tuple[FloatArray, FloatArray]:
         """Lowest and highest value of the atom of each value of a single column.
 
         An interval begins right above a threshold, and ends with the next; where it begins with
@@ -138,9 +136,7 @@ class AttributeAtoms:
         ends[np.isnan(x)] = np.nan
         return ends[:, 0], ends[:, 1]
 
-    def _sides(
-        self, x: NDArray[np.float64], release: Release
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _sides(self, x: FloatArray, release: Release) -> tuple[IntArray, IntArray]:
         """Between which thresholds values lie, and atoms do: the same, where one holds the other.
 
         -1 for a missing value.
@@ -153,7 +149,7 @@ class AttributeAtoms:
         return own, theirs
 
 
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+def _range(values: FloatArray) -> tuple[float, float]:
     known = values[~np.isnan(values)]
     return (float(known.min()), float(known.max())) if known.size else (math.nan, math.nan)
 
@@ -192,7 +188,7 @@ def atoms_of(
 
 
 def _split(
-    attribute: Attribute, cuts: Sequence[NDArray[np.float64]], float_type: str, *, apart: bool
+    attribute: Attribute, cuts: Sequence[FloatArray], float_type: str, *, apart: bool
 ) -> tuple[Atom, ...]:
     if isinstance(attribute, Numeric):
         atoms = _intervals(attribute, cuts[0], float_type)
@@ -229,7 +225,7 @@ def listable(attribute: Attribute) -> bool:
     return not isinstance(attribute, Numeric)
 
 
-def listed_values(attribute: Attribute) -> NDArray[np.float64]:
+def listed_values(attribute: Attribute) -> FloatArray:
     """List the known values of an attribute, shape (n_values, n_columns)."""
     if isinstance(attribute, Binary):
         return np.array([[0.0], [1.0]])
@@ -245,7 +241,7 @@ def listed_values(attribute: Attribute) -> NDArray[np.float64]:
     raise BadSchema(f"attribute {attribute.name!r} of unknown kind {attribute.kind!r}")
 
 
-def _whole_intervals(attribute: Ordinal, cuts: NDArray[np.float64], float_type: str) -> list[Atom]:
+def _whole_intervals(attribute: Ordinal, cuts: FloatArray, float_type: str) -> list[Atom]:
     domain = range(attribute.low, attribute.high + 1)
     kind = np.dtype(float_type).type
     ends = [bisect.bisect_right(domain, cut, key=lambda v: float(kind(v))) for cut in cuts]
@@ -261,7 +257,7 @@ def _whole_intervals(attribute: Ordinal, cuts: NDArray[np.float64], float_type: 
     return atoms
 
 
-def _intervals(attribute: Numeric, cuts: NDArray[np.float64], float_type: str) -> list[Atom]:
+def _intervals(attribute: Numeric, cuts: FloatArray, float_type: str) -> list[Atom]:
     inside = [float(c) for c in cuts if attribute.low <= c < attribute.high and math.isfinite(c)]
     edges = [attribute.low, *inside, attribute.high]
     span = attribute.high - attribute.low
@@ -320,8 +316,8 @@ def _candidates(low: float, high: float, kind: type[np.floating[Any]]) -> list[f
 
 
 def rules_hold(
-    rules: Sequence[Rule], attributes: Sequence[AttributeAtoms], atoms: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+    rules: Sequence[Rule], attributes: Sequence[AttributeAtoms], atoms: IntArray
+) -> BoolArray:
     """Say which points meet every rule.
 
     Parameters

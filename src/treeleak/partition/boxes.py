@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
@@ -25,8 +26,6 @@ MAX_ENTRIES = 2**26
 """Largest number of (leaf, attribute, atom) triples held while leaves are laid out: 64 MiB."""
 _MAX_RULE = 2**20
 """Largest number of points of the columns of one rule."""
-
-IntArray = NDArray[np.int64]
 
 
 @shows_no_value
@@ -80,17 +79,17 @@ class Layout(NamedTuple):
     part_start: NDArray[np.int32]
     leaf: NDArray[np.int32]
     block: NDArray[np.int32]
-    entry_start: NDArray[np.int64]
+    entry_start: IntArray
     entry: NDArray[np.int32]
-    table: NDArray[np.int64]
-    admits: NDArray[np.bool_]
+    table: IntArray
+    admits: BoolArray
     attribute_blocks: NDArray[np.int32]
     blocks: NDArray[np.int32]
     block_parts: NDArray[np.int32]
     parts: NDArray[np.int32]
 
 
-Sides = dict[int, NDArray[np.bool_]]
+Sides = dict[int, BoolArray]
 """The atoms that a leaf admits, of the attributes of which it does not admit all."""
 
 
@@ -134,7 +133,7 @@ class Boxes:
         """Atoms of all attributes."""
         return int(self.layout.atom_start[-1])
 
-    def weights(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(self, weight: FloatArray) -> FloatArray:
         """Weight of each box, from one per row of A."""
         # What a rule allows weighs nothing.
         return np.append(np.asarray(weight, dtype=float), 0.0)[self.layout.row]
@@ -182,7 +181,7 @@ def _allowed(geometry: Geometry, rule: Rule) -> Iterator[tuple[int, Sides]]:
 def _laid_out(factors: list[list[tuple[int, Sides]]], radix: IntArray) -> Layout:
     row = [r for leaves in factors for r, _ in leaves]
     # By block: the leaves that have a part in it, and the atoms that they admit.
-    blocks: dict[tuple[int, int], list[tuple[int, NDArray[np.bool_]]]] = {}
+    blocks: dict[tuple[int, int], list[tuple[int, BoolArray]]] = {}
     leaf_start = np.append(0, np.cumsum([len(leaves) for leaves in factors])).astype(np.int64)
     for f, leaves in enumerate(factors):
         for j, (_, sides) in enumerate(leaves, int(leaf_start[f])):
@@ -192,7 +191,7 @@ def _laid_out(factors: list[list[tuple[int, Sides]]], radix: IntArray) -> Layout
     factor, attribute = (np.array([k[i] for k in keys], dtype=np.int64) for i in (0, 1))
     nothing = np.zeros(0, dtype=np.int64)
     leaf, group = [nothing], [nothing]
-    admitted: list[NDArray[np.bool_]] = []
+    admitted: list[BoolArray] = []
     ends = [0]
     for key in keys:
         admits = np.array([side for _, side in blocks[key]])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = ["mark_drawable", "mark_open", "signatures"]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def mark_open(
     start: int,
     stop: int,
@@ -52,7 +53,7 @@ def mark_open(
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def signatures(
     atoms: Any, root: Any, attribute: Any, table: Any, left: Any, right: Any, goes_left: Any
 ) -> Any:
@@ -67,7 +68,7 @@ def signatures(
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def mark_drawable(
     start: int,
     stop: int,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
@@ -48,8 +49,6 @@ MAX_INCIDENCES = 2**28
 _CHUNK = 2**18
 _FEW = 2
 """Intervals of a column that are no more than values of others."""
-
-IntArray = NDArray[np.int64]
 
 
 class GridTooLarge(NotCovered):
@@ -141,7 +140,7 @@ class Geometry:
     def trace_atoms(self, atoms: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
         """Do the same for points given as atoms, shape (n_points, n_attributes)."""
         atoms = np.ascontiguousarray(atoms, dtype=np.int32)
-        return signatures(atoms, *self._node, self._goes_left)  # type: ignore[no-any-return]
+        return np.asarray(signatures(atoms, *self.compiled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +162,7 @@ class Partition:
 
     geometry: Geometry
     points: IntArray
-    alive: NDArray[np.bool_]
+    alive: BoolArray
     cell: IntArray
     signature: NDArray[np.int32]
 
@@ -173,7 +172,7 @@ class Partition:
         return len(self.signature)
 
     @classmethod
-    def of(cls, geometry: Geometry, points: IntArray, alive: NDArray[np.bool_]) -> Partition:
+    def of(cls, geometry: Geometry, points: IntArray, alive: BoolArray) -> Partition:
         """Group points into cells by equal signature."""
         order = np.argsort(points, kind="stable")
         points, alive = points[order], alive[order]
@@ -184,7 +183,7 @@ class Partition:
         first, cell = equal_rows(leaves)
         return cls(geometry, points, alive, cell, leaves[first])
 
-    def grow(self, points: IntArray, alive: NDArray[np.bool_]) -> Partition:
+    def grow(self, points: IntArray, alive: BoolArray) -> Partition:
         """Add grid points; those already held keep their classes and gain the new ones."""
         everything, where = np.unique(np.concatenate([self.points, points]), return_inverse=True)
         merged = np.zeros((len(everything), self.alive.shape[1]), dtype=bool)
@@ -210,7 +209,7 @@ class RowSets:
 
 def enumerate_cells(
     geometry: Geometry,
-    open_leaves: NDArray[np.bool_],
+    open_leaves: BoolArray,
     tick: Callable[[float], None] = lambda _: None,
 ) -> Partition:
     """Enumerate the grid and keep the points that every tree leaves open for some class.

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
@@ -40,14 +41,14 @@ class LiveBoxes:
         Leaves of each box, as rows of A.
     """
 
-    boxes: NDArray[np.bool_]
-    alive: NDArray[np.bool_]
+    boxes: BoolArray
+    alive: BoolArray
     atoms: NDArray[np.int32]
     signature: NDArray[np.int32]
 
 
 def enumerate_live(
-    boxes: Boxes, open_leaves: NDArray[np.bool_], most: int, clock: Clock
+    boxes: Boxes, open_leaves: BoolArray, most: int, clock: Clock
 ) -> LiveBoxes | None:
     """List every live box of the grid, whatever its size, if there are at most ``most``.
 
@@ -82,7 +83,7 @@ def enumerate_live(
         depth=np.ones(1, dtype=np.int64),
     )
     own = np.append(mask, everyone)[layout.row]
-    found: list[NDArray[np.bool_]] = [np.zeros((0, n_atoms), dtype=np.bool_)]
+    found: list[BoolArray] = [np.zeros((0, n_atoms), dtype=np.bool_)]
     marks: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
     held = 0
     while walk.depth[0]:

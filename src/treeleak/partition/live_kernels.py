@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = ["Walk", "list_live"]
 
@@ -32,7 +33,7 @@ class Walk(NamedTuple):
     depth: Any
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _meets(j: int, lay: Any, alive: Any) -> Any:
     """Whether a leaf meets a box."""
     for p in range(lay.part_start[j], lay.part_start[j + 1]):
@@ -49,7 +50,7 @@ def _meets(j: int, lay: Any, alive: Any) -> Any:
     return True
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _narrow(lay: Any, mask: Any, alive: Any, classes: Any, reached: Any) -> Any:
     """Drop atoms, in place, and classes that some factor leaves no place for.
 
@@ -94,7 +95,7 @@ def _narrow(lay: Any, mask: Any, alive: Any, classes: Any, reached: Any) -> Any:
     return classes, chosen
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def list_live(lay: Any, mask: Any, walk: Any, boxes: Any, classes: Any, nodes: int) -> Any:
     """Write down live boxes and their classes until there is no room, or after so many nodes."""
     reached = np.zeros(lay.group_start[-1], dtype=np.int64)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
 from treeleak.core.bits import lowest_bit
+from treeleak.core.compiled import njit
 
 __all__ = ["close_leaves", "leaves_of", "number_leaves"]
 
 
-@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def number_leaves(attribute: Any, left: Any, right: Any) -> Any:
     """Leaves under each node, numbered from the left in each tree: the first, and the one behind.
 
@@ -31,7 +31,7 @@ def number_leaves(attribute: Any, left: Any, right: Any) -> Any:
     return begin, begin + size
 
 
-@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def close_leaves(
     root: Any,
     attribute: Any,
@@ -59,7 +59,7 @@ def close_leaves(
                     open_[start[a] + k, t, leaf >> 6] &= ~(np.uint64(1) << np.uint64(leaf & 63))
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def leaves_of(atoms: Any, start: Any, open_: Any, first: Any) -> Any:
     """Leaf of each row in every tree."""
     n_trees, n_words = open_.shape[1], open_.shape[2]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition.cells import Geometry
@@ -22,8 +23,6 @@ __all__ = ["MAX_MASKS", "Masks"]
 
 MAX_MASKS = 2**28
 """Most words of leaves as bits, over all atoms and trees: 2 GiB."""
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

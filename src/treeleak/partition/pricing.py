@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
@@ -18,7 +19,6 @@ from treeleak.partition.pricing_kernels import Node, Search, climb_all, explore
 
 __all__ = ["Best", "best_point", "best_points"]
 
-FloatArray = NDArray[np.float64]
 
 _GAP = 1e-7
 """What the best point may lack, as a share of the largest weights of all trees together."""

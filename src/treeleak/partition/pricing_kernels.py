@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = ["Node", "Search", "climb_all", "explore"]
 
@@ -98,7 +99,7 @@ class Search(NamedTuple):
     asked: float
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _left(a: int, lay: Any, alive: Any, left: Any) -> Any:
     """List the atoms of an attribute that are left; how many."""
     n = 0
@@ -109,7 +110,7 @@ def _left(a: int, lay: Any, alive: Any, left: Any) -> Any:
     return n
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _block_max(b: int, lay: Any, left: Any, price: Any, group_max: Any) -> Any:
     """Write down the largest price of each group of a block; the largest of all."""
     shift = lay.offset[b] - lay.atom_start[lay.attribute[b]]
@@ -125,7 +126,7 @@ def _block_max(b: int, lay: Any, left: Any, price: Any, group_max: Any) -> Any:
     return most
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _prepare(lay: Any, weight: Any, alive: Any, price: Any, node: Any) -> Any:
     """Value every leaf and list those that the box meets; the bound of the box, or -inf."""
     for a in range(len(lay.atom_start) - 1):
@@ -169,7 +170,7 @@ def _prepare(lay: Any, weight: Any, alive: Any, price: Any, node: Any) -> Any:
     return bound
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _level(a: int, lay: Any, alive: Any, price: Any, node: Any, bound: float, floor: float) -> Any:
     """Level the prices of one attribute and drop its atoms that are not worth ``floor``."""
     begin, end = lay.attribute_blocks[a], lay.attribute_blocks[a + 1]
@@ -243,7 +244,7 @@ def _level(a: int, lay: Any, alive: Any, price: Any, node: Any, bound: float, fl
     return bound
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _tighten(
     lay: Any, weight: Any, alive: Any, price: Any, node: Any, floor: float, sweeps: int
 ) -> Any:
@@ -267,7 +268,7 @@ def _tighten(
     return before if before > floor else _NONE
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _vote(lay: Any, alive: Any, best: Any, votes: Any) -> Any:
     """Count the best leaves that admit each atom; the attribute on which most disagree, or -1."""
     chosen, most = -1, 0
@@ -292,7 +293,7 @@ def _vote(lay: Any, alive: Any, best: Any, votes: Any) -> Any:
     return chosen
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _parting(lay: Any, alive: Any, best: Any, votes: Any, disputed: int) -> Any:
     """Choose the part of a best leaf by which to part a box; -1 if the box lies in all of them.
 
@@ -341,7 +342,7 @@ class Open(NamedTuple):
     cost: float
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def opened(lay: Any, weight: Any) -> Any:
     """List the leaves with weights, and their parts."""
     leaves, parts = np.empty(len(lay.row), np.int64), np.empty(len(lay.leaf), np.int64)
@@ -365,7 +366,7 @@ def opened(lay: Any, weight: Any) -> Any:
     return Open(leaves, parts, leaf_stop, part_stop, cost)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def climb(
     lay: Any, weight: Any, open_: Any, point: Any, sweeps: int, hotness: float, rng: Any
 ) -> Any:
@@ -444,7 +445,7 @@ def climb(
     return worth
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def climb_all(lay: Any, weight: Any, points: Any, sweeps: int, hotness: float, rng: Any) -> Any:
     """Climb from every point, in place; the sums."""
     open_ = opened(lay, weight)
@@ -454,7 +455,7 @@ def climb_all(lay: Any, weight: Any, points: Any, sweeps: int, hotness: float, r
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def explore(
     lay: Any, weight: Any, search: Any, node: Any, nodes: int, sweeps: int, gap: float, rng: Any
 ) -> Any:

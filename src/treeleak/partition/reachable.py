@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray
 from treeleak.partition.cells import Geometry
 
 __all__ = ["reachable_leaves"]
 
 
-def reachable_leaves(geometry: Geometry) -> tuple[NDArray[np.bool_], ...]:
+def reachable_leaves(geometry: Geometry) -> tuple[BoolArray, ...]:
     """Find the leaves that some row of the schema reaches.
 
     Exact where the schema has no rules. Rules between columns are not heeded: a leaf that only a
@@ -28,7 +28,7 @@ def reachable_leaves(geometry: Geometry) -> tuple[NDArray[np.bool_], ...]:
     roots, attribute, table, left, right, goes_left = geometry.compiled
     reached = np.zeros(int(geometry.leaf_start[-1]), dtype=bool)
     # What each attribute that was tested on the way can still be.
-    todo: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(int(root), {}) for root in roots]
+    todo: list[tuple[int, dict[int, BoolArray]]] = [(int(root), {}) for root in roots]
     while todo:
         node, still = todo.pop()
         tested = int(attribute[node])

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.exact.maximum_entropy import mean_skew
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
 from treeleak.partition.atoms import listable
@@ -25,9 +25,6 @@ __all__ = ["Values", "values_of"]
 
 _BINS = 8
 """Bins of the atoms of an ordered attribute that has more."""
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +108,7 @@ class Values:
         return (*own, 1.0 - np.eye(int(self.start[-1] - self.start[-2])))
 
     @cached_property
-    def settled(self) -> NDArray[np.bool_]:
+    def settled(self) -> BoolArray:
         """Whether an atom is a single value, over all atoms."""
         own = [atom.fixed for part in self.parts for atom in part.atoms]
         return np.array(own + [True] * (self.n_atoms - len(own)))

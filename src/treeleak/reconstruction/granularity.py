@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 
 __all__ = ["Grid", "grid_behind"]
 
-FloatArray = NDArray[np.float64]
 
 CHANCE = 1e-3
 """A step is believed if thresholds would fit it by chance with at most this probability."""

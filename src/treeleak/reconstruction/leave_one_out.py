@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.core.private import dataclass
@@ -30,8 +30,6 @@ from treeleak.verification.training_rows import in_model_columns
 
 __all__ = ["INFORMED_VERSION", "InformedAudit", "InformedGuess", "informed", "informed_audit"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 INFORMED_VERSION = 1
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
-import numpy as np
-from numpy.typing import NDArray
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.compiled import njit
 
 __all__ = ["meet_midpoints"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
-
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def meet_midpoints(
     value: FloatArray,
     low: FloatArray,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
@@ -18,9 +18,6 @@ from treeleak.release.infer_schema import read_columns
 from treeleak.release.tree import Release
 
 __all__ = ["Expectation", "Posterior"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -185,7 +182,7 @@ class Posterior:
         out[self._given(table, label)] = 1.0
         return pd.Series(out, index=records.index, name="membership")
 
-    def _times(self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]) -> IntArray:
+    def _times(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> IntArray:
         """How often each record stands in each sample, shape (n_samples, n_records)."""
         asked = atoms[:, own]
         if label is not None:
@@ -202,7 +199,7 @@ class Posterior:
         times = np.bincount(place, minlength=n_samples * n).reshape(n_samples, n)
         return np.asarray(times[:, record[group[:n]]])
 
-    def _given(self, table: FloatArray, label: IntArray | None) -> NDArray[np.bool_]:
+    def _given(self, table: FloatArray, label: IntArray | None) -> BoolArray:
         """Whether each record is a row that was given."""
         given = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
         asked = table if label is None else np.column_stack([table, label])
@@ -210,9 +207,7 @@ class Posterior:
         row = np.unique(both, axis=0, return_inverse=True)[1].ravel()
         return np.isin(row[len(given) :], row[: len(given)])
 
-    def _probability(
-        self, atoms: IntArray, label: IntArray | None, own: NDArray[np.bool_]
-    ) -> FloatArray:
+    def _probability(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> FloatArray:
         """Probability of records a priori, summed over what is not said of them."""
         n_classes = self.release.n_classes
         labels = [np.full(len(atoms), c) for c in range(n_classes)]

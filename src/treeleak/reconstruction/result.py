@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -228,7 +228,7 @@ class Reconstruction:
         return float((self.confidence.to_numpy()[found] == 1.0).mean())
 
     @property
-    def given(self) -> NDArray[np.bool_]:
+    def given(self) -> BoolArray:
         """Which values were given, shape (n_rows, n_features)."""
         if self.known is not None:
             return self.known.to_numpy()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks import Answer, attack_for
 from treeleak.attacks.answer import nothing_open
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
@@ -43,8 +44,6 @@ from treeleak.side_information.population import Population
 
 __all__ = ["reconstruct"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
@@ -348,7 +347,7 @@ class _Question:
         )  # fmt: skip
 
     def check_row_count(
-        self, counted: RowCount | None, reachable: Sequence[NDArray[np.bool_]] | None
+        self, counted: RowCount | None, reachable: Sequence[BoolArray] | None
     ) -> None:
         """Hold every number of rows that was stated against what the trees count."""
         release, draws, given = self.release, self.found.draws, self.n_rows
@@ -634,7 +633,7 @@ def _in_columns(answer: Answer) -> Filled:
     return Filled(table[order], label[order], by_column[order], sure[order, -1], proved[order])
 
 
-def _tidy(table: NDArray[np.float64]) -> NDArray[Any]:
+def _tidy(table: FloatArray) -> NDArray[Any]:
     """Whole numbers as integers, so that a binary column reads 0 and 1."""
     # From 2^53 on, floats skip whole numbers.
     whole = bool(((np.abs(table) < 2.0**53) & (table == np.round(table))).all())

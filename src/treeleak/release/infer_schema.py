@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadSchema, NotCovered
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release
@@ -30,7 +30,6 @@ __all__ = [
     "untested_binary",
 ]
 
-Floats = NDArray[np.float64]
 
 MOST_LEVELS = 100
 """A column of whole numbers with more different values than this is taken for numeric."""
@@ -359,7 +358,9 @@ def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float
     return (max(left) + min(right)) / 2
 
 
-def read_columns(release: Release, X: pd.DataFrame, what: str = "the rows") -> dict[str, Floats]:
+def read_columns(
+    release: Release, X: pd.DataFrame, what: str = "the rows"
+) -> dict[str, FloatArray]:
     """Read the model's columns of a table as numbers; others are ignored.
 
     Raises
@@ -384,7 +385,7 @@ def read_columns(release: Release, X: pd.DataFrame, what: str = "the rows") -> d
 
 
 def _judge(
-    release: Release, values: dict[str, Floats] | None
+    release: Release, values: dict[str, FloatArray] | None
 ) -> tuple[dict[str, Attribute], list[OneHot]]:
     """Judge each column by itself, and the groups that the release declares."""
     # A test against infinity parts missing values from known ones: it says nothing of a domain.
@@ -428,14 +429,14 @@ def _judge(
     return columns, groups
 
 
-def _agrees(told: Categorical | Numeric, cuts: Floats, known: Floats) -> bool:
+def _agrees(told: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:
     """Whether no threshold and no value of a row speaks against what transformers say."""
     low, high = told.bounds
     inside = bool(((cuts >= low) & (cuts < high)).all())
     return inside and bool(told.holds(known[:, None]).all())
 
 
-def _from_thresholds(column: str, cuts: Floats, missing: bool) -> Attribute:
+def _from_thresholds(column: str, cuts: FloatArray, missing: bool) -> Attribute:
     if cuts.size and (cuts == 0.5).all():
         return Binary(column, missing=missing)
     if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
@@ -443,7 +444,7 @@ def _from_thresholds(column: str, cuts: Floats, missing: bool) -> Attribute:
     return Numeric(column, missing=missing)
 
 
-def _from_values(column: str, known: Floats, cuts: Floats, missing: bool) -> Attribute:
+def _from_values(column: str, known: FloatArray, cuts: FloatArray, missing: bool) -> Attribute:
     if np.isin(known, (0.0, 1.0)).all() and ((cuts >= 0) & (cuts < 1)).all():
         return Binary(column, missing=missing)
     ends = np.concatenate([known, np.floor(cuts), np.floor(cuts) + 1])

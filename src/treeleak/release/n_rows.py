@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, rel_entr
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
@@ -24,8 +24,6 @@ __all__ = [
     "rows_behind_noise",
 ]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 MAX_ROWS_BEHIND_NOISE = 2_000_000
 """Most rows that noisy counts are taken to hide; no more are ever rebuilt."""
@@ -64,7 +62,7 @@ def count_rows(
     release: Release,
     n_rows: int | None = None,
     use_distinct: bool = True,
-    reachable: Sequence[NDArray[np.bool_]] | None = None,
+    reachable: Sequence[BoolArray] | None = None,
 ) -> RowCount:
     """Find the number of training rows behind hidden draws or noisy counts.
 
@@ -155,7 +153,7 @@ def count_rows(
 
 def rows_behind_noise(
     release: Release,
-    reachable: Sequence[NDArray[np.bool_]] | None = None,
+    reachable: Sequence[BoolArray] | None = None,
     between: tuple[int, int] = (1, MAX_ROWS_BEHIND_NOISE),
 ) -> tuple[IntArray, FloatArray]:
     """Say how probable each number of training rows is, given noisy counts.
@@ -222,7 +220,7 @@ def rows_behind_noise(
 def check_row_count(
     release: Release,
     n_rows: int,
-    reachable: Sequence[NDArray[np.bool_]] | None = None,
+    reachable: Sequence[BoolArray] | None = None,
     said: str | None = None,
 ) -> None:
     """Hold a number of training rows against what the trees count.
@@ -277,7 +275,7 @@ def _check_noisy_sums(
     release: Release,
     noise: CountNoise,
     number: int,
-    reachable: Sequence[NDArray[np.bool_]] | None,
+    reachable: Sequence[BoolArray] | None,
     told: str,
 ) -> None:
     """Hold a number against the best estimate of it: the mean of all sums, by how sure each is."""
@@ -331,7 +329,7 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
 
 
 def _noisy_sums(
-    release: Release, reachable: Sequence[NDArray[np.bool_]] | None
+    release: Release, reachable: Sequence[BoolArray] | None
 ) -> tuple[list[float], list[int]]:
     """Sums that are N plus noise, and how many noises are in each."""
     sums, numbers = [], []

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
@@ -75,7 +76,7 @@ class Condition:
         if not self.above < self.upto:
             raise BadModel(f"{what}: no number lies above {self.above:g} and up to {self.upto:g}")
 
-    def holds(self, values: pd.Series[Any]) -> NDArray[np.bool_]:
+    def holds(self, values: pd.Series[Any]) -> BoolArray:
         """Say which of the values meet the condition."""
         if self.values is not None:
             met = values.isin(list(self.values)).to_numpy(dtype=bool)
@@ -181,7 +182,7 @@ class RuleList:
         known = tuple(counts for counts in (*own, self.default.counts) if counts is not None)
         return known or None
 
-    def apply(self, X: pd.DataFrame) -> NDArray[np.int64]:
+    def apply(self, X: pd.DataFrame) -> IntArray:
         """Number of the rule that captures each row; ``len(rules)`` for the default."""
         at = np.full(len(X), len(self.rules), dtype=np.int64)
         for j in reversed(range(len(self.rules))):
@@ -198,9 +199,7 @@ class RuleList:
         said = [r.prediction for r in (*self.rules, self.default)]
         return np.array(said)[self.apply(X)]
 
-    def counted(
-        self, X: pd.DataFrame, y: Sequence[Any], at: NDArray[np.int64] | None = None
-    ) -> RuleList:
+    def counted(self, X: pd.DataFrame, y: Sequence[Any], at: IntArray | None = None) -> RuleList:
         """The same rules with the counts of these rows; ``at`` is what :meth:`apply` would say."""
         if len(X) != len(y):
             raise BadInput(f"{len(X)} rows with {len(y)} labels")

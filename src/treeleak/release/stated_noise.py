@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.noise.doubt import (
@@ -35,8 +35,6 @@ __all__ = [
     "equal_trees",
     "noise_left",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def doubt_file(release: Release) -> Doubt | None:
     return doubt_counts(release.noise, _leaves(release), release.sampling.kind != "disjoint")
 
 
-def noise_left(release: Release, rows: FloatArray, label: NDArray[np.int64] | None) -> NoiseLeft:
+def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> NoiseLeft:
     """Take the counts of rows off those of a release with noise, and test what is left.
 
     Parameters
@@ -180,9 +178,7 @@ def _leaves(release: Release) -> list[FloatArray]:
     return [tree.counts[tree.leaves] for tree in release.trees if tree.counts is not None]
 
 
-def _held(
-    tree: Tree, release: Release, rows: FloatArray, label: NDArray[np.int64] | None
-) -> FloatArray:
+def _held(tree: Tree, release: Release, rows: FloatArray, label: IntArray | None) -> FloatArray:
     """Rows of each class in each leaf, or rows."""
     at = tree.apply(np.ascontiguousarray(rows, dtype=release.float_type))
     found = np.zeros((tree.n_nodes, 1 if label is None else release.n_classes))

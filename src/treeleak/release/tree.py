@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
@@ -38,8 +39,6 @@ __all__ = [
     "class_numbers",
 ]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 LEAF = -1
 # How many rows lie in a leaf is known of these as well, see :attr:`Tree.totals`.
@@ -84,7 +83,7 @@ class Tree:
     threshold: FloatArray
     left: IntArray
     right: IntArray
-    missing_left: NDArray[np.bool_]
+    missing_left: BoolArray
     counts: FloatArray | None = None
     totals: FloatArray | None = None
     distinct: IntArray | None = None
@@ -127,9 +126,9 @@ class Tree:
         return len(self.feature)
 
     @cached_property
-    def is_leaf(self) -> NDArray[np.bool_]:
+    def is_leaf(self) -> BoolArray:
         """Which nodes are leaves, shape (n_nodes,)."""
-        leaf: NDArray[np.bool_] = self.left == LEAF
+        leaf: BoolArray = self.left == LEAF
         return leaf
 
     @cached_property
@@ -442,7 +441,7 @@ def _check_labels(tree: Tree, where: str, several: bool) -> None:
         raise BadModel(f"{where}, node {leaf}: counts name {told}")
 
 
-def _first(mask: NDArray[np.bool_]) -> int:
+def _first(mask: BoolArray) -> int:
     return int(np.flatnonzero(mask)[0])
 
 

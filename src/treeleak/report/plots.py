@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.leaf_words import rows_in_nodes
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.plain import shortened
@@ -258,7 +258,7 @@ def _over_others(column: dict[str, Any]) -> float:
     return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
 
 
-def _floats(lines: Sequence[dict[str, Any]], key: str) -> NDArray[np.float64]:
+def _floats(lines: Sequence[dict[str, Any]], key: str) -> FloatArray:
     return np.array([np.nan if line[key] is None else line[key] for line in lines], dtype=float)
 
 

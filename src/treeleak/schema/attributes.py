@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema, cause
 from treeleak.core.plain import plain
 from treeleak.core.private import dataclass
@@ -76,7 +77,7 @@ class Attribute:
         """Describe the attribute as it stands in a schema file."""
         raise NotImplementedError
 
-    def holds(self, block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def holds(self, block: FloatArray) -> BoolArray:
         """Say which rows of ``block`` (rows x own columns) lie in the domain."""
         raise NotImplementedError
 
@@ -91,10 +92,10 @@ class _Single(Attribute):
             raise BadSchema(f"column {self.name!r}: missing must be true or false")
         object.__setattr__(self, "missing", bool(self.missing))
 
-    def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _domain(self, x: FloatArray) -> BoolArray:
         raise NotImplementedError
 
-    def holds(self, block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def holds(self, block: FloatArray) -> BoolArray:
         x = block[:, 0]
         return self._domain(x) | (np.isnan(x) & self.missing)
 
@@ -112,7 +113,7 @@ class Binary(_Single):
 
     kind: ClassVar[str] = "binary"
 
-    def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _domain(self, x: FloatArray) -> BoolArray:
         return np.isin(x, (0.0, 1.0))
 
 
@@ -143,7 +144,7 @@ class Ordinal(_Single):
     def bounds(self) -> tuple[float, float]:
         return float(self.low), float(self.high)
 
-    def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _domain(self, x: FloatArray) -> BoolArray:
         whole = np.asarray(x == np.round(x), dtype=bool)
         return whole & (x >= self.low) & (x <= self.high)
 
@@ -167,7 +168,7 @@ class Numeric(_Single):
     def bounds(self) -> tuple[float, float]:
         return self.low, self.high
 
-    def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _domain(self, x: FloatArray) -> BoolArray:
         return (x >= self.low) & (x <= self.high)
 
     def _extra(self) -> dict[str, Any]:
@@ -207,7 +208,7 @@ class Categorical(_Single):
     def bounds(self) -> tuple[float, float]:
         return float(self.values[0]), float(self.values[-1])
 
-    def _domain(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _domain(self, x: FloatArray) -> BoolArray:
         return np.isin(x, np.asarray(self.values, dtype=float))
 
     def _extra(self) -> dict[str, Any]:
@@ -239,7 +240,7 @@ class OneHot(Attribute):
     def bounds(self) -> tuple[float, float]:
         return float(len(self.members) == 1 and not self.at_most_one), 1.0
 
-    def holds(self, block: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def holds(self, block: FloatArray) -> BoolArray:
         binary = np.isin(block, (0.0, 1.0)).all(axis=1)
         ones = (0.0, 1.0) if self.at_most_one else (1.0,)
         return np.asarray(binary & np.isin(block.sum(axis=1), ones), dtype=bool)
@@ -265,7 +266,7 @@ class Joint(Attribute):
 
     owners: tuple[Attribute, ...]
     members: tuple[str, ...]
-    values: NDArray[np.float64]
+    values: FloatArray
     kind: ClassVar[str] = "joint"
 
     @property
@@ -287,7 +288,7 @@ class Rule:
         """Columns that the rule speaks of."""
         raise NotImplementedError
 
-    def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    def holds(self, values: Mapping[str, FloatArray]) -> BoolArray:
         """Say for which rows the rule is met; ``values`` maps each column to its values."""
         raise NotImplementedError
 
@@ -315,7 +316,7 @@ class Implies(Rule):
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self.given, *self.then]))
 
-    def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    def holds(self, values: Mapping[str, FloatArray]) -> BoolArray:
         premise = np.logical_and.reduce([values[c] == v for c, v in self.given.items()])
         conclusion = np.logical_and.reduce([values[c] == v for c, v in self.then.items()])
         return np.asarray(~premise | conclusion, dtype=bool)
@@ -341,7 +342,7 @@ class Linear(Rule):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.coefficients)
 
-    def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    def holds(self, values: Mapping[str, FloatArray]) -> BoolArray:
         total = sum(
             (w * values[c] for c, w in self.coefficients.items()), start=np.zeros(1, dtype=float)
         )
@@ -370,7 +371,7 @@ class AtMost(Rule):
     def columns(self) -> tuple[str, ...]:
         return self.members
 
-    def holds(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    def holds(self, values: Mapping[str, FloatArray]) -> BoolArray:
         total = np.sum([values[c] for c in self.members], axis=0)
         return np.asarray(total <= self.k, dtype=bool)
 
@@ -487,7 +488,7 @@ class Schema:
             raise BadSchema(f"the model has columns that the schema lacks: {absent[:5]}")
         return self
 
-    def valid(self, X: NDArray[Any], feature_names: Sequence[str]) -> NDArray[np.bool_]:
+    def valid(self, X: NDArray[Any], feature_names: Sequence[str]) -> BoolArray:
         """Say which rows of ``X`` (rows x columns in ``feature_names`` order) are possible."""
         at = {c: i for i, c in enumerate(feature_names)}
         x = np.asarray(X, dtype=float)

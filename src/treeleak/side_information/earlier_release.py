@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
@@ -227,7 +228,7 @@ class Releases:
         held = tree.counts if tree.totals is None else tree.totals
         return 0 if held is None else int(np.rint(held[tree.leaves].sum()))
 
-    def in_earlier(self, table: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def in_earlier(self, table: FloatArray) -> BoolArray | None:
         """Which rows, in the columns of the whole, are in the earlier training set."""
         if self.earlier is None:
             return None
@@ -235,7 +236,7 @@ class Releases:
             return np.asarray(np.arange(len(table)) < self.earlier_draws.shape[1])
         return np.asarray(table[:, self.later.n_features] == 1.0)
 
-    def misfit(self, table: NDArray[np.float64], label: NDArray[np.int64], distinct: bool) -> float:
+    def misfit(self, table: FloatArray, label: IntArray, distinct: bool) -> float:
         """Check rows, in the columns of the whole, against the counts of both releases.
 
         ``distinct``: against the numbers of distinct rows as well. With hidden draws: how many

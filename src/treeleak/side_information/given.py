@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
@@ -35,8 +33,8 @@ class KnownParts:
         :attr:`Values.atom_start`; the last attribute is the class.
     """
 
-    group: NDArray[np.int64]
-    allowed: NDArray[np.bool_]
+    group: IntArray
+    allowed: BoolArray
 
 
 @dataclass(frozen=True, eq=False)

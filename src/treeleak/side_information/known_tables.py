@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
@@ -25,9 +26,6 @@ from treeleak.side_information.given import KnownParts
 
 __all__ = ["Filled", "KnownTables"]
 
-Floats = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 MAX_PARTS = 8192
 """Most different known parts of rows: tables of all pairs of them take 0.5 GB."""
@@ -49,10 +47,10 @@ class Filled:
     proved : bool array, shape (n_rows,)
     """
 
-    table: Floats
+    table: FloatArray
     label: IntArray
-    sure: Floats
-    label_sure: Floats
+    sure: FloatArray
+    label_sure: FloatArray
     proved: BoolArray
 
 
@@ -81,11 +79,11 @@ class KnownTables:
     release: Release
     schema: Schema
     n_rows: int
-    rows: Floats
+    rows: FloatArray
     row_labels: IntArray
     at: IntArray
     columns: IntArray
-    values: Floats
+    values: FloatArray
     labels: IntArray | None
     parted: bool
 
@@ -291,7 +289,7 @@ class KnownTables:
     def _classes(self) -> BoolArray:
         return np.eye(self.release.n_classes, dtype=bool)
 
-    def _allowed(self, geometry: Geometry, columns: IntArray, values: Floats) -> BoolArray:
+    def _allowed(self, geometry: Geometry, columns: IntArray, values: FloatArray) -> BoolArray:
         """Atoms of all attributes, and classes, that agree with the values of some columns."""
         blocks = []
         for part in geometry.parts:
@@ -439,7 +437,7 @@ class _Table:
         own = self.index[k]
         return f"{self.what}, row {own if isinstance(own, int) else k}"
 
-    def _numbers(self, series: pd.Series[Any], name: str) -> Floats:
+    def _numbers(self, series: pd.Series[Any], name: str) -> FloatArray:
         if not pd.api.types.is_numeric_dtype(series):
             raise BadInput(f"{self.what}: column {name!r} holds something other than numbers")
         # Adding zero makes one number of -0.0 and 0.0.
@@ -503,10 +501,10 @@ def _positions(table: pd.DataFrame, n_rows: int) -> IntArray:
 
 
 def _matched(
-    rows: Floats,
+    rows: FloatArray,
     row_labels: IntArray,
     columns: IntArray,
-    values: Floats,
+    values: FloatArray,
     labels: IntArray | None,
     at: IntArray,
     read: _Table,
@@ -604,7 +602,7 @@ def _seated(seats: IntArray, parts: IntArray) -> IntArray:
     return order
 
 
-def _numbered(table: Floats) -> IntArray:
+def _numbered(table: FloatArray) -> IntArray:
     """Number the different rows of a table; missing values are equal."""
     # A first column keeps it a table where nothing is known; no number given is infinite.
     whole = np.column_stack([np.zeros(len(table)), np.nan_to_num(table, nan=np.inf)])

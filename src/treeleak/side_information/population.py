@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit, logsumexp, softmax
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
@@ -31,8 +31,6 @@ from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 
 __all__ = ["Density", "Population"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MOST_TYPES = 64
 _ROUNDS = 60

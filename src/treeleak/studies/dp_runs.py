@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 import treeleak
+from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.core.private import dataclass
 from treeleak.datasets import Dataset, draft_sample, load_dp_forest, load_draft
@@ -69,7 +69,7 @@ class _Attacked:
     """A forest, its training rows, and what came of the attack."""
 
     data: Dataset
-    chosen: NDArray[np.int64]
+    chosen: IntArray
     model: Release | DPForestClassifier
     result: Reconstruction | None
     record: Record
@@ -372,13 +372,13 @@ def _scored(own: _Attacked, seed: int) -> Record:
     }
 
 
-def _accuracy(forest: Any, data: Dataset, chosen: NDArray[np.int64]) -> dict[str, float]:
+def _accuracy(forest: Any, data: Dataset, chosen: IntArray) -> dict[str, float]:
     others = np.setdiff1d(np.arange(len(data.X)), chosen)
     parts = {"train": chosen, "test": others}
     return {name: float(forest.score(*_rows(data, part))) for name, part in parts.items()}
 
 
-def _rows(data: Dataset, chosen: NDArray[np.int64]) -> tuple[pd.DataFrame, pd.Series[Any]]:
+def _rows(data: Dataset, chosen: IntArray) -> tuple[pd.DataFrame, pd.Series[Any]]:
     X, y = data.X.iloc[chosen], data.y.iloc[chosen]
     return X.reset_index(drop=True), y.reset_index(drop=True)
 

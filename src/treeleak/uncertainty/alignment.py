@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.graph.python import max_flow, min_cost_flow
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 
 __all__ = ["align", "check_pairs", "fits", "in_order"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Costs are rounded to whole units of this.
 UNIT = 1e-9
@@ -27,7 +25,9 @@ def check_pairs(n_mine: int, n_theirs: int, most: int = MOST_PAIRS) -> None:
         )
 
 
-def align(cost: Floats, mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
+def align(
+    cost: FloatArray, mine: IntArray, theirs: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
     """Pair the rows of two datasets at the least total cost.
 
     Rows of a group are alike, so this is the Hungarian method on groups.
@@ -64,7 +64,7 @@ def align(cost: Floats, mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
     return used // cost.shape[1], used % cost.shape[1], n[used]
 
 
-def in_order(mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
+def in_order(mine: IntArray, theirs: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Pair the rows of two datasets as they stand; the result as of :func:`align`."""
     ends = np.union1d(np.cumsum(mine), np.cumsum(theirs))
     ends = ends[ends > 0]
@@ -73,7 +73,7 @@ def in_order(mine: Ints, theirs: Ints) -> tuple[Ints, Ints, Ints]:
     return i, j, np.diff(ends, prepend=0)
 
 
-def fits(i: Ints, j: Ints, mine: Ints, theirs: Ints) -> bool:
+def fits(i: IntArray, j: IntArray, mine: IntArray, theirs: IntArray) -> bool:
     """Say whether all rows can be paired, each in a pair of groups (i, j) that may be one."""
     source, sink = len(mine) + len(theirs), len(mine) + len(theirs) + 1
     flow = max_flow.SimpleMaxFlow()
@@ -86,6 +86,6 @@ def fits(i: Ints, j: Ints, mine: Ints, theirs: Ints) -> bool:
     return bool(flow.optimal_flow() == mine.sum() == theirs.sum())
 
 
-def _arcs(shape: tuple[int, int]) -> tuple[Ints, Ints]:
+def _arcs(shape: tuple[int, int]) -> tuple[IntArray, IntArray]:
     i, j = np.indices(shape)
     return i.ravel(), shape[0] + j.ravel()

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import listable, listed_values
@@ -20,9 +21,6 @@ from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal
 
 __all__ = ["NUMERIC_STEPS", "Axis", "axis_of"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 NUMERIC_STEPS = 1000
 """How many values a numeric column counts as: what is told of it is told in steps of its range."""
@@ -53,9 +51,9 @@ class Axis:
     """
 
     attribute: Attribute
-    values: Floats | None
-    cuts: Floats
-    sizes: Ints
+    values: FloatArray | None
+    cuts: FloatArray
+    sizes: IntArray
     float_type: str
 
     def __len__(self) -> int:
@@ -76,7 +74,7 @@ class Axis:
         """Size of one value: of one step, in a numeric column."""
         return _unit(self.attribute)
 
-    def entropy(self, sizes: Ints) -> Floats:
+    def entropy(self, sizes: IntArray) -> FloatArray:
         """Entropy of a value of sets of these sizes; 0 within one step, -inf of nothing."""
         with np.errstate(divide="ignore"):
             bits = np.log2(np.asarray(sizes) / self.unit)
@@ -87,7 +85,7 @@ class Axis:
         """Entropy of a value of which nothing is known, H(V_k)."""
         return float(self.entropy(self.sizes.sum()))
 
-    def locate(self, block: Floats) -> Ints:
+    def locate(self, block: FloatArray) -> IntArray:
         """Atom of each row of ``block`` (rows x columns of the attribute); -1 outside."""
         if self.values is None:
             x = block[:, 0]
@@ -104,7 +102,7 @@ class Axis:
         same = (known[at] == x) | (np.isnan(known[at]) & np.isnan(x))
         return np.where(same, at, -1).astype(np.int64)
 
-    def read(self, rows: pd.DataFrame, what: str = "rows") -> Floats:
+    def read(self, rows: pd.DataFrame, what: str = "rows") -> FloatArray:
         """Read the attribute's columns of a table as numbers; labels become codes.
 
         Raises
@@ -119,7 +117,7 @@ class Axis:
             out[:, i] = self._codes(rows[column], what)
         return out
 
-    def write(self, block: Floats) -> dict[str, NDArray[Any]]:
+    def write(self, block: FloatArray) -> dict[str, NDArray[Any]]:
         """Turn values into columns of a table; codes become labels, where there are any."""
         if isinstance(self.attribute, Categorical) and self.attribute.labels is not None:
             label = dict(zip(self.attribute.values, self.attribute.labels, strict=True))
@@ -130,7 +128,7 @@ class Axis:
             for i, column in enumerate(self.columns)
         }
 
-    def upto(self, column: str, threshold: float, missing_left: bool) -> Mask:
+    def upto(self, column: str, threshold: float, missing_left: bool) -> BoolArray:
         """Atoms whose value of the column goes left at ``value <= threshold``."""
         if self.values is None:
             ends = np.append(self.cuts, self.attribute.bounds[1])
@@ -144,7 +142,7 @@ class Axis:
             left = x.astype(self.float_type) <= np.float64(threshold)
         return np.asarray(np.where(np.isnan(x), missing_left, left), dtype=bool)
 
-    def meeting(self, condition: Condition) -> Mask:
+    def meeting(self, condition: Condition) -> BoolArray:
         """Atoms whose values meet a condition of a rule.
 
         Raises
@@ -159,13 +157,13 @@ class Axis:
             met &= ~self.upto(condition.column, condition.above, missing_left=True)
         return ~met if condition.negated else met
 
-    def refined(self, cuts: Floats) -> Axis:
+    def refined(self, cuts: FloatArray) -> Axis:
         """The same axis, cut at these places too."""
         if self.values is not None:
             return self
         return axis_of(self.attribute, np.union1d(self.cuts, cuts), self.float_type)
 
-    def carried(self, sets: Mask, onto: Axis) -> Mask:
+    def carried(self, sets: BoolArray, onto: Axis) -> BoolArray:
         """Say sets of atoms, shape (n_sets, n_atoms), in the atoms of a refined axis."""
         if self.values is not None or len(self.cuts) == len(onto.cuts):
             return sets
@@ -173,7 +171,7 @@ class Axis:
         own = np.searchsorted(self.cuts, [*onto.cuts, math.inf], side="left")
         return sets[:, [*own, len(self) - 1][: len(onto)]]
 
-    def draw(self, atoms: Ints, rng: np.random.Generator) -> Floats:
+    def draw(self, atoms: IntArray, rng: np.random.Generator) -> FloatArray:
         """Draw a value of each atom, all alike; shape (n, n_columns)."""
         if self.values is not None:
             return self.values[atoms]
@@ -191,7 +189,7 @@ class Axis:
             x = np.where(atoms == len(self) - 1, np.nan, x)
         return np.asarray(x, dtype=float)[:, None]
 
-    def _between_cuts(self, x: Floats, at: Ints) -> Floats:
+    def _between_cuts(self, x: FloatArray, at: IntArray) -> FloatArray:
         """Move values that the model's rounding would take across a cut back between the cuts."""
         low, high = self.attribute.bounds
         with np.errstate(over="ignore"):
@@ -204,7 +202,7 @@ class Axis:
         x = np.where(seen > over, np.append(upto, high)[at], x)
         return np.clip(x, low, high)
 
-    def say(self, mask: Mask) -> str:
+    def say(self, mask: BoolArray) -> str:
         """Name a set of atoms; ``*`` if it is all of them."""
         if mask.all():
             return "*"
@@ -214,7 +212,7 @@ class Axis:
         more = len(parts) - MOST_SAID
         return ", ".join([*parts[:MOST_SAID], *([f"{more} more"] if more > 0 else [])]) or "none"
 
-    def _ranges(self, known: Mask) -> list[str]:
+    def _ranges(self, known: BoolArray) -> list[str]:
         attribute = self.attribute
         if isinstance(attribute, OneHot):
             names = [*attribute.members, "none of them"]
@@ -239,7 +237,7 @@ class Axis:
                 out.append(f"{low:g}" if low == high else f"{low:g} to {high:g}")
         return out
 
-    def _codes(self, values: pd.Series[Any], what: str) -> Floats:
+    def _codes(self, values: pd.Series[Any], what: str) -> FloatArray:
         if pd.api.types.is_numeric_dtype(values):
             return values.to_numpy(dtype=float, na_value=np.nan)
         known = self._label_codes()
@@ -258,7 +256,7 @@ class Axis:
             return dict(zip(self.attribute.labels, self.attribute.values, strict=True))
         return {}
 
-    def _among(self, condition: Condition) -> Mask:
+    def _among(self, condition: Condition) -> BoolArray:
         if isinstance(self.attribute, Numeric):
             raise BadSchema(
                 f"column {condition.column!r} is numeric: a rule can test intervals of it (above, "
@@ -276,7 +274,7 @@ class Axis:
             met |= same
         return met
 
-    def _holding(self, column: str, value: float | str) -> Mask:
+    def _holding(self, column: str, value: float | str) -> BoolArray:
         """Atoms of a single value, where axes are cut on either side of it."""
         if isinstance(value, str):
             return np.zeros(len(self), dtype=bool)
@@ -286,7 +284,7 @@ class Axis:
         return np.asarray(self.values[:, self.columns.index(column)] == value, dtype=bool)
 
 
-def axis_of(attribute: Attribute, cuts: Sequence[float] | Floats, float_type: str) -> Axis:
+def axis_of(attribute: Attribute, cuts: Sequence[float] | FloatArray, float_type: str) -> Axis:
     """Cut the domain of an attribute.
 
     Raises

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.bits import count_bits, lowest_bit
+from treeleak.core.compiled import njit
 
 __all__ = ["Boxes", "Cache", "Frames", "Tables", "count_on"]
 
 Bits = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
@@ -48,12 +48,12 @@ class Boxes(NamedTuple):
 
     tests: Bits
     occurs: Bits
-    start: Ints
+    start: IntArray
     allow: Bits
     weight: Bits
     total: Bits
-    first: Ints
-    axis: Ints
+    first: IntArray
+    axis: IntArray
     within: Bits
     share: Bits
     moduli: Bits
@@ -80,9 +80,9 @@ class Frames(NamedTuple):
     still: Bits
     rest: Bits
     open: Bits
-    axis: Ints
-    branch: Ints
-    slot: Ints
+    axis: IntArray
+    branch: IntArray
+    slot: IntArray
     weight: Bits
     product: Bits
     sum: Bits
@@ -93,7 +93,7 @@ class Cache(NamedTuple):
 
     keys: Bits
     kept: Bits
-    used: NDArray[np.bool_]
+    used: BoolArray
 
 
 class Tables(NamedTuple):
@@ -128,35 +128,35 @@ class Tables(NamedTuple):
     """
 
     near: Bits
-    n_kinds: Ints
-    kind: Ints
+    n_kinds: IntArray
+    kind: IntArray
     many: Bits
-    size: NDArray[np.float64]
-    order: Ints
-    turn: Ints
+    size: FloatArray
+    order: IntArray
+    turn: IntArray
     bag: Bits
-    table: Ints
-    next_table: Ints
-    box: Ints
-    next_box: Ints
-    begin: Ints
+    table: IntArray
+    next_table: IntArray
+    box: IntArray
+    next_box: IntArray
+    begin: IntArray
     entries: Bits
     work: Bits
     scale: Bits
     offset: NDArray[np.int32]
 
 
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _times(a: Any, b: Any, modulus: Any) -> Any:
     return a * b if modulus == ZERO else a * b % modulus
 
 
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _has(bits: Any, i: int) -> Any:
     return (bits[i >> 6] >> np.uint64(i & 63)) & ONE != ZERO
 
 
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _twins(b: Boxes, f: Frames, d: int, one: int, other: int) -> Any:
     """Whether two branches allow the same boxes of a part."""
     for w in range(f.alive.shape[1]):
@@ -165,7 +165,7 @@ def _twins(b: Boxes, f: Frames, d: int, one: int, other: int) -> Any:
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _absorb(b: Boxes, f: Frames, d: int, some: Bits) -> None:
     """Drop the boxes of a branch that lie inside of another one, which is one of some."""
     rest = f.rest[d]
@@ -189,7 +189,7 @@ def _absorb(b: Boxes, f: Frames, d: int, some: Bits) -> None:
                 rest[u] &= ~inside
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _branch(b: Boxes, f: Frames, d: int) -> bool:
     """Begin the next branch of a part that may have points; say whether there was any."""
     n_words, n_parts, n_mod = f.alive.shape[1], f.still.shape[1], len(b.moduli)
@@ -233,7 +233,7 @@ def _branch(b: Boxes, f: Frames, d: int) -> bool:
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
     """Take the next part of the current branch, as frame d + 1; return how many boxes it has."""
     n_words, n_parts = f.alive.shape[1], f.still.shape[1]
@@ -275,7 +275,7 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
     return n_boxes
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _single(b: Boxes, f: Frames, d: int) -> None:
     """Count a part of one box, into the sum of its frame."""
     w = 0
@@ -293,7 +293,7 @@ def _single(b: Boxes, f: Frames, d: int) -> None:
         f.sum[d, m] = every - held if p == ZERO else (every + p - held) % p
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
     """Plan in which order to sum the axes of a part out; return how many are left undone.
 
@@ -374,7 +374,7 @@ def _plan(b: Boxes, f: Frames, d: int, t: Tables, most: float) -> int:
     return 0
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _entries(t: Tables, a: int, n_parts: int) -> float:
     size = 1.0
     for v in range(n_parts):
@@ -386,7 +386,7 @@ def _entries(t: Tables, a: int, n_parts: int) -> float:
     return size
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _sum_out(b: Boxes, f: Frames, d: int, t: Tables, m: int, exists: bool) -> Any:
     """Sum the axes of a part out as planned; return its points, modulo one of the moduli."""
     n_words, n_parts = f.alive.shape[1], f.still.shape[1]
@@ -532,8 +532,8 @@ def _sum_out(b: Boxes, f: Frames, d: int, t: Tables, m: int, exists: bool) -> An
     return result
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _best(b: Boxes, f: Frames, d: int, load: Ints) -> int:
+@njit()
+def _best(b: Boxes, f: Frames, d: int, load: IntArray) -> int:
     """Choose the axis of a part to branch on."""
     n_words, n_parts = f.alive.shape[1], f.still.shape[1]
     for v in range(n_parts):
@@ -567,7 +567,7 @@ def _best(b: Boxes, f: Frames, d: int, load: Ints) -> int:
     return best
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def count_on(
     b: Boxes, f: Frames, cache: Cache, t: Tables, depth: int, exists: bool, steps: int, most: float
 ) -> tuple[int, int]:

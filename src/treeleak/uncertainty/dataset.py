@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.uncertainty import distances, questions
@@ -21,10 +21,7 @@ from treeleak.uncertainty.space import Space
 
 __all__ = ["Expected", "ProbabilisticDataset"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Sets = tuple[Mask, ...]
+Sets = tuple[BoolArray, ...]
 
 # 2^(2^20) has some 300,000 digits.
 MOST_BITS = 1 << 20
@@ -88,10 +85,10 @@ class ProbabilisticDataset:
     classes: tuple[Any, ...]
     names: tuple[str, ...]
     sets: Sets
-    boxes: Ints
+    boxes: IntArray
     outside: tuple[tuple[Tests, ...], ...]
     inside: tuple[tuple[Tests, ...], ...]
-    counts: Ints
+    counts: IntArray
     origin: str = ""
     notes: tuple[str, ...] = ()
     ordered: bool = False
@@ -110,7 +107,7 @@ class ProbabilisticDataset:
         return len(self.space.axes)
 
     @cached_property
-    def support(self) -> Ints:
+    def support(self) -> IntArray:
         """Rows of each group, C_j."""
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
@@ -126,7 +123,7 @@ class ProbabilisticDataset:
         return Region(self.space.sizes, box, outside, self.inside[group])
 
     @cached_property
-    def boxed(self) -> Mask:
+    def boxed(self) -> BoolArray:
         """Groups whose attributes are independent without a further look."""
         tied = [bool(o or i) for o, i in zip(self.outside, self.inside, strict=True)]
         return ~np.array(tied, dtype=bool) & (not self.space.forbidden)
@@ -143,7 +140,7 @@ class ProbabilisticDataset:
         )
 
     @cached_property
-    def group_bits(self) -> Floats:
+    def group_bits(self) -> FloatArray:
         """Entropy of a row of each group, log2 of :attr:`points` before they are rounded."""
         bits = np.zeros(len(self.names))
         for k, axis in enumerate(self.space.axes):
@@ -182,16 +179,16 @@ class ProbabilisticDataset:
 
     # How much is left.
 
-    def row_entropies(self) -> Floats:
+    def row_entropies(self) -> FloatArray:
         """Bits that are left of each row, group by group; shape (n_rows,)."""
         return np.repeat(self.group_bits, self.support)
 
-    def row_shares(self) -> Floats:
+    def row_shares(self) -> FloatArray:
         """The same as shares of what there is to know of a row; shape (n_rows,)."""
         return np.repeat(self.shares, self.support)
 
     @property
-    def shares(self) -> Floats:
+    def shares(self) -> FloatArray:
         """The entropy of a row of each group as a share of that of an unknown row."""
         # Of the only row that there is, nothing was to know.
         return self.group_bits / self.space.bits if self.space.bits else np.zeros(len(self.names))
@@ -435,18 +432,18 @@ class ProbabilisticDataset:
         return tuple(math.prod(int(w[g]) for w in wide) for g in range(len(self.names)))
 
     @cached_property
-    def set_sizes(self) -> tuple[Ints, ...]:
+    def set_sizes(self) -> tuple[IntArray, ...]:
         """For each attribute, the sizes of its sets, in the axis's unit."""
         return tuple(s @ axis.sizes for s, axis in zip(self.sets, self.space.axes, strict=True))
 
     @cached_property
-    def narrow(self) -> tuple[Sets, Ints]:
+    def narrow(self) -> tuple[Sets, IntArray]:
         """Sets and boxes of the values that each attribute can have by itself."""
         tied = np.flatnonzero(~self.boxed).tolist()
         if not tied:
             return self.sets, self.boxes
         boxes = self.boxes.copy()
-        more: list[list[Mask]] = [[] for _ in self.sets]
+        more: list[list[BoolArray]] = [[] for _ in self.sets]
         for g in tied:
             for k, mask in enumerate(self.region(g).possible()):
                 boxes[g, k] = len(self.sets[k]) + len(more[k])

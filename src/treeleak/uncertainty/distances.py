@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.release.tree import class_numbers
 from treeleak.uncertainty.alignment import align, in_order
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Alignment", "compatibility", "distance", "merge"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Sets = tuple[Mask, ...]
+Sets = tuple[BoolArray, ...]
 Alignment = Literal["consistent", "gambs"]
 
 # What a contradiction in all attributes costs an alignment. A compatibility is never more than 1;
@@ -155,11 +153,11 @@ def _share(total: float, n_rows: int) -> float:
     return total / n_rows if n_rows else math.nan
 
 
-def _narrow_sizes(data: ProbabilisticDataset) -> tuple[Ints, ...]:
+def _narrow_sizes(data: ProbabilisticDataset) -> tuple[IntArray, ...]:
     return tuple(s @ axis.sizes for s, axis in zip(data.narrow[0], data.space.axes, strict=True))
 
 
-def _mean_over(space: Space, terms: Sequence[Floats]) -> Floats:
+def _mean_over(space: Space, terms: Sequence[FloatArray]) -> FloatArray:
     """Average entropies, one array for each attribute, as shares of those of the domains."""
     whole = [axis.bits for axis in space.axes]
     shares = [t / h for t, h in zip(terms, whole, strict=True) if h > 0]
@@ -168,7 +166,7 @@ def _mean_over(space: Space, terms: Sequence[Floats]) -> Floats:
 
 def _together(
     data: ProbabilisticDataset, other: ProbabilisticDataset
-) -> tuple[tuple[Sets, Ints], tuple[Sets, Ints], Space]:
+) -> tuple[tuple[Sets, IntArray], tuple[Sets, IntArray], Space]:
     """What is possible in each group of two datasets, over the same atoms."""
     space = data.space.joined(other.space)
     both = []
@@ -179,7 +177,9 @@ def _together(
     return both[0], both[1], space
 
 
-def _compatible(data: ProbabilisticDataset, other: ProbabilisticDataset) -> tuple[Floats, Floats]:
+def _compatible(
+    data: ProbabilisticDataset, other: ProbabilisticDataset
+) -> tuple[FloatArray, FloatArray]:
     """Compatibility of groups, and in which share of the attributes they have no value."""
     (mine, my_boxes), (theirs, their_boxes), space = _together(data, other)
     terms, odd = [], np.zeros((len(my_boxes), len(their_boxes)))
@@ -192,14 +192,14 @@ def _compatible(data: ProbabilisticDataset, other: ProbabilisticDataset) -> tupl
 
 
 def _paired(
-    data: ProbabilisticDataset, cost: Floats, theirs: Ints, aligned: bool
-) -> tuple[Ints, Ints, Ints]:
+    data: ProbabilisticDataset, cost: FloatArray, theirs: IntArray, aligned: bool
+) -> tuple[IntArray, IntArray, IntArray]:
     return in_order(data.support, theirs) if aligned else align(cost, data.support, theirs)
 
 
 def _against_rows(
     data: ProbabilisticDataset, X: pd.DataFrame | NDArray[Any]
-) -> tuple[Floats, Ints]:
+) -> tuple[FloatArray, IntArray]:
     """Distance of each group to each row of a table, as an alignment wants it."""
     atoms = data.space.locate_all(X)
     sets, boxes = data.narrow

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.tree import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["contains", "distance_to_world", "mean_over_rows", "membership"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 MOST_VALUES = 1 << 16
 # Rows and groups that are held against each other, in all and in one go.
@@ -156,7 +154,7 @@ def mean_over_rows(
 
 def _points_of(
     data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[IntArray, IntArray, IntArray]:
     """Different rows of a table as atoms, their class numbers, and how often each stands."""
     label = np.zeros(len(X), dtype=np.int64) if y is None else class_numbers(data.classes, y)
     if len(label) != len(X):
@@ -166,7 +164,7 @@ def _points_of(
     return different[:, :-1], different[:, -1], n
 
 
-def _holding(data: ProbabilisticDataset, atoms: Ints) -> Mask:
+def _holding(data: ProbabilisticDataset, atoms: IntArray) -> BoolArray:
     """Whether each row (atoms) may be one of each group; shape (n_rows, n_groups)."""
     inside = np.asarray((atoms >= 0).all(axis=1), dtype=bool)
     out = np.repeat(inside[:, None], len(data.names), axis=1)
@@ -177,7 +175,7 @@ def _holding(data: ProbabilisticDataset, atoms: Ints) -> Mask:
     return out
 
 
-def _changes(data: ProbabilisticDataset, group: int, atoms: Ints) -> Ints:
+def _changes(data: ProbabilisticDataset, group: int, atoms: IntArray) -> IntArray:
     """How many attributes of each row (atoms) must change to be one of a group."""
     region = data.region(group)
     if not data.boxed[group]:
@@ -188,7 +186,7 @@ def _changes(data: ProbabilisticDataset, group: int, atoms: Ints) -> Ints:
     return len(region.box) - kept
 
 
-def _log_chance(data: ProbabilisticDataset, at: Mapping[int, Ints], n: int) -> Floats:
+def _log_chance(data: ProbabilisticDataset, at: Mapping[int, IntArray], n: int) -> FloatArray:
     """Log probability that a row of each group has the values given; shape (n, n_groups)."""
     out = np.zeros((n, len(data.names)))
     with np.errstate(divide="ignore"):

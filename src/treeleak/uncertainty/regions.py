@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, count_on
@@ -19,9 +20,7 @@ from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, cou
 __all__ = ["Region", "Tests", "captured", "lies_in"]
 
 Bits = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Tests = Mapping[int, Mask]
+Tests = Mapping[int, BoolArray]
 """A box by the axes that it restricts, and the atoms that it leaves of each."""
 
 # Entries of the cache of parts, and the bytes that they may take.
@@ -53,8 +52,8 @@ class Region:
         Empty if there is no such condition.
     """
 
-    sizes: tuple[Ints, ...]
-    box: tuple[Mask, ...]
+    sizes: tuple[IntArray, ...]
+    box: tuple[BoolArray, ...]
     outside: tuple[Tests, ...] = ()
     inside: tuple[Tests, ...] = ()
 
@@ -83,7 +82,7 @@ class Region:
         box = tuple(m & tests[k] if k in tests else m for k, m in enumerate(self.box))
         return replace(self, box=box)
 
-    def possible(self) -> tuple[Mask, ...]:
+    def possible(self) -> tuple[BoolArray, ...]:
         """Atoms of each axis that some point of the region has."""
         seen = [np.zeros(len(m), dtype=bool) for m in self.box]
         if self.empty:
@@ -113,7 +112,7 @@ class Region:
                     mask[atoms] = search.count(len(boxes), {k: atoms}) > 0
         return tuple(seen)
 
-    def holds(self, atoms: Ints) -> Mask:
+    def holds(self, atoms: IntArray) -> BoolArray:
         """Say which points, shape (n_points, n_axes) of atoms, lie in the region."""
         held = np.ones(len(atoms), dtype=bool)
         for k, mask in enumerate(self.box):
@@ -125,12 +124,12 @@ class Region:
             held &= np.logical_or.reduce([lies_in(tests, atoms) for tests in self.inside])
         return held & (atoms >= 0).all(axis=1)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Ints:
+    def draw(self, n: int, rng: np.random.Generator) -> IntArray:
         """Draw points, all alike; shape (n, n_axes)."""
         whole = _whole(self.sizes, self.box)
         if n and whole > REFUSED * self.size:
             return self._split(n, rng)
-        out: list[Ints] = [np.zeros((0, len(self.box)), dtype=np.int64)]
+        out: list[IntArray] = [np.zeros((0, len(self.box)), dtype=np.int64)]
         short = n
         while short:
             share = max(self.size / whole, 1e-3)
@@ -139,7 +138,7 @@ class Region:
             short -= len(out[-1])
         return np.concatenate(out)
 
-    def changes_to(self, atoms: Ints) -> int:
+    def changes_to(self, atoms: IntArray) -> int:
         """Least number of axes that must change to bring a point (atoms) into the region.
 
         One more than there are, if the region is empty.
@@ -155,7 +154,7 @@ class Region:
             more += 1
         return len(must) + more
 
-    def _reached(self, atoms: Ints, free: frozenset[int], more: int) -> bool:
+    def _reached(self, atoms: IntArray, free: frozenset[int], more: int) -> bool:
         """Say whether changes of the axes ``free``, and of so many more, lead into the region."""
         held = []
         for tests in self.outside:
@@ -174,7 +173,7 @@ class Region:
         ways = min(certain, key=len) if certain else set().union(*(kept for kept, _ in held))
         return any(self._reached(atoms, free | {k}, more - 1) for k in sorted(ways))
 
-    def _split(self, n: int, rng: np.random.Generator) -> Ints:
+    def _split(self, n: int, rng: np.random.Generator) -> IntArray:
         """Share ``n`` points among the parts along the axis that most boxes restrict."""
         boxes = _relevant(self.box, self.outside) or list(self.inside)
         load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
@@ -188,7 +187,7 @@ class Region:
         )
         return points[rng.permutation(n)]
 
-    def _alike(self, k: int) -> list[Mask]:
+    def _alike(self, k: int) -> list[BoolArray]:
         """Atoms of an axis that no box tells apart."""
         own = [t[k] for t in (*self.outside, *self.inside) if k in t]
         at = np.flatnonzero(self.box[k])
@@ -203,7 +202,7 @@ class Region:
         return out
 
 
-def lies_in(tests: Tests, atoms: Ints) -> Mask:
+def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
     """Say which points (atoms) lie in a box."""
     held = np.ones(len(atoms), dtype=bool)
     for k, mask in tests.items():
@@ -211,7 +210,9 @@ def lies_in(tests: Tests, atoms: Ints) -> Mask:
     return held
 
 
-def _points(sizes: Sequence[Ints], box: Sequence[Mask], n: int, rng: np.random.Generator) -> Ints:
+def _points(
+    sizes: Sequence[IntArray], box: Sequence[BoolArray], n: int, rng: np.random.Generator
+) -> IntArray:
     out = np.empty((n, len(box)), dtype=np.int64)
     for k, (size, mask) in enumerate(zip(sizes, box, strict=True)):
         weight = np.where(mask, size, 0).astype(float)
@@ -220,7 +221,7 @@ def _points(sizes: Sequence[Ints], box: Sequence[Mask], n: int, rng: np.random.G
     return out
 
 
-def _relevant(box: Sequence[Mask], outside: Sequence[Tests]) -> list[Tests]:
+def _relevant(box: Sequence[BoolArray], outside: Sequence[Tests]) -> list[Tests]:
     """What the boxes take from ``box``: those that meet it, with the tests that say something."""
     found: dict[bytes, Tests] = {}
     for tests in outside:
@@ -238,7 +239,9 @@ def _relevant(box: Sequence[Mask], outside: Sequence[Tests]) -> list[Tests]:
     return list(found.values())
 
 
-def captured(sizes: Sequence[Ints], box: Sequence[Mask], rules: Sequence[Tests]) -> list[int]:
+def captured(
+    sizes: Sequence[IntArray], box: Sequence[BoolArray], rules: Sequence[Tests]
+) -> list[int]:
     """Count the points that each rule of an ordered list takes.
 
     Parameters
@@ -281,17 +284,20 @@ def captured(sizes: Sequence[Ints], box: Sequence[Mask], rules: Sequence[Tests])
     return out
 
 
-def _whole(sizes: Sequence[Ints], box: Sequence[Mask]) -> int:
+def _whole(sizes: Sequence[IntArray], box: Sequence[BoolArray]) -> int:
     return math.prod(int(s[m].sum()) for s, m in zip(sizes, box, strict=True))
 
 
-def _inhabited(sizes: Sequence[Ints], box: Sequence[Mask]) -> tuple[Mask, ...]:
+def _inhabited(sizes: Sequence[IntArray], box: Sequence[BoolArray]) -> tuple[BoolArray, ...]:
     """Leave the atoms out that hold no value."""
     return tuple(m & (s > 0) for s, m in zip(sizes, box, strict=True))
 
 
 def _count(
-    sizes: Sequence[Ints], box: Sequence[Mask], outside: Sequence[Tests], exists: bool = False
+    sizes: Sequence[IntArray],
+    box: Sequence[BoolArray],
+    outside: Sequence[Tests],
+    exists: bool = False,
 ) -> int:
     """Count the points of a box that lie in no other; 1 or 0 where only that is asked."""
     whole = _whole(sizes, box)
@@ -318,8 +324,8 @@ class _Search:
 
     def __init__(
         self,
-        sizes: Sequence[Ints],
-        box: Sequence[Mask],
+        sizes: Sequence[IntArray],
+        box: Sequence[BoolArray],
         boxes: Sequence[Tests],
         exists: bool = False,
     ) -> None:
@@ -331,7 +337,7 @@ class _Search:
         self.tests = np.zeros((n, len(self.axes)), dtype=bool)
         # Of each branch: its atoms, the boxes that hold them, how many values they have.
         self.atoms: list[list[int]] = []
-        allow: list[Mask] = []
+        allow: list[BoolArray] = []
         values: list[int] = []
         start = [0]
         n_tests = sum(map(len, boxes))
@@ -342,7 +348,7 @@ class _Search:
         test_of = {
             (j, k): first[j] + i for j, t in enumerate(boxes) for i, k in enumerate(sorted(t))
         }
-        self.of_axis: list[tuple[Ints, Ints]] = []
+        self.of_axis: list[tuple[IntArray, IntArray]] = []
         for a, k in enumerate(self.axes):
             on = np.array([j for j, t in enumerate(boxes) if k in t])
             self.tests[on, a] = True
@@ -394,7 +400,7 @@ class _Search:
         )
         self._room()
 
-    def alike(self, k: int) -> list[Mask]:
+    def alike(self, k: int) -> list[BoolArray]:
         """Atoms of an axis that no box tells apart."""
         a = self.axes[k]
         out = []
@@ -438,7 +444,7 @@ class _Search:
             total = self.total
         if not held[alive].any(axis=1).all():
             return 0
-        still: Mask = np.any(held[alive], axis=0)
+        still: BoolArray = np.any(held[alive], axis=0)
         if not self.exists:
             free *= math.prod(total[~still])
         if not alive.any():
@@ -463,7 +469,7 @@ class _Search:
         found = _joined([int(r) for r in f.sum[0]], self.moduli)
         return found if self.exists else free * found
 
-    def _weigh(self, share: Any, total: Any, a: int, branches: Ints) -> None:
+    def _weigh(self, share: Any, total: Any, a: int, branches: IntArray) -> None:
         """Say what boxes and axis hold of some branches of an axis."""
         on, at = self.of_axis[a]
         values = self.values[branches]
@@ -522,7 +528,7 @@ class _Search:
         )
 
 
-def _bits(rows: Mask) -> NDArray[np.uint64]:
+def _bits(rows: BoolArray) -> NDArray[np.uint64]:
     """Pack rows of truth values into words of 64."""
     wide = np.zeros((len(rows), -(-rows.shape[1] // 64) * 64), dtype=bool)
     wide[:, : rows.shape[1]] = rows

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.release import Release, RuleList, Tree, read_model, to_release
 from treeleak.release.bounds import MOST_ROWS
@@ -31,9 +32,6 @@ MOST_RULES = 2000
 MOST_ENTRIES = 2**26
 """Of a table that says of each node which set of values it leaves of each attribute, or of each set
 which values are in it; 0.5 GB."""
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def from_tree(
@@ -243,7 +241,7 @@ def _checked(schema: Any) -> Schema:
     return schema
 
 
-def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
+def _counts_of(tree: Tree, release: Release) -> tuple[IntArray, list[str]]:
     """Rows of each class in the leaves, and last those of no known class.
 
     Counts behind noise are rounded, and never negative.
@@ -279,14 +277,16 @@ def _counts_of(tree: Tree, release: Release) -> tuple[Ints, list[str]]:
     return known[tree.leaves].astype(np.int64), []
 
 
-def _plain(counts: NDArray[np.float64]) -> str:
+def _plain(counts: FloatArray) -> str:
     return f"{[int(c) for c in counts[:-1]] or int(counts[-1])}"
 
 
-def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask, ...], Ints]:
+def _leaf_boxes(
+    tree: Tree, release: Release, space: Space
+) -> tuple[tuple[BoolArray, ...], IntArray]:
     """Sets of atoms of each attribute, and which of them each leaf leaves."""
     numbers: list[dict[bytes, int]] = []
-    sets: list[list[Mask]] = []
+    sets: list[list[BoolArray]] = []
     entries = 0
     too_many = NotCovered(
         f"what this tree leaves to know takes tables of more than {MOST_ENTRIES:,} entries: it has "
@@ -298,7 +298,7 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
         full = np.ones(len(axis), dtype=bool)
         numbers.append({full.tobytes(): 0})
         sets.append([full])
-    left_of: dict[tuple[int, float, bool], Mask] = {}
+    left_of: dict[tuple[int, float, bool], BoolArray] = {}
     at = np.zeros((tree.n_nodes, len(space.axes)), dtype=np.int64)
     for node in np.flatnonzero(~tree.is_leaf):
         column = release.feature_names[tree.feature[node]]
@@ -318,7 +318,7 @@ def _leaf_boxes(tree: Tree, release: Release, space: Space) -> tuple[tuple[Mask,
     return tuple(np.array(s) for s in sets), at[tree.leaves]
 
 
-def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[Mask, ...], Ints]:
+def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[BoolArray, ...], IntArray]:
     """Sets of atoms and boxes, from one box for each group."""
     boxes = np.zeros((len(own), len(space.axes)), dtype=np.int64)
     sets = []
@@ -332,7 +332,7 @@ def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[Mask, ...], Ints]
     return tuple(sets), boxes
 
 
-def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
+def _cuts_of(rules: RuleList) -> dict[str, FloatArray]:
     ends: dict[str, list[float]] = {}
     for rule in rules.rules:
         for condition in rule.conditions:
@@ -345,9 +345,9 @@ def _cuts_of(rules: RuleList) -> dict[str, NDArray[np.float64]]:
     return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
 
 
-def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, Mask]:
+def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, BoolArray]:
     """The box of a rule, as the atoms that it leaves of the axes that it tests."""
-    tests: dict[int, Mask] = {}
+    tests: dict[int, BoolArray] = {}
     for condition in conditions:
         k = space.owner[condition.column]
         met = space.axes[k].meeting(condition)

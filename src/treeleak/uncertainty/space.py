@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.tree import NO_COLUMNS
@@ -22,9 +23,6 @@ from treeleak.verification.training_rows import columns_by_name
 
 __all__ = ["Space", "space_of"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 # A rule of the schema is written out as the points that it excludes; of more it is refused.
 MOST_POINTS = 1 << 16
@@ -51,7 +49,7 @@ class Space:
     forbidden: tuple[Tests, ...]
 
     @cached_property
-    def sizes(self) -> tuple[Ints, ...]:
+    def sizes(self) -> tuple[IntArray, ...]:
         """Of each axis, how many values its atoms hold."""
         return tuple(axis.sizes for axis in self.axes)
 
@@ -75,7 +73,7 @@ class Space:
         """The axis of each column."""
         return {c: k for k, axis in enumerate(self.axes) for c in axis.columns}
 
-    def locate(self, rows: pd.DataFrame | NDArray[Any], what: str = "rows") -> Ints:
+    def locate(self, rows: pd.DataFrame | NDArray[Any], what: str = "rows") -> IntArray:
         """Atoms of rows, shape (n_rows, n_axes); -1 where a value lies outside of the domain.
 
         Raises
@@ -86,7 +84,7 @@ class Space:
         table, _ = columns_by_name(self.columns, rows, what)
         return np.column_stack([axis.locate(axis.read(table, what)) for axis in self.axes])
 
-    def locate_all(self, rows: pd.DataFrame | NDArray[Any]) -> Ints:
+    def locate_all(self, rows: pd.DataFrame | NDArray[Any]) -> IntArray:
         """Atoms of rows, all of whose values must lie in their domains.
 
         Raises
@@ -101,7 +99,7 @@ class Space:
             raise BadInput(f"row {row}: the value of {name!r} lies outside of the domain")
         return atoms
 
-    def write(self, atoms: Ints, rng: np.random.Generator) -> pd.DataFrame:
+    def write(self, atoms: IntArray, rng: np.random.Generator) -> pd.DataFrame:
         """Write rows, drawing values of atoms that hold several."""
         table: dict[str, NDArray[np.generic]] = {}
         for k, axis in enumerate(self.axes):
@@ -135,7 +133,7 @@ class Space:
 
 
 def space_of(
-    schema: Schema, columns: Sequence[str], cuts: Mapping[str, Floats], float_type: str
+    schema: Schema, columns: Sequence[str], cuts: Mapping[str, FloatArray], float_type: str
 ) -> Space:
     """Cut the attributes of a schema where a model does.
 

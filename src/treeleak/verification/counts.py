@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.tree import Release, Tree
@@ -74,7 +75,7 @@ class Check:
 def check_rows(
     release: Release,
     X: NDArray[Any],
-    y: NDArray[np.int64] | None,
+    y: IntArray | None,
     draws: NDArray[np.unsignedinteger[Any]] | None = None,
     use_distinct: bool = True,
 ) -> Check:
@@ -124,7 +125,7 @@ def check_rows(
 
 
 def check_drawable(
-    release: Release, X: NDArray[Any], y: NDArray[np.int64], use_distinct: bool = True
+    release: Release, X: NDArray[Any], y: IntArray, use_distinct: bool = True
 ) -> int:
     """Count the rows that leaves lack: no bootstrap of the rows could give their counts.
 
@@ -156,7 +157,7 @@ def check_drawable(
     return lacking
 
 
-def check_noisy(release: Release, X: NDArray[Any], y: NDArray[np.int64]) -> float:
+def check_noisy(release: Release, X: NDArray[Any], y: IntArray) -> float:
     """Sum up the noise that rows leave to be explained.
 
     The sum of |released - found| over all leaves and classes; where leaves name a class only, how
@@ -188,7 +189,7 @@ def check_noisy(release: Release, X: NDArray[Any], y: NDArray[np.int64]) -> floa
     return short
 
 
-def _counted(at: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _counted(at: IntArray, weight: FloatArray, size: int) -> FloatArray:
     return np.asarray(np.bincount(at, weight, minlength=size), dtype=float)
 
 
@@ -203,7 +204,7 @@ class _Tally:
         t: int,
         tree: Tree,
         released: NDArray[Any],
-        found: NDArray[np.float64],
+        found: FloatArray,
         names: Sequence[Any],
         unit: str,
     ) -> None:

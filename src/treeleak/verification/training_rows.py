@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
@@ -113,7 +114,7 @@ def match_training(
 def _behind_noise(
     release: Release,
     table: pd.DataFrame,
-    label: NDArray[np.int64] | None,
+    label: IntArray | None,
     notes: tuple[str, ...],
 ) -> TrainingRows:
     """Check that the noise explains how the counts differ from those of these rows."""
@@ -154,7 +155,7 @@ def _other_noise(doubt: Doubt, release: Release, table: pd.DataFrame) -> str:
 def _drawable(
     release: Release,
     table: pd.DataFrame,
-    label: NDArray[np.int64] | None,
+    label: IntArray | None,
     counted: RowCount,
     notes: tuple[str, ...],
 ) -> TrainingRows:
@@ -296,7 +297,7 @@ def _as_rules_name(rules: RuleList, table: pd.DataFrame, schema: Schema | None) 
 
 def in_model_columns(
     release: Release, X: Any, y: Any = None, what: str = "training rows"
-) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[pd.DataFrame, IntArray, tuple[str, ...]]:
     """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
 
     Parameters
@@ -379,7 +380,7 @@ def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[
     return series.astype(object).map(lambda value: codes.get(value, value))
 
 
-def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64]:
+def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
     if not pd.api.types.is_numeric_dtype(series):
         try:
             series = pd.to_numeric(series)
@@ -392,11 +393,11 @@ def _numbers(series: pd.Series[Any], name: str, what: str) -> NDArray[np.float64
                 f"column {name!r} of the {what} holds something other than numbers: the "
                 "model saw it in another encoding"
             ) from None
-    values: NDArray[np.float64] = series.to_numpy(dtype=float, na_value=np.nan)
+    values: FloatArray = series.to_numpy(dtype=float, na_value=np.nan)
     return values
 
 
-def _labels(release: Release, y: Any, n_rows: int) -> NDArray[np.int64]:
+def _labels(release: Release, y: Any, n_rows: int) -> IntArray:
     values = list(pd.Series(np.ravel(np.asarray(y, dtype=object))))
     if len(values) != n_rows:
         raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
@@ -409,7 +410,7 @@ def _labels(release: Release, y: Any, n_rows: int) -> NDArray[np.int64]:
     return found
 
 
-def _suspects(release: Release, values: NDArray[np.float64]) -> str:
+def _suspects(release: Release, values: FloatArray) -> str:
     """Name the columns in which no threshold parts the rows, as one of them must have."""
     columns = zip(release.feature_names, release.thresholds, values.T, strict=True)
     same = [name for name, cuts, x in columns if len(cuts) and not _parted(x, cuts)]
@@ -422,7 +423,7 @@ def _suspects(release: Release, values: NDArray[np.float64]) -> str:
     )
 
 
-def _parted(x: NDArray[np.float64], cuts: NDArray[np.float64]) -> bool:
+def _parted(x: FloatArray, cuts: FloatArray) -> bool:
     known = x[~np.isnan(x)]
     if len(known) < len(x):
         return True

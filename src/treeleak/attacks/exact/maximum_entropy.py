@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.kernels import fit_weights
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
 __all__ = ["Weights", "maximum_entropy", "mean_skew"]
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

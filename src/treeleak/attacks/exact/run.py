@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows, status_of
 from treeleak.attacks.exact.worlds import WorldSearch
@@ -22,6 +21,7 @@ from treeleak.attacks.large_grid.column_generation import fixed_point
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["exact"]
 
-IntArray = NDArray[np.int64]
 
 _MODEL_TERMS = 2_000_000
 """Terms up to which the integer model is built."""

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace, run_all
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["World", "WorldSearch"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 N_WORLDS = 10
 """Worlds that are drawn at least."""
@@ -402,9 +400,7 @@ class WorldSearch:
         weight = 2.5 / n_worlds
         return (n_worlds * share + weight * doubt) / (n_worlds + weight)  # type: ignore[no-any-return]
 
-    def _certain(
-        self, live: IntArray, cell: IntArray, proved: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def _certain(self, live: IntArray, cell: IntArray, proved: BoolArray) -> BoolArray:
         """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""
         if not len(live):
             return np.zeros((0, self.atoms.shape[1]), dtype=bool)
@@ -416,7 +412,7 @@ class WorldSearch:
         high = np.maximum.reduceat(self.atoms[order], first, axis=0)
         alike = (low == high)[np.searchsorted(cells, cell)]
         same = everywhere[None, :] | (alike & proved[:, None])
-        certain: NDArray[np.bool_] = same & self.values.settled[self.atoms[live]]
+        certain: BoolArray = same & self.values.settled[self.atoms[live]]
         return certain
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import row_kernels as kernels
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -24,8 +25,6 @@ from treeleak.partition import GridTooLarge, Partition
 
 __all__ = ["MAX_CANDIDATES", "RowProblem", "Unmet"]
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 MAX_CANDIDATES = 50_000_000
 """Most (row, candidate) pairs that are held: 2 to 3 GB."""
@@ -214,13 +213,13 @@ class RowProblem:
         off, off_d = self._left(choice)
         return int(np.abs(off).sum()) + int(np.abs(off_d).sum())
 
-    def suspicion(self, choice: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    def suspicion(self, choice: NDArray[np.integer[Any]]) -> FloatArray:
         """Share of each open row's trees whose counts ``choice`` misses where it puts the row."""
         off, off_d = self._left(choice)
         missed = off != 0
         if len(off_d):
             missed |= np.repeat(off_d != 0, self.n_classes)
-        share: NDArray[np.float64] = kernels.off_share(choice, self.equation, self.draws, missed)
+        share: FloatArray = kernels.off_share(choice, self.equation, self.draws, missed)
         return share
 
     def descended(self, choice: NDArray[np.integer[Any]], clock: Clock) -> IntArray:
@@ -244,15 +243,13 @@ class RowProblem:
         """Column of each open row, given the pair of every row."""
         return np.searchsorted(self.pair, pair[self.rows])
 
-    def carried(self, parent: RowProblem, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def carried(self, parent: RowProblem, x: FloatArray) -> FloatArray:
         """Take over numbers per candidate from a problem with more candidates."""
         scale = int(parent.pair[-1]) + 1 if len(parent.pair) else 1
         theirs = parent.rows[parent.owner] * scale + parent.pair[parent.column]
         return x[np.searchsorted(theirs, self.rows[self.owner] * scale + self.pair[self.column])]
 
-    def log_prior(
-        self, u: NDArray[np.float64], doubt: float | NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def log_prior(self, u: FloatArray, doubt: float | FloatArray) -> FloatArray:
         """Logarithm of how many rows are in each candidate's pair, u taken for the open ones.
 
         ``doubt``: how many are expected there beside, in any pair or in each.
@@ -263,9 +260,7 @@ class RowProblem:
         held += np.bincount(self.pair[self.column], u, minlength=size)
         return np.log(held + doubt)[self.pair][self.column]
 
-    def likeliest(
-        self, choice: NDArray[np.integer[Any]], expected: NDArray[np.float64]
-    ) -> IntArray:
+    def likeliest(self, choice: NDArray[np.integer[Any]], expected: FloatArray) -> IntArray:
         """Move each open row to the likeliest of its candidates that leave every count as it is.
 
         Parameters

@@ -8,18 +8,16 @@ of where the rows lie.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 from scipy.optimize import lsq_linear
 
 from treeleak.attacks.solvers.integer import limited
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 
 __all__ = ["find_classes"]
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _TRY, _PROOF = 20.0, 8.0
 """Work for the integer solver (about seconds): for any classes, and for the proof."""
@@ -59,7 +57,7 @@ def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArra
     return label, evidence.drawn & (status == cp_model.INFEASIBLE)
 
 
-def _equations(evidence: KnownDraws) -> tuple[NDArray[np.float64], IntArray]:
+def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:
     """Weight of each row and total of each class, equation by equation."""
     start = evidence.geometry.leaf_start[: len(evidence.draws)]
     weight = evidence.draws.astype(float)

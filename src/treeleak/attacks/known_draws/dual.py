@@ -25,13 +25,12 @@ from threadpoolctl import threadpool_limits
 
 from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.attacks.known_draws.candidates import THREADS, RowProblem, Unmet
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
 __all__ = ["Fit", "certain_rows", "fit", "reaction"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _MEMORY = 15
 _TOLERANCE = 1e-4
@@ -158,7 +157,7 @@ def _levelled(before: float, now: float) -> bool:
 
 def certain_rows(
     problem: RowProblem, choice: IntArray, multipliers: FloatArray
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[BoolArray, BoolArray]:
     """Prove, in whole numbers, which rows no assignment that meets the counts can move.
 
     Against ``choice``, any other assignment that meets the counts loses in some rows what it gains
@@ -204,7 +203,7 @@ def _whole(problem: RowProblem, multipliers: FloatArray) -> IntArray:
 
 def _exact_scores(
     problem: RowProblem, choice: IntArray, whole: IntArray
-) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+) -> tuple[IntArray, IntArray, BoolArray]:
     """Score of each row's column ``choice``, the best of its other candidates, and its rivals."""
     score = _scores(problem, whole)
     mine, other = np.zeros((2, problem.n_open), dtype=np.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["placed_rows", "typicality"]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _ROUNDS = 3
 _POINTS = 4096

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = [
     "argmax_rows",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
     """Rows that all trees leave open for each column, as bits; shape (n_columns, n_words)."""
     out = np.empty((len(leaf), sets.shape[1]), dtype=np.uint64)
@@ -39,7 +40,7 @@ def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def count_rows(bits: Any, n_rows: int) -> Any:
     """In how many of the sets each row is, with one more 0 in front."""
     out = np.zeros(n_rows + 1, dtype=np.int64)
@@ -55,7 +56,7 @@ def count_rows(bits: Any, n_rows: int) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def list_rows(bits: Any, start: Any) -> Any:
     """The sets in which each row is, row after row, ascending."""
     place = start[:-1].copy()
@@ -73,7 +74,7 @@ def list_rows(bits: Any, start: Any) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def narrow(
     trees: Any,
     start: Any,
@@ -182,7 +183,7 @@ def narrow(
     return -1
 
 
-@nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(fastmath=True)
 def fit_rows(
     begin: int,
     end: int,
@@ -251,7 +252,7 @@ def fit_rows(
     return total
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any, c: int) -> None:
     """Add the counts that rows in the columns ``choice`` give; ``c``: number of classes."""
     for t in range(len(draws)):
@@ -264,7 +265,7 @@ def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any
                 found_d[e // c] += 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def best_scores(
     start: Any,
     column: Any,
@@ -304,7 +305,7 @@ def best_scores(
             rival[s + i] = own[i] != choice[k] and total[i] >= mine[k]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def spread(
     trees: Any,
     start: Any,
@@ -353,7 +354,7 @@ def spread(
                 leaf[v] = 0.0
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def reaction(
     begin: int,
     end: int,
@@ -391,7 +392,7 @@ def reaction(
                 inside[place[column[q]] - base] = 0.0
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def off_share(choice: Any, equation: Any, draws: Any, off: Any) -> Any:
     """In which share of the trees that drew it each row stands in an equation that is ``off``."""
     out = np.zeros(len(choice), dtype=np.float64)
@@ -406,7 +407,7 @@ def off_share(choice: Any, equation: Any, draws: Any, off: Any) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def descend(
     start: Any,
     column: Any,

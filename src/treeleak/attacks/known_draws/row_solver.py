@@ -6,17 +6,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.solvers.integer import limited
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
 __all__ = ["RowSolver"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,7 @@ class RowSolver:
         limit: float,
         seed: int,
         hint: IntArray | None = None,
-        score: NDArray[np.float64] | None = None,
+        score: FloatArray | None = None,
     ) -> IntArray | None:
         """Look for a candidate per open row that meets every count.
 
@@ -94,7 +92,7 @@ class RowSolver:
 
     def always(
         self, choice: IntArray, clock: Clock, limit: float, seed: int
-    ) -> tuple[NDArray[np.bool_], bool]:
+    ) -> tuple[BoolArray, bool]:
         """Find the rows that stand in every solution, given one of them.
 
         Asks again and again for a solution that differs in some row that all known ones share.

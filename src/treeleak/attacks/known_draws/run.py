@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
@@ -26,6 +25,7 @@ from treeleak.attacks.known_draws.placed import placed_rows, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["known_draws"]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 _QUICK_GRID = 2**22
 """Points of a grid that is enumerated to the end even when the time is up."""

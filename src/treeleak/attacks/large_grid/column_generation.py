@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.math_opt.python import mathopt
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
@@ -23,8 +24,6 @@ from treeleak.partition.pricing import best_point, best_points
 
 __all__ = ["FixedPoint", "fixed_point"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _TOLERANCE = 1e-6
 """A misfit of the whole program, or a gain per row, that counts as none."""
@@ -91,7 +90,7 @@ def _contradictory(leaves: NDArray[Any]) -> float:
 def fixed_point(
     boxes: Boxes,
     target: IntArray,
-    open_leaves: NDArray[np.bool_],
+    open_leaves: BoolArray,
     clock: Clock,
     seed: int,
     start: tuple[NDArray[np.int32], IntArray] | None = None,
@@ -178,7 +177,7 @@ class _Master:
     Cuts are added: each solve starts from the last one's basis.
     """
 
-    def __init__(self, boxes: Boxes, target: IntArray, open_leaves: NDArray[np.bool_]) -> None:
+    def __init__(self, boxes: Boxes, target: IntArray, open_leaves: BoolArray) -> None:
         self.boxes, self.target, self.open_leaves = boxes, target, open_leaves
         geometry = boxes.geometry
         self.n_rows = int(target[: geometry.leaf_start[1]].sum())

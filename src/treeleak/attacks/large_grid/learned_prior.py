@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Likes
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import FloatArray, IntArray
 
 __all__ = ["learned", "near"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _BINS = 6
 """Bins of an attribute with more atoms."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Trees
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
@@ -20,8 +21,6 @@ from treeleak.schema import Joint
 from treeleak.side_information.given import KnownParts
 
 __all__ = ["RowConstraints"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ class RowConstraints:
     distinct: IntArray | None
     draws: NDArray[np.int32]
     label: IntArray
-    open_label: NDArray[np.bool_]
+    open_label: BoolArray
     held: IntArray
     exchangeable: bool
 
@@ -106,7 +105,7 @@ class RowConstraints:
         evidence: KnownDraws,
         geometry: Geometry,
         label: IntArray,
-        open_label: NDArray[np.bool_],
+        open_label: BoolArray,
         parts: KnownParts | None,
     ) -> RowConstraints:
         """State counts of known draws; what is known of rows is held fast.

@@ -17,14 +17,13 @@ from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.solvers.integer import limited
 from treeleak.attacks.solvers.literals import Encoding, encodings_of
 from treeleak.attacks.solvers.program import RowVariables, paths_of
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
 __all__ = ["RowProgram"]
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""

@@ -23,6 +23,7 @@ from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walk_kernels import WalkSettings
 from treeleak.attacks.large_grid.walkers import Walker
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -33,8 +34,6 @@ from treeleak.side_information.given import Given
 
 __all__ = ["by_walking", "refuse_unlisted"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _WALKERS = 2
 _PRICES = (
@@ -346,7 +345,7 @@ def _all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> N
     run_all([partial(walker.walked, sweeps, settings) for walker in walkers])
 
 
-def _agreed(walkers: list[Walker], constraints: RowConstraints) -> NDArray[np.bool_]:
+def _agreed(walkers: list[Walker], constraints: RowConstraints) -> BoolArray:
     """Rows of the first walker that stand in the same leaves with all others."""
     drawn = constraints.draws > 0
     places = [np.column_stack([np.where(drawn, w.rows.leaves, -1), w.rows.label]) for w in walkers]

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.core.bits import lowest_bit
+from treeleak.core.compiled import njit
 
 __all__ = ["Counts", "Likes", "Rows", "Trees", "WalkSettings", "walk"]
 
@@ -156,13 +156,13 @@ class WalkSettings(NamedTuple):
     until_met: Any
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _gain(residual: Any, draws: Any) -> Any:
     """What |residual| grows by with more draws."""
     return abs(residual + draws) - abs(residual)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
     """Count a row in all of its nodes, or no more; say by how much the misfit grows."""
     path_start, path = trees.path_start, trees.path
@@ -184,7 +184,7 @@ def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: int) 
     return grown
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _leaf_costs(
     trees: Any, counts: Any, settings: Any, label: int, k: int, above: Any, out: Any
 ) -> None:
@@ -209,7 +209,7 @@ def _leaf_costs(
                 out[leaf[v]] = cost
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _liking(likes: Any, start: Any, atoms: Any, k: int, a: int, out: Any) -> None:
     """Add the log prior of each atom of one attribute, given the row's other attributes."""
     log_share, bin_, coupling = likes.log_share, likes.bin, likes.coupling
@@ -226,7 +226,7 @@ def _liking(likes: Any, start: Any, atoms: Any, k: int, a: int, out: Any) -> Non
             out[v] += coupling[a, q, bin_[begin + v], theirs]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _row_liking(likes: Any, start: Any, atoms: Any, k: int) -> float:
     """Log prior of a row."""
     log_share, bin_, coupling = likes.log_share, likes.bin, likes.coupling
@@ -244,7 +244,7 @@ def _row_liking(likes: Any, start: Any, atoms: Any, k: int) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _first_open(trees: Any, words: Any, out: Any) -> None:
     """Leaf of every tree, given the leaves that all attributes leave open."""
     first, n_words = trees.first, trees.n_words
@@ -255,7 +255,7 @@ def _first_open(trees: Any, words: Any, out: Any) -> None:
                 break
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
     """Leaves of a row."""
     open_, start = trees.open, trees.start
@@ -267,7 +267,7 @@ def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
     _first_open(trees, words, out)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _bathe(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, room: Any) -> None:
     """Draw all attributes of a row that is taken out, one after the other, given all else."""
     behind, before, words, leaf, score = room
@@ -320,7 +320,7 @@ def _bathe(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, roo
     _first_open(trees, before, rows.leaves[k])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
     """Draw a row of the same class by what it would cost a row that is taken out to stand there."""
     open_rows, leaves, label = rows.open_rows, rows.leaves, rows.label
@@ -337,7 +337,7 @@ def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
     return int(open_rows[(begin + i) % len(open_rows)])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: int, k: int) -> float:
     """What a row that is taken out costs in given leaves."""
     path_start, path = trees.path_start, trees.path
@@ -356,7 +356,7 @@ def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: int, k
     return cost
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _relabel(trees: Any, counts: Any, rows: Any, settings: Any, k: int, score: Any) -> None:
     """Draw the class of a row that is taken out, given all else."""
     n_classes = counts.equation.shape[1]
@@ -365,7 +365,7 @@ def _relabel(trees: Any, counts: Any, rows: Any, settings: Any, k: int, score: A
     rows.label[k] = draw_scored(score, n_classes, rows.rng)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _moved(
     trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, there: Any, cost: float
 ) -> bool:
@@ -389,7 +389,7 @@ def _moved(
     return False
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _swap(
     trees: Any, counts: Any, likes: Any, rows: Any, settings: Any, k: int, j: int, a: int, room: Any
 ) -> None:
@@ -408,7 +408,7 @@ def _swap(
         atoms[k], atoms[j] = new[0], new[1]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _trade(trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, room: Any) -> None:
     """Try to let two rows of a class change places: each in the leaves of the other.
 
@@ -421,7 +421,7 @@ def _trade(trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, ro
         rows.atoms[k], rows.atoms[j] = new[0], new[1]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: Any) -> int:
     """Move rows, in place; a sweep has as many moves as there are rows that may move.
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Rows, WalkSettings, walk
+from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 
 __all__ = ["Walker"]
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(eq=False)
@@ -42,7 +41,7 @@ class Walker:
         constraints: RowConstraints,
         seed: int,
         begin: NDArray[np.int32] | None = None,
-        fixed: NDArray[np.bool_] | None = None,
+        fixed: BoolArray | None = None,
     ) -> Walker:
         """Start somewhere.
 

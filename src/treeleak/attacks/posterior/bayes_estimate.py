@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, cheapest, expected_distance
 from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.samples import Samples
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition import rules_hold
 from treeleak.partition.values import Values
 
 __all__ = ["bayes_estimate"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
@@ -128,7 +126,7 @@ def _weighed(
     return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, missing)
 
 
-def _allowed(target: PosteriorTarget) -> NDArray[np.bool_]:
+def _allowed(target: PosteriorTarget) -> BoolArray:
     """Which values each row may have, shape (n_rows, n_values)."""
     return np.asarray(target.moves.allowed[:, target.values.atom_of][target.moves.group])
 

@@ -35,6 +35,7 @@ from treeleak.attacks.posterior.draw_kernels import (
 from treeleak.attacks.posterior.likelihood import DrawLikelihood, Likelihood
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadSchema, NotCovered
 from treeleak.core.private import dataclass
@@ -52,8 +53,6 @@ __all__ = [
     "start_weights",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
@@ -195,7 +194,7 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
     n_trees, rules = len(geometry.release.trees), geometry.schema.rules
     stride = np.zeros(0, dtype=np.int64)
     table = np.zeros((0, n_trees), dtype=np.int32)
-    allowed: list[tuple[NDArray[np.bool_], IntArray]] = []
+    allowed: list[tuple[BoolArray, IntArray]] = []
     # Beside the leaves, there is a weight per class and an atom per attribute.
     listed = geometry.n_points * max(n_trees, int(radix[-1]), 2 * len(radix)) <= MAX_TABLE
     if listed:
@@ -221,7 +220,7 @@ def _ground(geometry: Geometry, radix: IntArray, values: Values) -> Ground:
     )
 
 
-def _of_rule(rule: Rule, geometry: Geometry) -> tuple[NDArray[np.bool_], IntArray]:
+def _of_rule(rule: Rule, geometry: Geometry) -> tuple[BoolArray, IntArray]:
     """List what a rule allows, over the attributes of which it speaks, and their strides there."""
     own = [
         a
@@ -298,7 +297,7 @@ def start_weights(
 
 
 def _moves(
-    group: IntArray, allowed: NDArray[np.bool_], values: Values, weights: FloatArray | None
+    group: IntArray, allowed: BoolArray, values: Values, weights: FloatArray | None
 ) -> Moves:
     start = values.atom_start
     n_open = np.add.reduceat(allowed, start[:-1], axis=1, dtype=np.int64)
@@ -334,9 +333,7 @@ def _moves(
     )
 
 
-def _pools(
-    pairs: IntArray, allowed: NDArray[np.bool_], values: Values, n_classes: int
-) -> list[IntArray]:
+def _pools(pairs: IntArray, allowed: BoolArray, values: Values, n_classes: int) -> list[IntArray]:
     """For each group, the pairs (point * n_classes + class) that its rows may take."""
     if len(allowed) * len(pairs) > MAX_TABLE:
         return [pairs[:0] for _ in allowed]

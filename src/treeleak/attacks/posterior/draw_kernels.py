@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.attacks.posterior.prior_kernels import draw_row, relearn
+from treeleak.core.compiled import njit
 
 __all__ = [
     "RULES",
@@ -157,7 +157,7 @@ class Prior(NamedTuple):
     order: Any
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
     """EM on the multinomial likelihood of one class, in place.
 
@@ -267,7 +267,7 @@ class State(NamedTuple):
     rng: Any
 
 
-@nb.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(inline=True)
 def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
     """Change of the log likelihood when a row joins the a that lie in an equation.
 
@@ -281,7 +281,7 @@ def _gain(a: int, seen: int, distinct: bool, penalty: float, log: Any) -> float:
     return penalty if a == 0 else seen * (log[a + 1] - log[a])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
     """Log probability of a row before anything is counted."""
     if len(prior.grid):
@@ -295,7 +295,7 @@ def log_prior_of(atom: Any, pair: int, prior: Any, radix: Any) -> float:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
     """Log probability of a row for each atom of one attribute, up to a constant; not by a table."""
     at = prior.offset[a]
@@ -309,7 +309,7 @@ def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
                 out[x] += prior.log_share[below + prior.bin[a, x] * radix[b]]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def believe_all(state: Any, ground: Any, prior: Any) -> None:
     """Note the log probability of all rows under a prior, in place."""
     n_classes = ground.radix[-1]
@@ -318,7 +318,7 @@ def believe_all(state: Any, ground: Any, prior: Any) -> None:
         state.log_prior[i] = log_prior_of(state.atoms[i], pair, prior, ground.radix)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _point(atom: Any, stride: Any) -> int:
     point = 0
     for a in range(len(stride)):
@@ -326,7 +326,7 @@ def _point(atom: Any, stride: Any) -> int:
     return point
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _obeys(atom: Any, ground: Any) -> bool:
     """Whether a row meets the rules of the schema."""
     for k in range(len(ground.rule_start)):
@@ -335,7 +335,7 @@ def _obeys(atom: Any, ground: Any) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
     """Find the leaf of a row in every tree."""
     if len(ground.table):
@@ -350,14 +350,14 @@ def _drop(atom: Any, point: int, ground: Any, leaf: Any) -> None:
         leaf[t] = ground.left[v]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def drop_all(atoms: Any, ground: Any, leaves: Any) -> None:
     """Find the leaves of all rows, in place."""
     for i in range(len(atoms)):
         _drop(atoms[i], _point(atoms[i], ground.stride), ground, leaves[i])
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def log_surjections(most: int) -> Any:
     """Log of the number of ways in which n draws hit exactly d rows, for n, d <= most.
 
@@ -373,7 +373,7 @@ def log_surjections(most: int) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
     """Log surj(n, d); beyond the table by Temme's uniform approximation (1993)."""
     if n < len(table):
@@ -406,7 +406,7 @@ def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
     )
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_hits(
     a: int, n: int, d: int, penalty: float, temperature: float, table: Any, log_factorial: Any
 ) -> float:
@@ -414,10 +414,10 @@ def _log_hits(
     ways = penalty * (a - d)
     if a >= d:
         ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
-    return (ways + _log_surjection(n, d, table, log_factorial)) / temperature  # type: ignore[no-any-return]
+    return (ways + _log_surjection(n, d, table, log_factorial)) / temperature
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def log_complete(
     rows: Any, seen: Any, draws: Any, penalty: float, table: Any, log_fact: Any
 ) -> float:
@@ -429,7 +429,7 @@ def log_complete(
     return total
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def log_marginal(
     rows: Any, distinct: Any, draws: Any, n_classes: int, penalty: float, table: Any, log_fact: Any
 ) -> float:
@@ -457,7 +457,7 @@ def log_marginal(
     return total
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def split(temperature: float, penalty: float, state: Any, law: Any) -> None:
     """Redraw how the distinct rows of each mixed leaf split among its classes, in place.
 
@@ -511,7 +511,7 @@ def split(temperature: float, penalty: float, state: Any, law: Any) -> None:
                     seen[e], seen[f] = x, both - x
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
     """Give one open attribute of a row another atom."""
     n_open = moves.open_start[g + 1] - moves.open_start[g]
@@ -520,7 +520,7 @@ def _flip(rng: Any, atom: Any, g: int, ground: Any, moves: Any) -> None:
     atom[a] = new + 1 if new >= atom[a] else new
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _exchanged(
     state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
 ) -> bool:
@@ -553,7 +553,7 @@ def _exchanged(
     return exchanged > 0 and not (alike and exchanged == differ)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def log_named(rows: Any, label: int, rule: int, scale: float, penalty: float) -> float:
     """Log probability that a leaf with these rows of each class names one of them.
 
@@ -588,7 +588,7 @@ def log_named(rows: Any, label: int, rule: int, scale: float, penalty: float) ->
     return scale * (rows[label] - most) + np.log(total)  # type: ignore[no-any-return]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _look_at_leaf(e: int, rows: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what joining and leaving change, for all classes of the leaf of equation e."""
     n_classes = len(rows) // len(law.named)
@@ -610,7 +610,7 @@ def _look_at_leaf(e: int, rows: Any, law: Any, penalty: float, tally: Any) -> No
             own[c] += 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _relabelled(
     leaves: Any, old: int, new: int, rows: Any, law: Any, penalty: float, tally: Any
 ) -> float:
@@ -631,7 +631,7 @@ def _relabelled(
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     """Note what it changes if a row joins equation e, and if one leaves it."""
     a = state.rows[e]
@@ -648,7 +648,7 @@ def _look(e: int, state: Any, law: Any, penalty: float, tally: Any) -> None:
     tally[e, 1] = _gain(a - 1, seen, law.distinct, penalty, law.log) if a > 0 else 0.0
 
 
-@nb.njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(fastmath=True)
 def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_classes: int) -> float:
     """Change of the log likelihood when one row goes from leaves and class to others."""
     change = 0.0
@@ -664,7 +664,7 @@ def _moved(tally: Any, old_leaf: Any, new_leaf: Any, old: int, new: int, n_class
     return change
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _gains(
     i: int, a: int, state: Any, ground: Any, n_classes: int, tally: Any, stack: Any, out: Any
 ) -> None:
@@ -706,7 +706,7 @@ def _gains(
         out[x] += out[x - 1]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
     """Draw an atom of an attribute for row i, by weights, among those that it may have."""
     r, g = ground.radix[a], moves.group[i]
@@ -717,10 +717,10 @@ def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any,
             atom[a] = x
             legal = _obeys(atom, ground)
         log_weight[x] = log_weight[x] if legal else -np.inf
-    return draw_scored(log_weight, r, state.rng)  # type: ignore[no-any-return]
+    return draw_scored(log_weight, r, state.rng)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _settle(
     i: int, atom: Any, leaf: Any, n_classes: int, state: Any, law: Any, penalty: float, tally: Any
 ) -> None:
@@ -744,7 +744,7 @@ def room_for_gibbs(radix: Any) -> tuple[Any, Any, Any]:
     return np.empty(most), np.empty(most), np.empty((most, 3), np.int32)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def walk(
     steps: int,
     temperature: float,

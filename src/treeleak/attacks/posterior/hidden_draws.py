@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
@@ -29,6 +28,7 @@ from treeleak.attacks.posterior.walks import (
 )
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, HiddenDraws
@@ -154,7 +154,7 @@ class _Found:
 def _walked(
     target: PosteriorTarget,
     plan: Plan,
-    prior: TreePrior | NDArray[np.float64],
+    prior: TreePrior | FloatArray,
     clock: Clock,
     seed: int,
     part: tuple[float, float],

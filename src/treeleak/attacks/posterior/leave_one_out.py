@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition import Geometry, GridTooLarge
@@ -28,8 +29,6 @@ from treeleak.side_information.population import Density
 
 __all__ = ["MAX_ENTRIES", "MAX_GAINS", "MissingRow", "Told"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MAX_ENTRIES = 2**26
 """Most (grid point, tree or class) pairs that are held."""
@@ -79,7 +78,7 @@ class MissingRow:
 
     geometry: Geometry
     values: Values
-    allowed: NDArray[np.bool_]
+    allowed: BoolArray
     signature: NDArray[np.int32]
     _says: Callable[[IntArray], FloatArray]
 

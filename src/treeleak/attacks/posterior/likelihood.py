@@ -16,13 +16,12 @@ from treeleak.attacks.posterior.draw_kernels import (
     log_marginal,
     log_surjections,
 )
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import HiddenDraws
 
 __all__ = ["DrawLikelihood", "Likelihood", "held_in"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _SPLIT_EVERY = 4
 """Sweeps between two looks at how distinct rows split among classes."""

@@ -12,13 +12,13 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from treeleak.attacks.posterior.draw_kernels import RULES, Law, log_named
 from treeleak.attacks.posterior.likelihood import held_in
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 
 __all__ = ["CountLikelihood", "LabelLikelihood", "PresenceLikelihood"]
 
-FloatArray = NDArray[np.float64]
 
 MAX_TABLE = 2**26
 """Entries of the table of gains: 512 MiB."""
@@ -36,7 +36,7 @@ class _Tabled(ABC):
 
     @property
     @abstractmethod
-    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+    def _tables(self) -> tuple[IntArray, FloatArray]:
         """Where the log likelihood of each equation begins, as a table over a = 0, 1, ..., N."""
 
     @cached_property
@@ -85,13 +85,13 @@ class CountLikelihood(_Tabled):
     n_draws: int | None = None
 
     @cached_property
-    def _distinct(self) -> tuple[FloatArray, NDArray[np.int64]]:
+    def _distinct(self) -> tuple[FloatArray, IntArray]:
         """The different noisy counts, and which of them each equation has."""
         values, number = np.unique(self.counts, return_inverse=True)
         return values, number.ravel()
 
     @cached_property
-    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+    def _tables(self) -> tuple[IntArray, FloatArray]:
         said = self.counts[~np.isnan(self.counts)]
         values, number = self._distinct
         entries = len(values) * (self.n_rows + 1)
@@ -217,8 +217,8 @@ class PresenceLikelihood(_Tabled):
         N.
     """
 
-    named: NDArray[np.bool_]
-    said: NDArray[np.bool_]
+    named: BoolArray
+    said: BoolArray
     noise: LabelNoise
     n_rows: int
 
@@ -228,7 +228,7 @@ class PresenceLikelihood(_Tabled):
         return int(self.named.shape[1])
 
     @cached_property
-    def _tables(self) -> tuple[NDArray[np.int64], FloatArray]:
+    def _tables(self) -> tuple[IntArray, FloatArray]:
         unseen = -self.noise.scale * np.arange(self.n_rows + 1.0)
         seen = np.append(-_NEVER, np.log(-np.expm1(unseen[1:])))
         which = np.where(self.said[:, None], 1 + self.named, 0).ravel()

@@ -35,6 +35,7 @@ from treeleak.attacks.posterior.walks import (
     population_prior,
     told,
 )
+from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
@@ -165,7 +166,7 @@ def _pairs(geometry: Geometry, asked: Geometry) -> zip[tuple[Tree, Tree]]:
     return zip(asked.release.trees, geometry.release.trees, strict=True)
 
 
-def _is_own(tree: Tree, old: Tree) -> NDArray[np.bool_]:
+def _is_own(tree: Tree, old: Tree) -> BoolArray:
     """Which leaves of a tree that was split up were leaves of the old one."""
     return np.asarray(tree.leaves >= tree.n_nodes - old.n_nodes)
 
@@ -198,7 +199,7 @@ def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
         feature[at], threshold[at] = column, cut
         left[at], right[at] = (out, on) if out_left else (on, out)
 
-    def moved(child: NDArray[np.int64]) -> NDArray[np.int64]:
+    def moved(child: IntArray) -> IntArray:
         return np.where(child == LEAF, LEAF, child + n)
 
     return Tree(

@@ -17,10 +17,10 @@ from __future__ import annotations
 from math import lgamma
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
 from treeleak.attacks.kernels import uniform
+from treeleak.core.compiled import njit
 
 __all__ = ["HierarchicalPrior", "draw_row", "imagine", "relearn"]
 
@@ -75,7 +75,7 @@ class HierarchicalPrior(NamedTuple):
     every: Any
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _normal(rng: Any) -> float:
     while True:
         x, y = 2.0 * uniform(rng) - 1.0, 2.0 * uniform(rng) - 1.0
@@ -84,7 +84,7 @@ def _normal(rng: Any) -> float:
             return x * np.sqrt(-2.0 * np.log(r) / r)  # type: ignore[no-any-return]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_gamma(rng: Any, shape: float) -> float:
     """Draw the log of a gamma variate (Marsaglia and Tsang 2000), also where that underflows."""
     low = 0.0
@@ -103,7 +103,7 @@ def _log_gamma(rng: Any, shape: float) -> float:
             return low + np.log(d * v)  # type: ignore[no-any-return]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
     """Draw the log of a Dirichlet variate."""
     best = -np.inf
@@ -118,7 +118,7 @@ def _log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
         out[x] = max(out[x] - total, _LEAST_LOG)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _chosen(rng: Any, weight: Any) -> int:
     """Choose one by log weights."""
     best, total = weight.max(), 0.0
@@ -132,7 +132,7 @@ def _chosen(rng: Any, weight: Any) -> int:
     return len(weight) - 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _counted(atoms: Any, a: int, up: int, radix: Any, hierarchy: Any, buffer: Any) -> Any:
     """Count the atoms of an attribute under each bin of another, or in all if that is -1."""
     r = radix[a]
@@ -144,7 +144,7 @@ def _counted(atoms: Any, a: int, up: int, radix: Any, hierarchy: Any, buffer: An
     return count
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _log_counted(count: Any, weight: float, m: Any) -> float:
     """Log probability of counts if p ~ Dirichlet(weight m) in each line, p summed out."""
     out, r = 0.0, len(m)
@@ -160,7 +160,7 @@ def _log_counted(count: Any, weight: float, m: Any) -> float:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _is_below(b: int, a: int, parent: Any) -> bool:
     """Whether attribute b is a, or depends on it, directly or not."""
     while b >= 0:
@@ -170,7 +170,7 @@ def _is_below(b: int, a: int, parent: Any) -> bool:
     return False
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, hierarchy: Any, buffer: Any) -> None:
     """Redraw on which attribute this one depends."""
     radix, start, parent = ground.radix, ground.start, hierarchy.parent
@@ -187,7 +187,7 @@ def _new_parent(rng: Any, atoms: Any, a: int, ground: Any, hierarchy: Any, buffe
     parent[a] = candidate[_chosen(rng, weight[:n])]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _tables(rng: Any, atoms: Any, ground: Any, hierarchy: Any, buffer: Any) -> Any:
     """Draw how many rows came directly from m, per atom: tables of a Chinese restaurant."""
     radix, start, kappa = ground.radix, ground.start, hierarchy.strength[1]
@@ -203,7 +203,7 @@ def _tables(rng: Any, atoms: Any, ground: Any, hierarchy: Any, buffer: Any) -> A
     return table
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     """Redraw, in place, what rows are like, given rows (or none).
 
@@ -238,11 +238,11 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     for a in range(len(radix)):
         if hierarchy.flag[a]:
             # Tables within tables: how many of those came directly from s.
-            for x in range(2):
-                weak = alpha * hierarchy.size[start[a] + x]
-                for i in range(int(table[start[a] + x])):
+            for bit in range(2):
+                weak = alpha * hierarchy.size[start[a] + bit]
+                for i in range(int(table[start[a] + bit])):
                     if uniform(rng) * (weak + i) < weak:
-                        zero, one = (zero + 1.0, one) if x == 0 else (zero, one + 1.0)
+                        zero, one = (zero + 1.0, one) if bit == 0 else (zero, one + 1.0)
     x, y = _log_gamma(rng, zero), _log_gamma(rng, one)
     q = min(max(1.0 / (1.0 + np.exp(x - y)), _LEAST_Q), 1.0 - _LEAST_Q)
     for a in range(len(radix)):
@@ -262,7 +262,7 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     _sort(parent, hierarchy.order)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _sort(parent: Any, order: Any) -> None:
     n, placed = 0, np.zeros(len(parent), np.bool_)
     while n < len(parent):
@@ -272,7 +272,7 @@ def _sort(parent: Any, order: Any) -> None:
                 n += 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
     """Draw a row from a prior with an order, in place."""
     for a in prior.order:
@@ -288,7 +288,7 @@ def draw_row(rng: Any, atom: Any, ground: Any, prior: Any) -> None:
         atom[a] = x
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def imagine(rng: Any, atoms: Any, ground: Any, hierarchy: Any, turns: int) -> None:
     """Draw what rows are like before anything is counted, and rows that are like that, in place."""
     hierarchy.strength[0] = hierarchy.alphas[int(uniform(rng) * len(hierarchy.alphas))]

@@ -18,6 +18,7 @@ from treeleak.attacks.posterior.chains import (
 )
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -26,8 +27,6 @@ from treeleak.side_information.population import Density
 
 __all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior", "told"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
 from treeleak.attacks.solvers.program import STAGE, Program, refuse, solve, unproved_rows
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput
 from treeleak.evidence import Contradiction, ExactCounts, HiddenDraws, KnownDraws
@@ -26,8 +26,6 @@ from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
 
 __all__ = ["reference_cp"]
-
-IntArray = NDArray[np.int64]
 
 
 def reference_cp(

@@ -19,7 +19,6 @@ import threading
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, sparse
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer
@@ -30,6 +29,7 @@ from treeleak.attacks.solvers.program import (
     unproved_rows,
     values_at,
 )
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, ExactCounts
@@ -40,8 +40,6 @@ from treeleak.side_information.given import NOTHING, Given
 
 __all__ = ["reference_milp"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _ORDER_BITS = 20
 """Digits that order the rows: beyond, the digits outgrow the tolerance of the solver."""
@@ -134,7 +132,7 @@ class _Block:
     matrix: sparse.csr_array[Any]
     lower: FloatArray
     upper: FloatArray
-    integral: NDArray[np.bool_]
+    integral: BoolArray
     nodes: IntArray
     n: IntArray
 
@@ -215,7 +213,7 @@ def _flow(made: _Constraints, tree: Tree, first: int, y: IntArray) -> None:
         made.add({first + d: 1.0} | {int(i): 1.0 for i in y[tree.right[at]]}, -np.inf, 1)  # (4)
 
 
-def _follow(made: _Constraints, y: int, first: int, goes: NDArray[np.bool_]) -> None:
+def _follow(made: _Constraints, y: int, first: int, goes: BoolArray) -> None:
     """Let flow into a child only with an atom that goes there: (5) and (6)."""
     if goes.all():
         return

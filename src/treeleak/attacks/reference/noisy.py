@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import NOT_NEEDED, Answer
@@ -42,8 +42,6 @@ from treeleak.release.tree import AllRows
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 __all__ = ["noise_bound", "noisy_program", "reference_noisy", "rows_interval"]
-
-IntArray = NDArray[np.int64]
 
 
 def reference_noisy(

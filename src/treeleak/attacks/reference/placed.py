@@ -26,6 +26,7 @@ from ortools.sat.python import cp_model
 from treeleak.attacks.solvers.integer import limited
 from treeleak.attacks.solvers.literals import encodings_of, one_of
 from treeleak.attacks.solvers.program import Program, RowVariables, check_size, paths_of
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws
 from treeleak.partition import Geometry
@@ -34,7 +35,6 @@ from treeleak.side_information.given import KnownParts
 
 __all__ = ["placed_program"]
 
-IntArray = NDArray[np.int64]
 
 _CLASSES = 5.0
 """Units of the solver's work in which classes, and others instead, are looked for: seconds."""

@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.kernels import propagate
+from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
 __all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible", "limited"]
-
-IntArray = NDArray[np.int64]
 
 
 class NoSolution(Exception):

@@ -13,16 +13,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
+from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
 from treeleak.partition.values import Values
 
 __all__ = ["Apart", "Ascending", "Encoding", "encodings_of", "one_of"]
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.solvers.integer import interruptible
 from treeleak.attacks.solvers.literals import Encoding, one_of
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -43,9 +43,6 @@ __all__ = [
     "whole_logs",
 ]
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.people import attribute_of, labels_of
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
@@ -35,7 +35,6 @@ MOST_PAIRS = 100_000_000
 FEWEST_PEOPLE = 500
 """People that are tried, however many rebuilt rows there are."""
 
-Floats = NDArray[np.float64]
 
 LINKABILITY = (
     "Not assessed: to link a rebuilt row with another table, that table is needed. Row numbers "
@@ -99,7 +98,7 @@ def assess(
     true: pd.DataFrame,
     sensitive: Sequence[str] = (),
     control: pd.DataFrame | None = None,
-    unknown: NDArray[np.bool_] | None = None,
+    unknown: BoolArray | None = None,
     seed: int = 0,
 ) -> Article29:
     """Try to single people out, and to guess what is sensitive of them.
@@ -153,7 +152,7 @@ def _singling_out(
     return Risk(single_out(predicates, rows), single_out(random, rows), others)
 
 
-def _places(X: pd.DataFrame, release: Release) -> NDArray[np.int64]:
+def _places(X: pd.DataFrame, release: Release) -> IntArray:
     """Between which thresholds each value lies, of the columns that trees test."""
     values = X[list(release.feature_names)].to_numpy(dtype=release.float_type).astype(float)
     tested = [(x, cuts) for x, cuts in zip(values.T, release.thresholds, strict=True) if cuts.size]
@@ -209,7 +208,7 @@ def _some(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
     return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]
 
 
-def _value(attribute: Attribute, X: pd.DataFrame) -> Floats:
+def _value(attribute: Attribute, X: pd.DataFrame) -> FloatArray:
     """The value of an attribute as one number: of a one-hot group, which of its columns is 1."""
     block = X[list(attribute.columns)].to_numpy(dtype=float)
     if not isinstance(attribute, OneHot):
@@ -219,7 +218,7 @@ def _value(attribute: Attribute, X: pd.DataFrame) -> Floats:
 
 def _known(
     attributes: Sequence[Attribute], tables: Sequence[pd.DataFrame], true: pd.DataFrame
-) -> list[Floats]:
+) -> list[FloatArray]:
     """Write what is known so that the sum of differences is the distance of two people.
 
     Numbers differ by a share of their range, all else by 0 or 1.

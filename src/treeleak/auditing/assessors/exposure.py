@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.leaf_words import LeafWords, rows_in_nodes
 from treeleak.auditing.assessors.measurement import Pairs
 from treeleak.auditing.assessors.people import Training, labels_of
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
 from treeleak.reconstruction import Reconstruction
@@ -33,9 +33,6 @@ MOST_ROWS = 500
 
 MOST_LEAVES = 3
 """Leaves that are told of each of them."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 PROBABLE = 0.9
@@ -110,10 +107,10 @@ class Behind:
         Of how many people the share of right values is.
     """
 
-    groups: NDArray[np.bool_]
-    counted: NDArray[np.bool_]
-    others: NDArray[np.bool_]
-    free: NDArray[np.int64]
+    groups: BoolArray
+    counted: BoolArray
+    others: BoolArray
+    free: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +328,7 @@ def _rows(
     return table, tuple(told)
 
 
-def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[Ints, Floats]:
+def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[IntArray, FloatArray]:
     """Leaf of each rebuilt row in each tree, and how many rows it counts; empty where none does."""
     counts = [rows_in_nodes(tree) for tree in release.trees]
     known = [c for c in counts if c is not None]
@@ -347,18 +344,18 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(k): v for k, v in line.items()} for line in plain.to_dict("records")]
 
 
-def _proved(rebuilt: Reconstruction) -> NDArray[np.bool_]:
+def _proved(rebuilt: Reconstruction) -> BoolArray:
     if rebuilt.proved is None:
         return np.zeros(rebuilt.n_rows, dtype=bool)
     return rebuilt.proved.to_numpy(dtype=bool)
 
 
-def _surest(rebuilt: Reconstruction) -> Floats:
+def _surest(rebuilt: Reconstruction) -> FloatArray:
     """Least confidence among the values of each row that a tree tests; 0 where none is."""
     if rebuilt.confidence is None:
         return np.zeros(rebuilt.n_rows)
     tested = ~rebuilt.confidence.columns.isin(rebuilt.free_columns)
     if not tested.any():
         return np.zeros(rebuilt.n_rows)
-    found: Floats = rebuilt.confidence.to_numpy()[:, tested].min(axis=1)
+    found: FloatArray = rebuilt.confidence.to_numpy()[:, tested].min(axis=1)
     return found

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.likeness import usual_of_group
@@ -55,8 +55,8 @@ class InOrder:
 def measure_in_order(
     rebuilt: pd.DataFrame,
     true: pd.DataFrame,
-    group: NDArray[np.int64],
-    open_: NDArray[np.bool_],
+    group: IntArray,
+    open_: BoolArray,
     schema: Schema,
     seed: int,
 ) -> InOrder | None:
@@ -92,7 +92,7 @@ def measure_in_order(
     bounded = bounded_schema(schema, true)
     mine, theirs = encoded_pair(rebuilt, people, bounded)
 
-    def held(order: NDArray[np.int64]) -> NDArray[np.float64]:
+    def held(order: IntArray) -> FloatArray:
         return _by_row(np.minimum(np.abs(mine - theirs[order]), 1.0), open_)
 
     own = held(np.arange(len(rows)))
@@ -110,11 +110,11 @@ def measure_in_order(
     )
 
 
-def _by_row(distance: NDArray[np.float64], open_: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _by_row(distance: FloatArray, open_: BoolArray) -> FloatArray:
     return np.asarray((distance * open_).sum(axis=1) / open_.sum(axis=1))
 
 
-def _shuffled(group: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _shuffled(group: IntArray, rng: np.random.Generator) -> IntArray:
     """Let people of one class change places."""
     order = np.empty(len(group), dtype=np.int64)
     # Two orders in which the classes follow each other alike, one of them at random within.

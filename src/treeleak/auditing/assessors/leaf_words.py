@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.release.tree import Release, Tree
 from treeleak.schema import Binary, OneHot, Schema
 
 __all__ = ["LeafWords", "rows_in_nodes"]
 
 
-def rows_in_nodes(tree: Tree) -> NDArray[np.float64] | None:
+def rows_in_nodes(tree: Tree) -> FloatArray | None:
     """How many rows reach each node; different ones where the tree tells, else draws."""
     found = tree.distinct if tree.distinct is not None else tree.totals
     if found is None and tree.counts is not None:
@@ -85,7 +85,7 @@ class LeafWords:
             at = above
 
 
-def _parents(tree: Tree) -> NDArray[np.int64]:
+def _parents(tree: Tree) -> IntArray:
     parents = np.zeros(tree.n_nodes, dtype=np.int64)
     inner = np.flatnonzero(~tree.is_leaf)
     parents[tree.left[inner]] = inner

@@ -14,6 +14,7 @@ from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import (
     Individual,
@@ -58,14 +59,14 @@ class Pairs:
         Yardsticks, measured; first random guesses.
     """
 
-    rebuilt: NDArray[np.int64]
-    true: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    given: NDArray[np.bool_]
+    rebuilt: IntArray
+    true: IntArray
+    distance: FloatArray
+    given: BoolArray
     columns: tuple[str, ...]
-    errors: NDArray[np.float64]
-    tested: NDArray[np.float64]
-    misses: NDArray[np.float64]
+    errors: FloatArray
+    tested: FloatArray
+    misses: FloatArray
     tried: tuple[Tried, ...]
 
 
@@ -310,7 +311,7 @@ def with_shape(
     )
 
 
-def _classes(release: Release, labels: Any, n_rows: int) -> NDArray[np.int64]:
+def _classes(release: Release, labels: Any, n_rows: int) -> IntArray:
     """Class of each training row; the same for all where nobody says."""
     if labels is None or not release.classes:
         return np.zeros(n_rows, dtype=np.int64)
@@ -323,7 +324,7 @@ def _rows(reconstruction: Reconstruction) -> pd.DataFrame:
 
 def _as_many(
     reconstruction: Reconstruction, n_rows: int, seed: int
-) -> tuple[NDArray[np.int64], Reconstruction]:
+) -> tuple[IntArray, Reconstruction]:
     """Leave rows out, or repeat some, with what was given of them; and say which were taken."""
     rebuilt = _rows(reconstruction)
     numbers = np.arange(len(rebuilt))
@@ -339,7 +340,7 @@ def _as_many(
 
 
 def _not_given(
-    rebuilt: pd.DataFrame, true: pd.DataFrame, given: NDArray[np.bool_], ordered: bool
+    rebuilt: pd.DataFrame, true: pd.DataFrame, given: BoolArray, ordered: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Leave out the rows that were given, with one true row for each."""
     if not given.any():
@@ -357,11 +358,11 @@ def _not_given(
     return rebuilt[~given], true.iloc[kept[: int((~given).sum())]]
 
 
-def _same(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+def _same(a: NDArray[Any], b: NDArray[Any]) -> BoolArray:
     return np.asarray((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
-def _leaves(X: pd.DataFrame, release: Release) -> NDArray[np.int64]:
+def _leaves(X: pd.DataFrame, release: Release) -> IntArray:
     """Leaf of every row in every tree."""
     table = X[list(release.feature_names)]
     rows = np.ascontiguousarray(table.to_numpy(dtype=release.float_type))

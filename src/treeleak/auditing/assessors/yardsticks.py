@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Guesses, random_guesses
 from treeleak.metrics.baseline import Maker, bounded_schema, guessed_rows, measured_guesses
@@ -27,7 +27,6 @@ from treeleak.schema import Numeric, Ordinal, Schema
 __all__ = ["ENOUGH", "WORDS", "Knows", "Tried", "Yardstick", "held_against", "try_all"]
 
 Knows = Literal["schema", "model", "people"]
-Floats = NDArray[np.float64]
 
 WORDS: Mapping[str, str] = {
     "random": "a random guess",
@@ -141,7 +140,7 @@ def try_all(
     elif len(true) > 1:
         whole = nearest_others(true, bounded) if len(true) <= MATCH_LIMIT else None
 
-        def near(sample: pd.DataFrame) -> NDArray[np.int64]:
+        def near(sample: pd.DataFrame) -> IntArray:
             return nearest_others(sample, bounded) if whole is None else whole
 
         tried("mixed", "people", lambda s, rng: mixed_from(s, bounded, near(s), rng))
@@ -149,7 +148,9 @@ def try_all(
     return tuple(found)
 
 
-def held_against(tried: Sequence[Tried], errors: Floats, misses: Floats) -> tuple[Yardstick, ...]:
+def held_against(
+    tried: Sequence[Tried], errors: FloatArray, misses: FloatArray
+) -> tuple[Yardstick, ...]:
     """Hold rebuilt rows against yardsticks, person by person.
 
     Parameters
@@ -164,7 +165,7 @@ def held_against(tried: Sequence[Tried], errors: Floats, misses: Floats) -> tupl
     return tuple(_held(t, errors, misses) for t in tried)
 
 
-def _held(tried: Tried, errors: Floats, misses: Floats) -> Yardstick:
+def _held(tried: Tried, errors: FloatArray, misses: FloatArray) -> Yardstick:
     g, n = tried.guesses, len(tried.guesses.errors)
     # The rows that are tested are one draw; the yardstick's mean is that of several.
     sd, sd_of_misses = (float(x.std(ddof=1)) if n > 1 else 0.0 for x in (g.errors, g.misses))
@@ -179,7 +180,7 @@ def _held(tried: Tried, errors: Floats, misses: Floats) -> Yardstick:
     )
 
 
-def _cuts(schema: Schema, release: Release) -> dict[str, Floats]:
+def _cuts(schema: Schema, release: Release) -> dict[str, FloatArray]:
     """Thresholds of every test of each column of numbers, sorted, as often as they occur."""
     at = {name: k for k, name in enumerate(release.feature_names)}
     found = {}

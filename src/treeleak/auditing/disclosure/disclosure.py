@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, IntArray
+
 __all__ = ["TooHard", "few_behind", "remainders", "told_together"]
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 PRIMES = (2**31 - 1, 2**31 - 19)
 """Products of two residues fit in 64 bits."""
@@ -39,8 +39,8 @@ class TooHard(Exception):
 
 
 def told_together(
-    sets: Bools, units: Sequence[int | None], threshold: int, counted: Bools | None = None
-) -> Bools:
+    sets: BoolArray, units: Sequence[int | None], threshold: int, counted: BoolArray | None = None
+) -> BoolArray:
     """Choose the figures that may be told, so that none of fewer people than the threshold follows.
 
     Beside them, the figure of all people is told, whatever else is.
@@ -75,7 +75,7 @@ def told_together(
     return kept
 
 
-def _few_follow(sets: Bools, threshold: int, work: list[int]) -> bool:
+def _few_follow(sets: BoolArray, threshold: int, work: list[int]) -> bool:
     """Whether a combination of figures tells of few people, or may, as far as is known."""
     atoms, people = np.unique(sets, axis=0, return_counts=True)
     try:
@@ -88,8 +88,8 @@ def _few_follow(sets: Bools, threshold: int, work: list[int]) -> bool:
 
 
 def few_behind(
-    matrix: Ints, people: Ints, threshold: int, work: list[int] | None = None
-) -> Bools | None:
+    matrix: IntArray, people: IntArray, threshold: int, work: list[int] | None = None
+) -> BoolArray | None:
     """Find atoms of fewer people than the threshold to which some combination of figures is bound.
 
     Parameters
@@ -120,7 +120,7 @@ def few_behind(
 
 
 def _search(
-    rows: Ints, weight: Ints, members: list[int], budget: int, work: list[int]
+    rows: IntArray, weight: IntArray, members: list[int], budget: int, work: list[int]
 ) -> int | None:
     """Look for a combination of independent rows that is not zero on at most ``budget`` people."""
     rows, weight, members = _simplified(rows, weight, members, budget)
@@ -151,8 +151,8 @@ def _search(
 
 
 def _simplified(
-    rows: Ints, weight: Ints, members: list[int], budget: int
-) -> tuple[Ints, Ints, list[int]]:
+    rows: IntArray, weight: IntArray, members: list[int], budget: int
+) -> tuple[IntArray, IntArray, list[int]]:
     """Leave what can be zero on all atoms of too many people; merge atoms that go together."""
     while len(rows):
         rows = _vanishing(rows, np.flatnonzero(weight > budget))
@@ -172,7 +172,7 @@ def _simplified(
     return rows, weight, members
 
 
-def _bases(rows: Ints, weight: Ints, n: int) -> bool:
+def _bases(rows: IntArray, weight: IntArray, n: int) -> bool:
     """Whether people make up ``n`` bases: a combination that is not zero meets each of them."""
     left = weight.copy()
     for _ in range(n):
@@ -194,7 +194,9 @@ def _union(members: Iterable[int]) -> int:
 # ----------------------------------------------------------------------------- linear algebra
 
 
-def _reduced(rows: Ints, order: Sequence[int] | Ints, p: int = PRIMES[0]) -> tuple[Ints, list[int]]:
+def _reduced(
+    rows: IntArray, order: Sequence[int] | IntArray, p: int = PRIMES[0]
+) -> tuple[IntArray, list[int]]:
     """Reduce rows by columns in an order; the rows, pivots first, and the columns of the pivots."""
     out, pivots = rows % p, list[int]()
     for column in order:
@@ -214,7 +216,7 @@ def _reduced(rows: Ints, order: Sequence[int] | Ints, p: int = PRIMES[0]) -> tup
     return out, pivots
 
 
-def _independent(matrix: Ints) -> Ints:
+def _independent(matrix: IntArray) -> IntArray:
     """Rows that span the same, and no more of them than there must be."""
     ranks = {p: _reduced(matrix, range(matrix.shape[1]), p)[1] for p in PRIMES}
     if len({len(pivots) for pivots in ranks.values()}) > 1:
@@ -222,13 +224,13 @@ def _independent(matrix: Ints) -> Ints:
     return _independent_mod(matrix)
 
 
-def _vanishing(rows: Ints, columns: Ints) -> Ints:
+def _vanishing(rows: IntArray, columns: IntArray) -> IntArray:
     """Independent combinations of rows that are zero in these columns."""
     reduced, pivots = _reduced(rows, columns)
     return _independent_mod(reduced[len(pivots) :])
 
 
-def _independent_mod(rows: Ints) -> Ints:
+def _independent_mod(rows: IntArray) -> IntArray:
     reduced, pivots = _reduced(rows, range(rows.shape[1]))
     return reduced[: len(pivots)]
 
@@ -236,7 +238,7 @@ def _independent_mod(rows: Ints) -> Ints:
 # --------------------------------------------------------------------------- what is left over
 
 
-def remainders(sets: Bools, owners: Sequence[int], threshold: int) -> frozenset[int]:
+def remainders(sets: BoolArray, owners: Sequence[int], threshold: int) -> frozenset[int]:
     """Choose sets that must not be counted, since what is left of another one would be few people.
 
     Of counts, unlike of errors, only what the names say can be used: that one set lies in another,
@@ -278,7 +280,7 @@ def remainders(sets: Bools, owners: Sequence[int], threshold: int) -> frozenset[
 def _parts_that_leave_few(
     common: NDArray[np.float32],
     size: NDArray[np.float32],
-    parts: Ints,
+    parts: IntArray,
     whole: float,
     threshold: int,
 ) -> list[int] | None:
@@ -286,7 +288,7 @@ def _parts_that_leave_few(
     order = parts[np.argsort(-size[parts], kind="stable")]
     steps = MOST_STEPS
 
-    def search(left: float, open_: Ints) -> list[int] | None:
+    def search(left: float, open_: IntArray) -> list[int] | None:
         nonlocal steps
         if 0 < left < threshold:
             return []

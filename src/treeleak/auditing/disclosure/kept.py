@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.exposure import Behind
 from treeleak.auditing.disclosure.disclosure import remainders, told_together
 from treeleak.auditing.disclosure.releasable import Kept
+from treeleak.core.arrays import BoolArray
 
 __all__ = ["keep"]
 
@@ -18,7 +18,7 @@ def keep(
     behind: Behind,
     columns: Sequence[str],
     groups: Sequence[str],
-    apart: NDArray[np.bool_] | None,
+    apart: BoolArray | None,
     few: Collection[str],
     threshold: int,
 ) -> Kept:
@@ -57,7 +57,7 @@ def keep(
     )
 
 
-def _enough(sides: NDArray[np.bool_], counted: NDArray[np.bool_], threshold: int) -> bool:
+def _enough(sides: BoolArray, counted: BoolArray, threshold: int) -> bool:
     size = sides[counted].sum(axis=0)
     return bool(((size == 0) | (size >= threshold)).all())
 
@@ -74,7 +74,7 @@ def _nested(
     behind: Behind,
     columns: Sequence[str],
     hidden: Collection[str],
-    groups: NDArray[np.bool_],
+    groups: BoolArray,
     threshold: int,
 ) -> set[str]:
     """Columns from which, with what else is told, it follows how many few people are."""

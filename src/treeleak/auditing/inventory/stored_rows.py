@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
 
 __all__ = ["Table"]
 
-FloatArray = NDArray[np.float64]
 HashArray = NDArray[np.uint64]
 
 MOST_VALUES = 1 << 22

@@ -13,13 +13,12 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.release.tree import LEAF, Tree
 
 __all__ = ["Restored", "counts_from_shares", "leaf_classes"]
 
-FloatArray = NDArray[np.float64]
 
 MAX_TOLD = 2_000_000
 """Rows up to which two fractions of them never agree in double precision."""
@@ -74,7 +73,7 @@ def counts_from_shares(
     return out
 
 
-def leaf_classes(shares: FloatArray, leaf: NDArray[np.bool_]) -> FloatArray:
+def leaf_classes(shares: FloatArray, leaf: BoolArray) -> FloatArray:
     """Give each leaf 1 for its largest class, which is the one that it predicts."""
     out = np.zeros_like(shares)
     out[np.arange(len(shares)), shares.argmax(axis=1)] = 1.0
@@ -115,7 +114,7 @@ def _fractions(share: FloatArray) -> list[list[Fraction]] | None:
     return [[exact[i] for i in own] for own in number.reshape(share.shape)]
 
 
-def _cut(tree: Tree, ends: Sequence[int], kept: NDArray[np.int64]) -> Tree:
+def _cut(tree: Tree, ends: Sequence[int], kept: IntArray) -> Tree:
     """Take away what lies below some nodes."""
     if not ends:
         return tree

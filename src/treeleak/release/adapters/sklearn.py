@@ -30,8 +30,8 @@ from math import ceil, floor, lcm, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
@@ -56,8 +56,6 @@ from treeleak.release.tree import (
 
 __all__ = ["class_labels", "feature_names", "fitted", "main_model", "tree_and_values"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Sums of a few thousand weights err by about 1e-12 of their size; a count that is no whole number
 # misses by far more than this.

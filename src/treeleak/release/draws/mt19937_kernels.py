@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+
+from treeleak.core.compiled import njit
 
 __all__ = ["distinct_rows", "matching_rows", "matching_seeds", "raw", "tally", "tree_seeds"]
 
@@ -25,13 +26,13 @@ SHIFT = 397
 SEED_END = 2**31 - 1
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _new_state() -> Any:
     """Room for the state, the numbers made of it, and how many of those are used."""
     return np.zeros(2 * SIZE + 1, dtype=np.uint32)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _start(state: Any, seed: Any) -> None:
     last = np.uint32(seed)
     state[0] = last
@@ -41,14 +42,14 @@ def _start(state: Any, seed: Any) -> None:
     state[2 * SIZE] = SIZE
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _twisted(here: Any, follow: Any, ahead: Any) -> Any:
     mixed = (here & np.uint32(0x80000000)) | (follow & np.uint32(0x7FFFFFFF))
     odd = np.uint32(0) - np.uint32(mixed & np.uint32(1))
     return ahead ^ (mixed >> np.uint32(1)) ^ (np.uint32(odd) & np.uint32(0x9908B0DF))
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _refill(state: Any) -> None:
     for i in range(SIZE - SHIFT):
         state[i] = _twisted(state[i], state[i + 1], state[i + SHIFT])
@@ -64,7 +65,7 @@ def _refill(state: Any) -> None:
     state[2 * SIZE] = 0
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _next(state: Any) -> Any:
     if state[2 * SIZE] == SIZE:
         _refill(state)
@@ -73,7 +74,7 @@ def _next(state: Any) -> Any:
     return state[np.uint64(SIZE) + np.uint64(used)]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _mask(most: int) -> Any:
     mask = np.uint32(most)
     for shift in (1, 2, 4, 8, 16):
@@ -81,7 +82,7 @@ def _mask(most: int) -> Any:
     return np.uint32(mask)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _up_to(state: Any, most: int) -> Any:
     """Draw a number from 0 to ``most``, as ``randint`` and ``shuffle`` do."""
     if most == 0:
@@ -93,7 +94,7 @@ def _up_to(state: Any, most: int) -> Any:
     return x
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _draw(state: Any, n_rows: int, n_draws: int, cdf: Any, rows: Any) -> Any:
     """Draw at most so many rows into ``rows``, and return how many.
 
@@ -123,7 +124,7 @@ def _draw(state: Any, n_rows: int, n_draws: int, cdf: Any, rows: Any) -> Any:
     return min(kept, n)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _start_tree(state: Any, seed: Any, before: Any, apart: bool, marks: Any) -> None:
     """Set a tree's seed and draw its columns, up to where it draws rows."""
     _start(state, seed)
@@ -137,12 +138,12 @@ def _start_tree(state: Any, seed: Any, before: Any, apart: bool, marks: Any) -> 
             marks[x] = True
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _new_marks(before: Any, apart: bool) -> Any:
     return np.zeros(before[0] + 1 if apart else 0, dtype=np.bool_)
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _count_distinct(
     state: Any, n_rows: int, n_draws: int, cdf: Any, rows: Any, seen: Any, stamp: int
 ) -> int:
@@ -156,7 +157,7 @@ def _count_distinct(
     return n
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def raw(seed: int, n: int) -> Any:
     """Give the first n numbers of 32 bits."""
     state = _new_state()
@@ -167,7 +168,7 @@ def raw(seed: int, n: int) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def tree_seeds(forest_seed: int, n_trees: int) -> Any:
     """Give the seeds that a forest, or a bagging, draws for its trees."""
     state = _new_state()
@@ -178,7 +179,7 @@ def tree_seeds(forest_seed: int, n_trees: int) -> Any:
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def distinct_rows(seeds: Any, n_rows: int, n_draws: int, before: Any, apart: bool, cdf: Any) -> Any:
     """Count the distinct rows that each tree draws."""
     state, marks, rows = _new_state(), _new_marks(before, apart), np.zeros(SIZE, dtype=np.uint32)
@@ -190,7 +191,7 @@ def distinct_rows(seeds: Any, n_rows: int, n_draws: int, before: Any, apart: boo
     return out
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def tally(
     seeds: Any, n_rows: int, n_draws: int, before: Any, apart: bool, cdf: Any, out: Any
 ) -> bool:
@@ -209,7 +210,7 @@ def tally(
     return True
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def matching_seeds(
     start: int,
     stop: int,
@@ -250,7 +251,7 @@ def matching_seeds(
     return out[:found]
 
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def matching_rows(
     start: int, stop: int, seeds: Any, distinct: Any, n_draws: int, before: Any, apart: bool
 ) -> Any:

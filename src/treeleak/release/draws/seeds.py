@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
@@ -26,8 +27,6 @@ from treeleak.release.tree import Bootstrap, Release
 
 __all__ = ["Draws", "known_draws"]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Tick = Callable[[float], None]
 
 # Draws, or entries of the table of them; beyond, neither time nor memory is reasonable.

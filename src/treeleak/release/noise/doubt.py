@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import bdtrc, gammaincc
 
+from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.noise.table import NoiseTable, excess_bound
@@ -31,7 +32,6 @@ __all__ = [
     "scale_of_noise",
 ]
 
-FloatArray = NDArray[np.float64]
 
 LEVEL = 1e-6
 """How improbable noise of the law must be before the law is doubted, question by question."""
@@ -265,7 +265,7 @@ def doubt_labels(
     return many if more < math.log(LEVEL) else None
 
 
-def _hits_bound(hit: NDArray[np.bool_], chance: FloatArray) -> tuple[float, float]:
+def _hits_bound(hit: BoolArray, chance: FloatArray) -> tuple[float, float]:
     """Bound the log probability of so many hits or more, and of so many or fewer."""
     s = np.concatenate([[0.0], np.geomspace(0.01, 50.0, 80)])[:, None]
     bounds = []

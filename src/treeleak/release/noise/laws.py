@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, log_softmax
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "Rounding",
 ]
 
-FloatArray = NDArray[np.float64]
 
 Rounding = Literal["none", "nearest", "towards zero"]
 ROUNDINGS: tuple[Rounding, ...] = ("none", "nearest", "towards zero")

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import logsumexp
 
+from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise
 
 __all__ = ["FLOOR", "NoiseTable", "excess_bound", "sum_laws"]
 
-FloatArray = NDArray[np.float64]
 
 FLOOR = 1e-13
 """Share of its peak under which a law that a Fourier transform gave says nothing."""

@@ -10,15 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot
 
 __all__ = ["MISSING", "Code", "Indicator", "Inputs", "Missing", "Number", "Reading", "Unreadable"]
 
-FloatArray = NDArray[np.float64]
 
 MISSING = math.nan
 """Stands for a missing value among texts: one object, so that equal lists compare as equal."""
@@ -334,7 +333,7 @@ def _group(column: str, first: Reading, others: Iterable[tuple[str, Reading]]) -
     return tuple(found.values())
 
 
-def _marked(group: Mapping[str, Indicator], X: pd.DataFrame) -> NDArray[np.int64]:
+def _marked(group: Mapping[str, Indicator], X: pd.DataFrame) -> IntArray:
     """Number of the value that each row has; -1 where that is not said."""
     ones = np.column_stack([r.plain(X[c]) > 0.5 for c, r in group.items()])
     held = np.array([r.at for r in group.values()])
@@ -346,7 +345,7 @@ def _marked(group: Mapping[str, Indicator], X: pd.DataFrame) -> NDArray[np.int64
     return np.where(ones.sum(axis=1) > 1, -1, at)
 
 
-def _position(reading: Code, x: pd.Series[Any]) -> NDArray[np.int64]:
+def _position(reading: Code, x: pd.Series[Any]) -> IntArray:
     """Number of the code that each value stands for; -1 for one that is none of them."""
     codes = np.array(reading.codes)
     plain = reading.plain(x.to_numpy(dtype=float))
@@ -358,7 +357,7 @@ def _position(reading: Code, x: pd.Series[Any]) -> NDArray[np.int64]:
     return np.where(known, at, -1)
 
 
-def _listed(values: Sequence[Any], at: NDArray[np.int64]) -> pd.Series[Any]:
+def _listed(values: Sequence[Any], at: IntArray) -> pd.Series[Any]:
     # Number -1 is that of the missing value, which comes last.
     return pd.Series([*values, MISSING], dtype=object).iloc[at].infer_objects()
 
