@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from treeleak.attacks.kernels import fit_weights
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.partition.values import mean_skew
 
-__all__ = ["Weights", "maximum_entropy", "mean_skew"]
+__all__ = ["Weights", "maximum_entropy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +99,6 @@ def maximum_entropy(
         worst = fit_weights(signature, target_float, fitted, last * sweeps, 1e-3)
         w = prior * (fitted / np.maximum(mass, 1e-300))[cell]
     return Weights(w, prior, float(worst))
-
-
-def mean_skew(heard: FloatArray) -> FloatArray:
-    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
-
-    Parameters
-    ----------
-    heard : float array, shape (n_binaries, 2)
-        Rows with each value.
-    """
-    total = heard.sum(axis=1)
-    ones = heard[total > 0, 1] / total[total > 0]
-    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
-    return np.array([1.0 - p, p])
 
 
 def _normalised(log_q: FloatArray) -> FloatArray:
