@@ -29,10 +29,11 @@ from helpers import (
 )
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
+from treeleak.auditing.leave_one_out import informed_audit
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
-from treeleak.reconstruction.leave_one_out import informed, informed_audit
+from treeleak.reconstruction.leave_one_out import informed
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema

@@ -4,16 +4,12 @@ from treeleak import datasets, metrics
 from treeleak import uncertainty as probabilistic
 from treeleak._version import __version__
 from treeleak.auditing import Audit, Policy, Ruling, audit, judge, read_policy
+from treeleak.auditing.leave_one_out import InformedAudit, informed_audit
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, TreeleakError
 from treeleak.hardening import Hardened, Retraining, harden
 from treeleak.hardening.retrain import retrain
 from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.leave_one_out import (
-    InformedAudit,
-    InformedGuess,
-    informed,
-    informed_audit,
-)
+from treeleak.reconstruction.leave_one_out import InformedGuess, informed
 from treeleak.reconstruction.run import reconstruct
 from treeleak.report import plots
 from treeleak.schema import (

@@ -7,7 +7,7 @@ the known rows, times the likelihood of what the leaves say beyond them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
@@ -16,11 +16,8 @@ import pandas as pd
 
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, Mismatch
 from treeleak.core.private import dataclass
-from treeleak.metrics.individual import Individual, find_outliers
-from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction import as_json, versions
 from treeleak.release import Release, to_release
 from treeleak.release.infer_schema import check_schema, infer_schema
@@ -28,15 +25,13 @@ from treeleak.schema import Schema
 from treeleak.side_information.population import Density, Population
 from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["INFORMED_VERSION", "InformedAudit", "InformedGuess", "informed", "informed_audit"]
+__all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
 
 
 INFORMED_VERSION = 1
 
 _SHOWN = 10
 """Most probable rows that are listed."""
-_LEFT_OUT = 20
-"""The prior of a target is learned from at least this many rows for each that is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,70 +123,6 @@ class InformedGuess:
         return as_json(self.to_dict(include_rows))
 
 
-@dataclass(frozen=True, eq=False)
-class InformedAudit:
-    """How well each of some training rows is told, if all others are known.
-
-    Attributes
-    ----------
-    targets : DataFrame
-        One line for each, indexed by its position among the training rows:
-
-        - error: share of columns in which the valid row of least expected error is wrong;
-        - expected_error: what the attack itself expects;
-        - value_by_value: error of the best value of each column by itself;
-        - majority, valid_majority: errors of the majority of each column of the training rows, and
-          of the best valid row among those that say nothing of the target;
-        - probability: of the true row and class in the posterior, before anything was rounded;
-        - label_right: whether the most probable class is right;
-        - bits: what the model told beyond the known rows;
-        - outlier: whether an isolation forest calls the row one.
-    n_rows : int
-        Training rows.
-    seed : int
-    seconds : float
-    notes : tuple of str
-    versions : mapping of str to str
-    """
-
-    targets: pd.DataFrame
-    n_rows: int
-    seed: int
-    seconds: float
-    notes: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=versions)
-
-    @property
-    def individual(self) -> Individual:
-        """Errors of the targets, for all of them, inliers and outliers."""
-        return Individual(self.targets["error"].to_numpy(), self.targets["outlier"].to_numpy())
-
-    @property
-    def means(self) -> dict[str, float]:
-        """Mean of each column of :attr:`targets`."""
-        return {str(name): float(self.targets[name].mean()) for name in self.targets}
-
-    def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
-        """Describe the audit; single targets only if asked for (formats/informed.schema.json)."""
-        out: dict[str, Any] = {
-            "version": INFORMED_VERSION,
-            "n_rows": self.n_rows,
-            "means": self.means,
-            "individual": self.individual.to_dict(),
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-            "versions": dict(self.versions),
-        }
-        if include_rows:
-            out["targets"] = self.targets.reset_index(names="row").to_dict("records")
-        return out
-
-    def to_json(self, include_rows: bool = False) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(include_rows))
-
-
 def informed(
     model: Any,
     X: Any,
@@ -230,7 +161,7 @@ def informed(
         If the model does not tell of single rows in a way that is covered.
     """
     started = time.perf_counter()
-    asked = _Asked.of(model, X, y, schema, trust_pickle, 1)
+    asked = Asked.of(model, X, y, schema, trust_pickle, 1)
     prior = asked.prior(np.arange(len(asked.label)), seed)
     guess = asked.guess(prior, asked.missing.held_by(asked.points, asked.label))
     baseline = asked.baseline(prior.density)
@@ -258,107 +189,14 @@ def informed(
     )
 
 
-def informed_audit(
-    model: Any,
-    X: Any,
-    y: Any,
-    schema: Schema | None = None,
-    n_targets: int = 100,
-    seed: int = 0,
-    *,
-    trust_pickle: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-) -> InformedAudit:
-    """Take training rows in turn as the missing one, and measure how well each is told.
-
-    The prior of a target is learned from the other rows only: from all but one in twenty, the
-    target among these, so that one fit serves several.
-
-    Parameters
-    ----------
-    model, schema, trust_pickle
-        As for :func:`informed`.
-    X : DataFrame or array, shape (n_rows, n_columns)
-        All training rows.
-    y : sequence
-        Their labels.
-    n_targets : int
-        Rows that are taken, at random; all if there are no more.
-    seed : int
-        Same model, rows and seed: same targets and answers.
-    progress : callable, optional
-        Receives :class:`~treeleak.core.clock.Progress`.
-
-    Returns
-    -------
-    InformedAudit
-
-    Raises
-    ------
-    BadInput, NotCovered
-        As for :func:`informed`; Mismatch if the rows are not those that the model counted.
-    """
-    started = time.perf_counter()
-    if n_targets < 1:
-        raise BadInput(f"n_targets must be positive, not {n_targets}")
-    asked = _Asked.of(model, X, y, schema, trust_pickle, 0)
-    missing, n_rows = asked.missing, len(asked.label)
-    if n_rows < 2:
-        raise BadInput("one training row: there are no others to be known")
-    held = missing.held_by(asked.points, asked.label)
-    missing.check(held)
-    rng = np.random.default_rng(seed)
-    targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)
-    lines: list[dict[str, Any]] = []
-    answers: dict[str, list[FloatArray]] = {name: [] for name in _ERRORS}
-    for part in np.array_split(targets, -(-len(targets) // max(1, n_rows // _LEFT_OUT))):
-        prior = asked.prior(np.setdiff1d(np.arange(n_rows), part), seed)
-        baseline = asked.baseline(prior.density)
-        always = missing.value_by_value(baseline), asked.written(missing.answer(baseline))[0]
-        for k in part:
-            if progress is not None:
-                done = len(lines) / len(targets)
-                progress(Progress("taking rows in turn as the missing one", done))
-            point, label = asked.points[k], int(asked.label[k])
-            guess = asked.guess(prior, held - missing.held_by(point[None], asked.label[[k]]))
-            row, found = asked.written(guess.chosen)
-            rows = row, missing.value_by_value(guess.share), *always
-            for own, answer in zip(answers.values(), rows, strict=True):
-                own.append(answer)
-            lines.append({
-                "expected_error": guess.expected_error(missing),
-                "probability": float(guess.told.posterior[point, label]),
-                "label_right": found == label,
-                "bits": guess.told.bits,
-            })  # fmt: skip
-    names = list(asked.release.feature_names)
-    true = pd.DataFrame(asked.rows[targets], columns=names)
-    errors = {
-        name: paired_distances(pd.DataFrame(own, columns=names), true, asked.schema).mean(axis=1)
-        for name, own in answers.items()
-    }
-    table = pd.DataFrame(errors).join(pd.DataFrame(lines))
-    table["outlier"] = find_outliers(pd.DataFrame(asked.rows), seed)[targets]
-    return InformedAudit(
-        targets=table.set_axis(targets),
-        n_rows=n_rows,
-        seed=seed,
-        seconds=time.perf_counter() - started,
-        notes=asked.notes,
-    )
-
-
-_ERRORS = ("error", "value_by_value", "majority", "valid_majority")
-
-
 @dataclass(frozen=True, eq=False)
-class _Prior:
+class Prior:
     density: Density
     log_prior: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class _Guess:
+class Guess:
     """What is told, shares of values, and the values of the answer."""
 
     told: Told
@@ -371,7 +209,7 @@ class _Guess:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class Asked:
     """The known rows, held against the model and the schema."""
 
     release: Release
@@ -385,7 +223,8 @@ class _Asked:
     @classmethod
     def of(
         cls, model: Any, X: Any, y: Any, schema: Schema | None, trust_pickle: bool, lacking: int
-    ) -> _Asked:
+    ) -> Asked:
+        """Read model and rows, of which as many are lacking as are asked for."""
         release = to_release(model, trust_pickle)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
@@ -408,17 +247,17 @@ class _Asked:
         points = missing.points_of(rows)
         return cls(release, schema, missing, rows, label, points, (*notes, *more))
 
-    def prior(self, known: IntArray, seed: int) -> _Prior:
+    def prior(self, known: IntArray, seed: int) -> Prior:
         """Learn the prior from some of the rows."""
         population = Population(self.rows[known], self.label[known], {})
         density = population.fitted(self.missing.geometry, seed)
-        return _Prior(density, self.missing.log_prior(density))
+        return Prior(density, self.missing.log_prior(density))
 
-    def guess(self, prior: _Prior, held: IntArray) -> _Guess:
+    def guess(self, prior: Prior, held: IntArray) -> Guess:
         """Answer, given the known rows in each leaf."""
         told = self.missing.posterior(prior.log_prior, held)
         share = self.missing.shares(prior.density, told.posterior)
-        return _Guess(told, share, self.missing.answer(share))
+        return Guess(told, share, self.missing.answer(share))
 
     def baseline(self, density: Density) -> FloatArray:
         """Shares of values among the rows."""
@@ -426,7 +265,7 @@ class _Asked:
         np.add.at(seen, (self.points, self.label), 1.0 / len(self.points))
         return self.missing.shares(density, seen)
 
-    def likeliest(self, guess: _Guess) -> tuple[FloatArray, IntArray, FloatArray]:
+    def likeliest(self, guess: Guess) -> tuple[FloatArray, IntArray, FloatArray]:
         """The most probable rows, the numbers of their classes, and their probabilities."""
         flat, values = guess.told.posterior.ravel(), self.missing.values
         top = np.argsort(-flat, kind="stable")[: min(_SHOWN, guess.told.n_possible)]
@@ -437,7 +276,7 @@ class _Asked:
         best = order[np.searchsorted(values.atom_of[order], atoms)]
         return values.rows(best, self.release.n_features), label, flat[top]
 
-    def proves(self, guess: _Guess) -> bool:
+    def proves(self, guess: Guess) -> bool:
         """Whether no other row is possible."""
         settled = self.missing.values.settled
         chosen_atoms = self.missing.values.atom_of[guess.chosen]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.percent import percent
-from treeleak.reconstruction.leave_one_out import InformedAudit
 from treeleak.report.plainly import Text, plainly
 
 __all__ = ["render_informed"]

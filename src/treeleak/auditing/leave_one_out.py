@@ -1,0 +1,181 @@
+"""Each training row in turn as the missing one: how well is it told, if all others are known?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.clock import Progress
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.metrics.individual import Individual, find_outliers
+from treeleak.metrics.matching import paired_distances
+from treeleak.reconstruction import as_json, versions
+from treeleak.reconstruction.leave_one_out import INFORMED_VERSION, Asked
+from treeleak.schema import Schema
+
+__all__ = ["InformedAudit", "informed_audit"]
+
+_LEFT_OUT = 20
+"""The prior of a target is learned from at least this many rows for each that is left out."""
+_ERRORS = ("error", "value_by_value", "majority", "valid_majority")
+
+
+@dataclass(frozen=True, eq=False)
+class InformedAudit:
+    """How well each of some training rows is told, if all others are known.
+
+    Attributes
+    ----------
+    targets : DataFrame
+        One line for each, indexed by its position among the training rows:
+
+        - error: share of columns in which the valid row of least expected error is wrong;
+        - expected_error: what the attack itself expects;
+        - value_by_value: error of the best value of each column by itself;
+        - majority, valid_majority: errors of the majority of each column of the training rows, and
+          of the best valid row among those that say nothing of the target;
+        - probability: of the true row and class in the posterior, before anything was rounded;
+        - label_right: whether the most probable class is right;
+        - bits: what the model told beyond the known rows;
+        - outlier: whether an isolation forest calls the row one.
+    n_rows : int
+        Training rows.
+    seed : int
+    seconds : float
+    notes : tuple of str
+    versions : mapping of str to str
+    """
+
+    targets: pd.DataFrame
+    n_rows: int
+    seed: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+    @property
+    def individual(self) -> Individual:
+        """Errors of the targets, for all of them, inliers and outliers."""
+        return Individual(self.targets["error"].to_numpy(), self.targets["outlier"].to_numpy())
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of each column of :attr:`targets`."""
+        return {str(name): float(self.targets[name].mean()) for name in self.targets}
+
+    def to_dict(self, include_rows: bool = False) -> dict[str, Any]:
+        """Describe the audit; single targets only if asked for (formats/informed.schema.json)."""
+        out: dict[str, Any] = {
+            "version": INFORMED_VERSION,
+            "n_rows": self.n_rows,
+            "means": self.means,
+            "individual": self.individual.to_dict(),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "versions": dict(self.versions),
+        }
+        if include_rows:
+            out["targets"] = self.targets.reset_index(names="row").to_dict("records")
+        return out
+
+    def to_json(self, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return as_json(self.to_dict(include_rows))
+
+
+def informed_audit(
+    model: Any,
+    X: Any,
+    y: Any,
+    schema: Schema | None = None,
+    n_targets: int = 100,
+    seed: int = 0,
+    *,
+    trust_pickle: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> InformedAudit:
+    """Take training rows in turn as the missing one, and measure how well each is told.
+
+    The prior of a target is learned from the other rows only: from all but one in twenty, the
+    target among these, so that one fit serves several.
+
+    Parameters
+    ----------
+    model, schema, trust_pickle
+        As for :func:`informed`.
+    X : DataFrame or array, shape (n_rows, n_columns)
+        All training rows.
+    y : sequence
+        Their labels.
+    n_targets : int
+        Rows that are taken, at random; all if there are no more.
+    seed : int
+        Same model, rows and seed: same targets and answers.
+    progress : callable, optional
+        Receives :class:`~treeleak.core.clock.Progress`.
+
+    Returns
+    -------
+    InformedAudit
+
+    Raises
+    ------
+    BadInput, NotCovered
+        As for :func:`informed`; Mismatch if the rows are not those that the model counted.
+    """
+    started = time.perf_counter()
+    if n_targets < 1:
+        raise BadInput(f"n_targets must be positive, not {n_targets}")
+    asked = Asked.of(model, X, y, schema, trust_pickle, 0)
+    missing, n_rows = asked.missing, len(asked.label)
+    if n_rows < 2:
+        raise BadInput("one training row: there are no others to be known")
+    held = missing.held_by(asked.points, asked.label)
+    missing.check(held)
+    rng = np.random.default_rng(seed)
+    targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)
+    lines: list[dict[str, Any]] = []
+    answers: dict[str, list[FloatArray]] = {name: [] for name in _ERRORS}
+    for part in np.array_split(targets, -(-len(targets) // max(1, n_rows // _LEFT_OUT))):
+        prior = asked.prior(np.setdiff1d(np.arange(n_rows), part), seed)
+        baseline = asked.baseline(prior.density)
+        always = missing.value_by_value(baseline), asked.written(missing.answer(baseline))[0]
+        for k in part:
+            if progress is not None:
+                done = len(lines) / len(targets)
+                progress(Progress("taking rows in turn as the missing one", done))
+            point, label = asked.points[k], int(asked.label[k])
+            guess = asked.guess(prior, held - missing.held_by(point[None], asked.label[[k]]))
+            row, found = asked.written(guess.chosen)
+            rows = row, missing.value_by_value(guess.share), *always
+            for own, answer in zip(answers.values(), rows, strict=True):
+                own.append(answer)
+            lines.append({
+                "expected_error": guess.expected_error(missing),
+                "probability": float(guess.told.posterior[point, label]),
+                "label_right": found == label,
+                "bits": guess.told.bits,
+            })  # fmt: skip
+    names = list(asked.release.feature_names)
+    true = pd.DataFrame(asked.rows[targets], columns=names)
+    errors = {
+        name: paired_distances(pd.DataFrame(own, columns=names), true, asked.schema).mean(axis=1)
+        for name, own in answers.items()
+    }
+    table = pd.DataFrame(errors).join(pd.DataFrame(lines))
+    table["outlier"] = find_outliers(pd.DataFrame(asked.rows), seed)[targets]
+    return InformedAudit(
+        targets=table.set_axis(targets),
+        n_rows=n_rows,
+        seed=seed,
+        seconds=time.perf_counter() - started,
+        notes=asked.notes,
+    )
