@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
@@ -435,6 +434,8 @@ def pair_costs(a: Floats, b: Floats) -> Floats:
 
 def _transport(points: Floats, source: Ints, target: Ints) -> tuple[Ints, Ints]:
     """Match rows that share few points: move them in bulk from point to point."""
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
     froms, n_from = np.unique(source, return_counts=True)
     tos, n_to = np.unique(target, return_counts=True)
     if len(froms) * len(tos) > FLOW_LIMIT:

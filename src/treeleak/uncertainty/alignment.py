@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from ortools.graph.python import max_flow, min_cost_flow
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
@@ -49,10 +48,12 @@ def align(
     NotCovered
         If there are too many pairs of groups.
     """
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
     check_pairs(*cost.shape)
     tails, heads = _arcs(cost.shape)
     whole = np.rint((cost - cost.min(initial=0.0)) / UNIT).astype(np.int64).ravel()
-    flow = min_cost_flow.SimpleMinCostFlow()
+    flow = SimpleMinCostFlow()
     most = np.minimum.outer(mine, theirs).ravel()
     arcs = flow.add_arcs_with_capacity_and_unit_cost(tails, heads, most, whole)
     flow.set_nodes_supplies(np.arange(len(mine) + len(theirs)), np.concatenate([mine, -theirs]))
@@ -75,8 +76,10 @@ def in_order(mine: IntArray, theirs: IntArray) -> tuple[IntArray, IntArray, IntA
 
 def fits(i: IntArray, j: IntArray, mine: IntArray, theirs: IntArray) -> bool:
     """Say whether all rows can be paired, each in a pair of groups (i, j) that may be one."""
+    from ortools.graph.python.max_flow import SimpleMaxFlow
+
     source, sink = len(mine) + len(theirs), len(mine) + len(theirs) + 1
-    flow = max_flow.SimpleMaxFlow()
+    flow = SimpleMaxFlow()
     tails = np.concatenate([np.full(len(mine), source), i, len(mine) + np.arange(len(theirs))])
     heads = np.concatenate([np.arange(len(mine)), len(mine) + j, np.full(len(theirs), sink)])
     most = np.concatenate([mine, np.minimum(mine[i], theirs[j]), theirs])

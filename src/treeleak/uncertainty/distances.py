@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,13 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.release.tree import class_numbers
 from treeleak.uncertainty.alignment import align, in_order
+from treeleak.uncertainty.groups import Groups
 from treeleak.uncertainty.regions import Tests
 from treeleak.uncertainty.space import Space
 
-if TYPE_CHECKING:
-    from treeleak.uncertainty.dataset import ProbabilisticDataset
-
 __all__ = ["Alignment", "compatibility", "distance", "merge"]
 
+G = TypeVar("G", bound=Groups)
 Sets = tuple[BoolArray, ...]
 Alignment = Literal["consistent", "gambs"]
 
@@ -31,9 +30,7 @@ Alignment = Literal["consistent", "gambs"]
 CONTRADICTION: dict[str, float] = {"consistent": 3.0, "gambs": 1e-7}
 
 
-def distance(
-    data: ProbabilisticDataset, other: ProbabilisticDataset | pd.DataFrame | None, aligned: bool
-) -> float:
+def distance(data: Groups, other: Groups | pd.DataFrame | None, aligned: bool) -> float:
     """See :meth:`ProbabilisticDataset.dist`."""
     if other is None:
         boxes = data.narrow[1]
@@ -62,7 +59,7 @@ def distance(
     return _share(float(cost[i, j] @ n), data.n_rows)
 
 
-def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, aligned: bool) -> float:
+def compatibility(data: Groups, other: Groups, aligned: bool) -> float:
     """See :meth:`ProbabilisticDataset.compatibility`."""
     _check_kind(data, other)
     if other.n_rows != data.n_rows:
@@ -72,9 +69,7 @@ def compatibility(data: ProbabilisticDataset, other: ProbabilisticDataset, align
     return _share(float(compatible[i, j] @ n), data.n_rows)
 
 
-def merge(
-    data: ProbabilisticDataset, other: ProbabilisticDataset, alignment: Alignment
-) -> ProbabilisticDataset:
+def merge(data: G, other: G, alignment: Alignment) -> G:
     """See :meth:`ProbabilisticDataset.merge`."""
     if alignment not in CONTRADICTION:
         raise BadInput(f"alignment must be one of {', '.join(CONTRADICTION)}, not {alignment!r}")
@@ -132,14 +127,14 @@ def merge(
     return replace(merged, outside=tuple(outside), inside=tuple(inside))
 
 
-def _check_kind(data: ProbabilisticDataset, other: object) -> None:
+def _check_kind(data: Groups, other: object) -> None:
     if not isinstance(other, type(data)):
         raise BadInput(
             f"{type(other).__name__} is no probabilistic dataset; from_rows makes one of a table"
         )
 
 
-def _with_classes(data: ProbabilisticDataset, classes: tuple[Any, ...]) -> ProbabilisticDataset:
+def _with_classes(data: G, classes: tuple[Any, ...]) -> G:
     """The same rows counted by these classes, of which those of a smaller release are some."""
     label = class_numbers(classes, data.classes)
     if (label < 0).any():
@@ -153,7 +148,7 @@ def _share(total: float, n_rows: int) -> float:
     return total / n_rows if n_rows else math.nan
 
 
-def _narrow_sizes(data: ProbabilisticDataset) -> tuple[IntArray, ...]:
+def _narrow_sizes(data: Groups) -> tuple[IntArray, ...]:
     return tuple(s @ axis.sizes for s, axis in zip(data.narrow[0], data.space.axes, strict=True))
 
 
@@ -165,7 +160,7 @@ def _mean_over(space: Space, terms: Sequence[FloatArray]) -> FloatArray:
 
 
 def _together(
-    data: ProbabilisticDataset, other: ProbabilisticDataset
+    data: Groups, other: Groups
 ) -> tuple[tuple[Sets, IntArray], tuple[Sets, IntArray], Space]:
     """What is possible in each group of two datasets, over the same atoms."""
     space = data.space.joined(other.space)
@@ -177,9 +172,7 @@ def _together(
     return both[0], both[1], space
 
 
-def _compatible(
-    data: ProbabilisticDataset, other: ProbabilisticDataset
-) -> tuple[FloatArray, FloatArray]:
+def _compatible(data: Groups, other: Groups) -> tuple[FloatArray, FloatArray]:
     """Compatibility of groups, and in which share of the attributes they have no value."""
     (mine, my_boxes), (theirs, their_boxes), space = _together(data, other)
     terms, odd = [], np.zeros((len(my_boxes), len(their_boxes)))
@@ -192,14 +185,12 @@ def _compatible(
 
 
 def _paired(
-    data: ProbabilisticDataset, cost: FloatArray, theirs: IntArray, aligned: bool
+    data: Groups, cost: FloatArray, theirs: IntArray, aligned: bool
 ) -> tuple[IntArray, IntArray, IntArray]:
     return in_order(data.support, theirs) if aligned else align(cost, data.support, theirs)
 
 
-def _against_rows(
-    data: ProbabilisticDataset, X: pd.DataFrame | NDArray[Any]
-) -> tuple[FloatArray, IntArray]:
+def _against_rows(data: Groups, X: pd.DataFrame | NDArray[Any]) -> tuple[FloatArray, IntArray]:
     """Distance of each group to each row of a table, as an alignment wants it."""
     atoms = data.space.locate_all(X)
     sets, boxes = data.narrow
@@ -211,7 +202,7 @@ def _against_rows(
     return _mean_over(data.space, terms), np.ones(len(X), dtype=np.int64)
 
 
-def _carried(data: ProbabilisticDataset, boxes: Sequence[Tests], space: Space) -> tuple[Tests, ...]:
+def _carried(data: Groups, boxes: Sequence[Tests], space: Space) -> tuple[Tests, ...]:
     """Say boxes in the atoms of a refined space."""
     axes = data.space.axes
     return tuple(

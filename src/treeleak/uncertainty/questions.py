@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,8 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.tree import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
+from treeleak.uncertainty.groups import Groups
 from treeleak.verification.training_rows import columns_by_name
-
-if TYPE_CHECKING:
-    from treeleak.uncertainty.dataset import ProbabilisticDataset
 
 __all__ = ["contains", "distance_to_world", "mean_over_rows", "membership"]
 
@@ -28,7 +26,7 @@ MOST_HELD = 2_000_000_000
 AT_ONCE = 20_000_000
 
 
-def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
+def contains(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
     """See :meth:`ProbabilisticDataset.contains`."""
     if len(X) != data.n_rows:
         return False
@@ -50,9 +48,7 @@ def contains(data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | Non
     return fits(i, j, rows, groups.support)
 
 
-def distance_to_world(
-    data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None
-) -> float:
+def distance_to_world(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) -> float:
     """See :meth:`ProbabilisticDataset.distance`."""
     if not (len(X) or data.n_rows):
         return 0.0
@@ -77,9 +73,7 @@ def distance_to_world(
     return float(cost[i, j] @ n) / (d * int(rows.sum()))
 
 
-def membership(
-    data: ProbabilisticDataset, records: pd.DataFrame, labels: Sequence[Any] | None
-) -> pd.DataFrame:
+def membership(data: Groups, records: pd.DataFrame, labels: Sequence[Any] | None) -> pd.DataFrame:
     """See :meth:`ProbabilisticDataset.membership`."""
     if not isinstance(records, pd.DataFrame):
         raise BadInput(f"the records must be a DataFrame, not {type(records).__name__}")
@@ -118,7 +112,7 @@ def membership(
 
 
 def mean_over_rows(
-    data: ProbabilisticDataset, f: Callable[[pd.DataFrame], Any], columns: Sequence[str]
+    data: Groups, f: Callable[[pd.DataFrame], Any], columns: Sequence[str]
 ) -> tuple[float, float]:
     """Mean and deviation over all worlds of the average of ``f`` over rows; both exact."""
     if not len(columns):
@@ -153,7 +147,7 @@ def mean_over_rows(
 
 
 def _points_of(
-    data: ProbabilisticDataset, X: pd.DataFrame, y: Sequence[Any] | None
+    data: Groups, X: pd.DataFrame, y: Sequence[Any] | None
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Different rows of a table as atoms, their class numbers, and how often each stands."""
     label = np.zeros(len(X), dtype=np.int64) if y is None else class_numbers(data.classes, y)
@@ -164,7 +158,7 @@ def _points_of(
     return different[:, :-1], different[:, -1], n
 
 
-def _holding(data: ProbabilisticDataset, atoms: IntArray) -> BoolArray:
+def _holding(data: Groups, atoms: IntArray) -> BoolArray:
     """Whether each row (atoms) may be one of each group; shape (n_rows, n_groups)."""
     inside = np.asarray((atoms >= 0).all(axis=1), dtype=bool)
     out = np.repeat(inside[:, None], len(data.names), axis=1)
@@ -175,7 +169,7 @@ def _holding(data: ProbabilisticDataset, atoms: IntArray) -> BoolArray:
     return out
 
 
-def _changes(data: ProbabilisticDataset, group: int, atoms: IntArray) -> IntArray:
+def _changes(data: Groups, group: int, atoms: IntArray) -> IntArray:
     """How many attributes of each row (atoms) must change to be one of a group."""
     region = data.region(group)
     if not data.boxed[group]:
@@ -186,7 +180,7 @@ def _changes(data: ProbabilisticDataset, group: int, atoms: IntArray) -> IntArra
     return len(region.box) - kept
 
 
-def _log_chance(data: ProbabilisticDataset, at: Mapping[int, IntArray], n: int) -> FloatArray:
+def _log_chance(data: Groups, at: Mapping[int, IntArray], n: int) -> FloatArray:
     """Log probability that a row of each group has the values given; shape (n, n_groups)."""
     out = np.zeros((n, len(data.names)))
     with np.errstate(divide="ignore"):
