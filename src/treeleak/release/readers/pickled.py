@@ -17,7 +17,7 @@ from treeleak.release.stored import StoredObject
 
 __all__ = ["read_pickle"]
 
-WORKER = Path(__file__).with_name("_unpickle_worker.py")
+WORKER = Path(__file__).with_name("unpickle_worker.py")
 SECONDS = 600
 
 # Protocols 2 to 5; the compressions of joblib (zlib, gzip, bz2, lzma, xz, lz4); the text of

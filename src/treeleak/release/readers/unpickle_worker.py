@@ -1,6 +1,6 @@
 """Turn a pickle or joblib file into an archive of plain arrays; run as a process of its own.
 
-Usage: ``python -I _unpickle_worker.py FILE OUT``. Every name in the pickle becomes a stub: no
+Usage: ``python -I unpickle_worker.py FILE OUT``. Every name in the pickle becomes a stub: no
 class or function that the file asks for is imported or called, except the few below that build
 containers and arrays, and those are rewritten here. OUT is laid out like a skops archive, so
 that the reader of such archives, which trusts nothing, reads it.
