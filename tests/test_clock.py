@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from treeleak.auditing import run
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.release import Release

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import treeleak
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.rules import Context
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict
 

@@ -177,7 +177,7 @@ def test_few_control_rows_make_no_false_alarms():
 
 
 def test_a_random_part_of_many_rows_is_as_valid_a_test(monkeypatch):
-    module = sys.modules["treeleak.metrics.significance"]
+    module = sys.modules["treeleak.metrics.control_rows"]
     monkeypatch.setattr(module, "PAIRS_PER_DRAW", 1)
     true, control = bits(300, 1), bits(4000, 2)
     found = significance(true, true, control, BITS)

@@ -13,6 +13,6 @@ from treeleak.cli import (  # noqa: F401
     schema,
     study,
 )
-from treeleak.cli.app import app, main
+from treeleak.cli.application import app, main
 
 __all__ = ["app", "main"]

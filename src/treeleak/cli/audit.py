@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.cli.files import (
     AUDITED,
     BAD_INPUT,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.cli.files import console, open_page, progress_shown
 from treeleak.cli.options import Quiet
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.cli.files import check_place, console, progress_shown
 from treeleak.cli.options import Model, Quiet, SchemaFile, Seed, TrustPickle, read_schema
 from treeleak.cli.tables import Tables, named, training_rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.cli.files import check_free, progress_shown, say, status_of
 from treeleak.cli.options import (
     Bootstrap,

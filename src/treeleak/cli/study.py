@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treeleak.cli.app import app
+from treeleak.cli.application import app
 from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered

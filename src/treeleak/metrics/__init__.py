@@ -8,6 +8,7 @@ from treeleak.metrics.baseline import (
     random_guesses,
     random_rows,
 )
+from treeleak.metrics.control_rows import Significance, significance
 from treeleak.metrics.individual import Group, Individual, individual_errors
 from treeleak.metrics.inference import Rate, Risk, wilson
 from treeleak.metrics.matching import (
@@ -17,7 +18,6 @@ from treeleak.metrics.matching import (
     same_size,
 )
 from treeleak.metrics.partial import partial_error
-from treeleak.metrics.significance import Significance, significance
 
 __all__ = [
     "BaggingBound",
