@@ -6,14 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.exact.run import exact
-from treeleak.attacks.known_draws.run import known_draws
-from treeleak.attacks.posterior.hidden_draws import hidden_draws
-from treeleak.attacks.posterior.noisy_counts import behind_noise
-from treeleak.attacks.posterior.prior_only import prior_only
-from treeleak.attacks.reference import reference_cp, reference_milp, reference_noisy
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
+from treeleak.core.on_demand import load
 from treeleak.evidence import (
     Evidence,
     ExactCounts,
@@ -32,7 +27,31 @@ Attack = Callable[[Any, Geometry, Clock, int, Given], Answer]
 """A function of evidence (of the kind that it is registered for), geometry, clock, seed, and of
 what is known beside the model."""
 
-_ATTACKS: dict[tuple[str, str], Attack] = {}
+_EXACT = "treeleak.attacks.exact.run:exact"
+_KNOWN_DRAWS = "treeleak.attacks.known_draws.run:known_draws"
+_HIDDEN_DRAWS = "treeleak.attacks.posterior.hidden_draws:hidden_draws"
+_BEHIND_NOISE = "treeleak.attacks.posterior.noisy_counts:behind_noise"
+_PRIOR_ONLY = "treeleak.attacks.posterior.prior_only:prior_only"
+_REFERENCE_CP = "treeleak.attacks.reference.cp:reference_cp"
+_REFERENCE_MILP = "treeleak.attacks.reference.milp:reference_milp"
+_REFERENCE_NOISY = "treeleak.attacks.reference.noisy:reference_noisy"
+
+_ATTACKS: dict[tuple[str, str], Attack | str] = {
+    (ExactCounts.kind, "auto"): _EXACT,
+    (ExactTotals.kind, "auto"): _EXACT,
+    (KnownDraws.kind, "auto"): _KNOWN_DRAWS,
+    (HiddenDraws.kind, "auto"): _HIDDEN_DRAWS,
+    (NoisyCounts.kind, "auto"): _BEHIND_NOISE,
+    (LeafLabels.kind, "auto"): _BEHIND_NOISE,
+    (NoisyCounts.kind, "without-counts"): _PRIOR_ONLY,
+    (LeafLabels.kind, "without-counts"): _PRIOR_ONLY,
+    (ExactCounts.kind, "reference-cp"): _REFERENCE_CP,
+    (KnownDraws.kind, "reference-cp"): _REFERENCE_CP,
+    (HiddenDraws.kind, "reference-cp"): _REFERENCE_CP,
+    (NoisyCounts.kind, "reference-cp"): _REFERENCE_NOISY,
+    (ExactCounts.kind, "reference-milp"): _REFERENCE_MILP,
+}
+"""By kind of evidence and method; by name ("module:function") until it is asked for."""
 
 
 def attack(kind: str, function: Attack, method: str = "auto") -> None:
@@ -54,19 +73,4 @@ def attack_for(
     if found is None:
         methods = tuple(m for kind, m in _ATTACKS if kind == evidence.kind)
         raise BadInput(f"for {evidence.kind}, method must be one of {methods}, not {method!r}")
-    return found
-
-
-attack(ExactCounts.kind, exact)
-attack(ExactTotals.kind, exact)
-attack(KnownDraws.kind, known_draws)
-attack(HiddenDraws.kind, hidden_draws)
-attack(NoisyCounts.kind, behind_noise)
-attack(LeafLabels.kind, behind_noise)
-attack(NoisyCounts.kind, prior_only, "without-counts")
-attack(LeafLabels.kind, prior_only, "without-counts")
-attack(ExactCounts.kind, reference_cp, "reference-cp")
-attack(KnownDraws.kind, reference_cp, "reference-cp")
-attack(HiddenDraws.kind, reference_cp, "reference-cp")
-attack(NoisyCounts.kind, reference_noisy, "reference-cp")
-attack(ExactCounts.kind, reference_milp, "reference-milp")
+    return load(found) if isinstance(found, str) else found
