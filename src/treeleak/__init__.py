@@ -1,28 +1,47 @@
-"""treeleak: how much of its training data does a tree model give away?"""
+"""treeleak: how much of its training data does a tree model give away?
 
-from treeleak import datasets, metrics
-from treeleak import uncertainty as probabilistic
+Nothing is imported before it is asked for: what a program does not use costs it no time.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from treeleak._version import __version__
-from treeleak.auditing import Audit, Policy, Ruling, audit, judge, read_policy
-from treeleak.auditing.leave_one_out import InformedAudit, informed_audit
-from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, TreeleakError
-from treeleak.hardening import Hardened, Retraining, harden
-from treeleak.hardening.retrain import retrain
-from treeleak.reconstruction import Reconstruction
-from treeleak.reconstruction.leave_one_out import InformedGuess, informed
-from treeleak.reconstruction.run import reconstruct
-from treeleak.report import plots
-from treeleak.schema import (
-    AtMost,
-    Binary,
-    Categorical,
-    Implies,
-    Linear,
-    Numeric,
-    OneHot,
-    Ordinal,
-    Schema,
-)
+from treeleak.core.moved import keep_old_names
+from treeleak.core.notebook import draw_with
+
+if TYPE_CHECKING:
+    from treeleak import datasets, errors, learn, metrics, release, schema, uncertainty
+    from treeleak.auditing import Audit, Policy, Ruling, audit, judge, read_policy
+    from treeleak.auditing.leave_one_out import InformedAudit, informed_audit
+    from treeleak.core.errors import (
+        BadInput,
+        BadModel,
+        BadSchema,
+        Mismatch,
+        NotCovered,
+        TreeleakError,
+    )
+    from treeleak.hardening import Hardened, Retraining, harden
+    from treeleak.hardening.retrain import retrain
+    from treeleak.reconstruction import Reconstruction
+    from treeleak.reconstruction.leave_one_out import InformedGuess, informed
+    from treeleak.reconstruction.run import reconstruct
+    from treeleak.report import plots
+    from treeleak.schema import (
+        AtMost,
+        Binary,
+        Categorical,
+        Implies,
+        Linear,
+        Numeric,
+        OneHot,
+        Ordinal,
+        Schema,
+    )
 
 __all__ = [
     "AtMost",
@@ -51,14 +70,64 @@ __all__ = [
     "__version__",
     "audit",
     "datasets",
+    "errors",
     "harden",
     "informed",
     "informed_audit",
     "judge",
+    "learn",
     "metrics",
     "plots",
-    "probabilistic",
     "read_policy",
     "reconstruct",
+    "release",
     "retrain",
+    "schema",
+    "uncertainty",
 ]
+
+_FROM = {
+    "treeleak.auditing": ("Audit", "Policy", "Ruling", "audit", "judge", "read_policy"),
+    "treeleak.auditing.leave_one_out": ("InformedAudit", "informed_audit"),
+    "treeleak.core.errors": (
+        "BadInput", "BadModel", "BadSchema", "Mismatch", "NotCovered", "TreeleakError",
+    ),
+    "treeleak.hardening": ("Hardened", "Retraining", "harden"),
+    "treeleak.hardening.retrain": ("retrain",),
+    "treeleak.reconstruction": ("Reconstruction",),
+    "treeleak.reconstruction.leave_one_out": ("InformedGuess", "informed"),
+    "treeleak.reconstruction.run": ("reconstruct",),
+    "treeleak.schema": (
+        "AtMost", "Binary", "Categorical", "Implies", "Linear", "Numeric", "OneHot", "Ordinal",
+        "Schema",
+    ),
+}  # fmt: skip
+_PLACES = {name: place for place, names in _FROM.items() for name in names}
+_MODULES = {"plots": "treeleak.report.plots"} | {
+    name: f"treeleak.{name}"
+    for name in (
+        "attacks", "auditing", "datasets", "errors", "evidence", "hardening", "learn", "metrics",
+        "partition", "reconstruction", "release", "report", "schema", "side_information",
+        "uncertainty", "verification",
+    )
+}  # fmt: skip
+
+keep_old_names()
+draw_with("audit", "treeleak.report.page:render_piece")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        value = getattr(import_module(_PLACES[name]), name)
+    elif name in _MODULES:
+        value = import_module(_MODULES[name])
+    elif (old := f"{__name__}.{name}") in sys.modules:
+        return sys.modules[old]
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

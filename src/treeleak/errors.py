@@ -1,4 +1,27 @@
-"""What can go wrong, as users meet it."""
+"""What can go wrong, as users meet it: errors and warnings."""
 
-from treeleak.core.errors import *  # noqa: F403
-from treeleak.core.errors import __all__  # noqa: F401
+from treeleak.core.errors import (
+    BadInput,
+    BadModel,
+    BadSchema,
+    Mismatch,
+    NotCovered,
+    NotProvedWarning,
+    PrivacyWarning,
+    TimeUp,
+    TreeleakError,
+    cause,
+)
+
+__all__ = [
+    "BadInput",
+    "BadModel",
+    "BadSchema",
+    "Mismatch",
+    "NotCovered",
+    "NotProvedWarning",
+    "PrivacyWarning",
+    "TimeUp",
+    "TreeleakError",
+    "cause",
+]

@@ -26,6 +26,7 @@ from treeleak.auditing.disclosure.releasable import (
 )
 from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.core.notebook import html_of
 from treeleak.core.plain import plain
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction, as_json, versions
@@ -282,9 +283,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the beginning of the releasable report in a notebook."""
-        from treeleak.report.page import render_piece
-
-        return render_piece(self)
+        return html_of("audit", self)
 
     def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
