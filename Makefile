@@ -13,6 +13,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
