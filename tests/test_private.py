@@ -31,7 +31,8 @@ HARMLESS = re.compile(
 OWN_WORDS = {
     # Texts in them are treeleak's own, and short.
     "core.clock.Progress", "core.clock.Clock", "auditing.inventory.rules.Rule",
-    "auditing.inventory.rules.Context", "auditing.assessors.budget.Budget", "release.n_rows.RowCount",
+    "auditing.inventory.rules.Context", "auditing.assessors.budget.Budget",
+    "release.n_rows.RowCount",
     "release.noise.laws.LabelNoise", "release.noise.laws.Laplace", "release.noise.laws.Gaussian",
     "release.noise.laws.DiscreteLaplace", "release.noise.laws.CountNoise",
 }  # fmt: skip
