@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path,
 
 ALLOWED = {
     # Into a folder that is removed, or into memory.
-    ("harden/run.py", "write_bytes"): 2,
+    ("hardening/run.py", "write_bytes"): 2,
     ("studies/gambs.py", "write_text"): 1,
     ("studies/shown.py", "savefig"): 1,
     ("studies/shown.py", "to_csv"): 1,
@@ -228,11 +228,14 @@ SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
 
-import treeleak, treeleak.report
-from treeleak import _ending, cli
-from treeleak.release import pickled
+import treeleak
+from treeleak import cli
+from treeleak.attacks import exact, known_draws
+from treeleak.core import ending
+from treeleak.hardening import run as harden
+from treeleak.release.readers import pickled
+from treeleak.report import terminal
 
-harden = sys.modules['treeleak.hardening.run']
 job = json.loads(sys.argv[1])
 home = Path(job["home"])
 told = []
@@ -295,7 +298,7 @@ def test_sighup_ends_it_as_tidily(folder, tmp_path):
 # Python cannot raise in the main thread while that waits for threads.
 BUSY = """
 from concurrent.futures import ThreadPoolExecutor
-_ending.GRACE = 0.1
+ending.GRACE = 0.1
 
 def audit(*_, **__):
     with ThreadPoolExecutor(1) as pool:
@@ -335,7 +338,7 @@ def test_the_process_that_reads_a_pickle_ends_with_it(folder, tmp_path):
 
 WORKERS = """
 import multiprocessing
-_ending.GRACE = 0.1
+ending.GRACE = 0.1
 
 def audit(*_, **__):
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
