@@ -71,6 +71,11 @@ def terminable() -> Iterator[None]:
     try:
         with _watched(own) if os.name == "posix" else nullcontext():
             yield
+    except Exception as error:
+        # Libraries that are broken off while they are imported raise errors of their own.
+        if _asked:
+            raise Terminated(_asked[0]) from error
+        raise
     finally:
         _tidy()
         if not _ended.is_set():
@@ -80,12 +85,14 @@ def terminable() -> Iterator[None]:
 
 _SIGNALS = tuple(s for name in ("SIGTERM", "SIGHUP") if (s := getattr(signal, name, None)))
 _ended = threading.Event()
+_asked: list[int] = []
 
 
 def _raise(number: int, _: FrameType | None) -> None:
     # A second one must not break into the tidying that the first began.
     if not _ended.is_set():
         _ended.set()
+        _asked.append(number)
         raise Terminated(number)
 
 
