@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
-from treeleak.attacks.annealing import SearchSpace, pack, run_all
+from treeleak.attacks.annealing import SearchSpace, pack
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution, bounds
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.values import values_of

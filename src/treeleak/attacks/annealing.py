@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +12,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-__all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack", "run_all"]
-
-T = TypeVar("T")
+__all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack"]
 
 _SLICE = 250_000
 """Steps between two looks at the clock: about 50 ms."""
@@ -277,18 +272,6 @@ class SearchSpace:
                 schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, stop_at_zero,
             )  # fmt: skip
         return Chain(best, int(score[2]))
-
-
-def run_all(jobs: Sequence[Callable[[], T]], each: Callable[[T], None] = lambda _: None) -> list[T]:
-    """Run jobs on two threads; ``each`` gets every result as it comes, in any order.
-
-    The results are in the order of the jobs. A job ends early when its own clock stops.
-    """
-    with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(job) for job in jobs]
-        for future in as_completed(futures):
-            each(future.result())
-        return [future.result() for future in futures]
 
 
 def pack(signature: NDArray[np.int32], target: IntArray) -> NDArray[np.int32]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadSchema, NotCovered
+from treeleak.core.parallel import threads
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
 from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
@@ -283,7 +283,7 @@ def _enumerate(
 
     found: list[tuple[IntArray, NDArray[np.uint64]]] = []
     held, most = 0, MAX_INCIDENCES // max(len(geometry.release.trees), 1)
-    with ThreadPoolExecutor(2) as pool:
+    with threads() as pool:
         try:
             for done, part in enumerate(pool.map(chunk, range(0, total, _CHUNK)), 1):
                 found.append(part)

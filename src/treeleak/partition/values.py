@@ -223,6 +223,20 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
     return Values(tuple(parts), np.array(start), np.array(atom_start), np.array(atom_of))
 
 
+def mean_skew(heard: FloatArray) -> FloatArray:
+    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
+
+    Parameters
+    ----------
+    heard : float array, shape (n_binaries, 2)
+        Rows with each value.
+    """
+    total = heard.sum(axis=1)
+    ones = heard[total > 0, 1] / total[total > 0]
+    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
+    return np.array([1.0 - p, p])
+
+
 def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
     if isinstance(attribute, Joint):
         d = np.zeros((len(table), len(table)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace, run_all
+from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
@@ -16,6 +16,7 @@ from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry

@@ -7,9 +7,8 @@ is ever missing, and then narrowed by bounds on every equation.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import GridTooLarge, Partition
@@ -30,7 +30,6 @@ MAX_CANDIDATES = 50_000_000
 """Most (row, candidate) pairs that are held: 2 to 3 GB."""
 MAX_TABLE = 2**27
 """Most entries of the table of scores, one for each number of draws and equation: 1 GiB."""
-THREADS = 2
 
 
 class Unmet(Exception):
@@ -187,19 +186,18 @@ class RowProblem:
         """
         problem = self
         n_trees = len(self.draws)
-        with ThreadPoolExecutor(THREADS) as pool:
+        with threads() as pool:
             while problem.n_open and not clock.stopped:
                 alive = np.ones(len(problem.column), dtype=bool)
                 p = problem
                 jobs = [
-                    pool.submit(
+                    partial(
                         kernels.narrow, np.arange(i, n_trees, THREADS), p.start, p.column, alive,
                         p.equation, p.first, p.draws, p.n, p.d, p.n_classes,
                     )
                     for i in range(THREADS)
                 ]  # fmt: skip
-                done = [job.result() for job in jobs]
-                if broken := [e for e in done if e >= 0]:
+                if broken := [e for e in run_all(jobs, pool=pool) if e >= 0]:
                     raise Unmet(min(broken))
                 if alive.all():
                     break

@@ -8,10 +8,9 @@ of where the rows lie.
 from __future__ import annotations
 
 import numpy as np
-from ortools.sat.python import cp_model
 from scipy.optimize import lsq_linear
 
-from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -35,7 +34,7 @@ def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArra
     weight, target = _equations(evidence)
     share = np.column_stack([lsq_linear(weight, own, (0, 1)).x for own in target.T])
     label = share.argmax(axis=1)
-    model = cp_model.CpModel()
+    model = Model()
     z = [[model.new_bool_var("") for _ in own] for own in share]
     for k, own in enumerate(z):
         model.add_exactly_one(own)
@@ -45,16 +44,15 @@ def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArra
         drawn = np.flatnonzero(own).tolist()
         for c, total in enumerate(totals):
             literals = [z[k][c] for k in drawn]
-            model.add(cp_model.LinearExpr.weighted_sum(literals, own[drawn].tolist()) == total)
-    solver, status = limited(model, clock, _TRY, seed)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            model.add(LinearExpr.weighted_sum(literals, own[drawn].tolist()) == total)
+    ended = run(model, clock, seed, _TRY)
+    if not ended.found:
         return label, np.zeros(len(label), dtype=bool)
-    label = np.array([[solver.boolean_value(v) for v in own] for own in z]).argmax(axis=1)
+    label = np.array([[ended.solver.boolean_value(v) for v in own] for own in z]).argmax(axis=1)
     model.clear_hints()
     drawn = np.flatnonzero(evidence.drawn).tolist()
     model.add_bool_or([~z[k][label[k]] for k in drawn])
-    _, status = limited(model, clock, _PROOF, seed)
-    return label, evidence.drawn & (status == cp_model.INFEASIBLE)
+    return label, evidence.drawn & run(model, clock, seed, _PROOF).none
 
 
 def _equations(evidence: KnownDraws) -> tuple[FloatArray, IntArray]:

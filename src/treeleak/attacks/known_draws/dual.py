@@ -14,8 +14,8 @@ make up for stays in place; and if even the best scores of all rows add up to le
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from treeleak.attacks.known_draws import row_kernels as kernels
-from treeleak.attacks.known_draws.candidates import THREADS, RowProblem, Unmet
+from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
 
 __all__ = ["Fit", "certain_rows", "fit", "reaction"]
@@ -116,14 +117,14 @@ def fit(
         expected = np.zeros((THREADS, n_equations))
         expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
         jobs = [
-            pool.submit(
+            partial(
                 kernels.fit_rows, edges[i], edges[i + 1], problem.start, problem.column,
                 problem.equation, problem.draws, score, base, u, expected[i], expected_d[i],
                 best, problem.n_classes,
             )
             for i in range(THREADS)
         ]  # fmt: skip
-        value = sum(job.result() for job in jobs) - float(x @ target)
+        value = sum(run_all(jobs, pool=pool)) - float(x @ target)
         gradient = expected.sum(axis=0)
         if use_d:
             gradient = np.concatenate([gradient, expected_d.sum(axis=0)])
@@ -146,7 +147,7 @@ def fit(
     }  # fmt: skip
     # The vectors are short: on a busy machine BLAS's own threads would mostly wait for each other.
     one_thread = threadpool_limits(1, "blas")
-    with ThreadPoolExecutor(THREADS) as pool, one_thread, suppress(_Done):
+    with threads() as pool, one_thread, suppress(_Done):
         minimize(evaluate, x, jac=True, method="L-BFGS-B", options=options)
     return latest[-1]
 
@@ -235,17 +236,16 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     out = np.empty(len(u))
     edges = _even(problem.start)
     b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
-    with ThreadPoolExecutor(THREADS) as pool:
+    with threads() as pool:
         jobs = [
-            pool.submit(
+            partial(
                 kernels.spread, np.arange(i, len(problem.draws), THREADS), problem.start,
                 problem.column, problem.equation, first, problem.draws, u, n_classes,
                 var_n, cov, var_d,
             )
             for i in range(THREADS)
         ]  # fmt: skip
-        for job in jobs:
-            job.result()
+        run_all(jobs, pool=pool)
         var_n = np.maximum(var_n, _LEAST_VARIANCE)
         if len(problem.d):
             both = np.repeat(np.maximum(var_d, _LEAST_VARIANCE), n_classes)
@@ -254,14 +254,13 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
         else:
             gain = 0.5 * b**2 / var_n
         jobs = [
-            pool.submit(
+            partial(
                 kernels.reaction, edges[i], edges[i + 1], problem.start, problem.column,
                 problem.equation, first, problem.draws, u, gain, _MOST_REACTION, out,
             )
             for i in range(THREADS)
         ]  # fmt: skip
-        for job in jobs:
-            job.result()
+        run_all(jobs, pool=pool)
     return out
 
 

@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -30,9 +29,9 @@ class RowSolver:
         return int(drawn @ np.diff(self.problem.start)) * (2 if len(self.problem.d) else 1)
 
     @cached_property
-    def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
+    def _model(self) -> tuple[Model, list[Any]]:
         p = self.problem
-        model = cp_model.CpModel()
+        model = Model()
         x = [model.new_bool_var("") for _ in p.column]
         for low, high in zip(p.start[:-1].tolist(), p.start[1:].tolist(), strict=True):
             model.add_exactly_one(x[low:high])
@@ -84,7 +83,7 @@ class RowSolver:
                 model.add_hint(literal, value)
         if score is not None:
             model = model.clone()
-            model.maximize(cp_model.LinearExpr.weighted_sum(x, score.tolist()))
+            model.maximize(LinearExpr.weighted_sum(x, score.tolist()))
         choice, none, _ = self._run(model, clock, limit, seed)
         if none:
             raise Unmet
@@ -119,21 +118,18 @@ class RowSolver:
         return same, not same.any()
 
     def _run(
-        self, model: cp_model.CpModel, clock: Clock, limit: float, seed: int
+        self, model: Model, clock: Clock, limit: float, seed: int
     ) -> tuple[IntArray | None, bool, float]:
-        solver, status = limited(model, clock, limit, seed)
-        work = solver.deterministic_time
-        if status == cp_model.INFEASIBLE:
-            return None, True, work
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None, False, max(work, 1e-3)
+        ended = run(model, clock, seed, limit)
+        if not ended.found:
+            return None, ended.none, ended.work if ended.none else max(ended.work, 1e-3)
         p = self.problem
-        taken = np.array([solver.boolean_value(literal) for literal in self._model[1]], dtype=bool)
-        return p.column[taken].astype(np.int64), False, work
+        taken = np.array([ended.solver.boolean_value(x) for x in self._model[1]], dtype=bool)
+        return p.column[taken].astype(np.int64), False, ended.work
 
 
 def _add_sums(
-    model: cp_model.CpModel,
+    model: Model,
     x: list[Any],
     which: IntArray,
     weight: IntArray,
@@ -149,4 +145,4 @@ def _add_sums(
     for own in np.split(order, cuts) if len(order) else []:
         literals = [x[q] for q in which[own].tolist()]
         total = int(target[equation[own[0]]])
-        model.add(cp_model.LinearExpr.weighted_sum(literals, weight[own].tolist()) == total)
+        model.add(LinearExpr.weighted_sum(literals, weight[own].tolist()) == total)

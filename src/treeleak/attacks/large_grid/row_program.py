@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.sat.python import cp_model
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.attacks.solvers.literals import Encoding, encodings_of
 from treeleak.attacks.solvers.program import RowVariables, paths_of
 from treeleak.core.arrays import BoolArray, IntArray
@@ -89,7 +88,7 @@ class RowProgram:
             Whether it is proved that there are none.
         """
         s, fits = self.constraints, self._fits
-        model = cp_model.CpModel()
+        model = Model()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
         start, rows = s.geometry.leaf_start.tolist(), []
@@ -114,15 +113,15 @@ class RowProgram:
         for total, terms in zip(s.target.tolist(), counted, strict=True):
             if total or terms:
                 literals, weights = [z for _, z in terms], [b for b, _ in terms]
-                model.add(cp_model.LinearExpr.weighted_sum(literals, weights) == total)
+                model.add(LinearExpr.weighted_sum(literals, weights) == total)
         if s.distinct is not None:
             for total, literals in zip(s.distinct.tolist(), distinct, strict=True):
                 if total or literals:
-                    model.add(cp_model.LinearExpr.sum(literals) == total)
-        solver, status = limited(model, clock, limit, seed, linearization=0)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None, status == cp_model.INFEASIBLE
-        return np.array([row.chosen(solver) for row in rows], dtype=np.int32), False
+                    model.add(LinearExpr.sum(literals) == total)
+        ended = run(model, clock, seed, limit, linearization=0)
+        if not ended.found:
+            return None, ended.none
+        return np.array([row.chosen(ended.solver) for row in rows], dtype=np.int32), False
 
     def _allowed(self, k: int) -> BoolArray | None:
         """Atoms that row k may take, where something is known of it."""

@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.annealing import run_all
 from treeleak.attacks.answer import Answer, Rows
 from treeleak.attacks.consensus import aligned_shares, cheapest
 from treeleak.attacks.large_grid.learned_prior import learned, near
@@ -26,6 +25,7 @@ from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry

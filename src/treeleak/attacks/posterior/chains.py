@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadSchema, NotCovered
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, rules_hold
 from treeleak.partition.values import Values
@@ -288,8 +289,7 @@ def start_weights(
             weight[weight * own_rows < _LIKELY] = 0.0
         out[:, c] = weight * own.sum()
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(fit, range(likelihood.n_classes)))
+    run_all([partial(fit, c) for c in range(likelihood.n_classes)])
     if not out.any():  # all draws are counted where no row can go
         out[valid] = 1.0
     out *= n_rows / out.sum()

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.annealing import run_all
 from treeleak.attacks.posterior.chains import (
     MISSING_ROW_PENALTY,
     Chain,
@@ -21,6 +20,7 @@ from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 from treeleak.side_information.population import Density

@@ -19,10 +19,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model
 from treeleak.attacks.solvers.literals import encodings_of
-from treeleak.attacks.solvers.program import Program, RowVariables, check_size, paths_of, whole_logs
+from treeleak.attacks.solvers.program import (
+    Program,
+    RowVariables,
+    built_rows,
+    check_size,
+    paths_of,
+    whole_logs,
+)
 from treeleak.core.clock import Clock
 from treeleak.evidence import HiddenDraws
 from treeleak.partition import Geometry
@@ -88,16 +95,12 @@ def bootstrap_program(
     n_terms = n_rows * per_row
     check_size("constraint program with bootstrap", n_terms, n_rows, n_trees)
     weight = [draw_weights(n_draws[t], max(n_rows, 1), room[t]) for t in range(n_trees)]
-    model = cp_model.CpModel()
+    model = Model()
     summands: list[list[list[Any]]] = [[[] for _ in own] for own in n]
     here: list[list[Any]] = [[] for _ in n]
     rows: list[RowVariables] = []
     likelihood: list[Any] = []
-    for k in range(n_rows):
-        clock.check()
-        clock.tell("building the published constraint program", k / n_rows)
-        allowed = None if parts is None else parts.allowed[parts.group[k]]
-        row = RowVariables.of(model, values, encodings, None, allowed)
+    for row in built_rows(model, values, encodings, parts, [None] * n_rows, clock):
         rows.append(row)
         of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
         for t in range(n_trees):
@@ -112,25 +115,25 @@ def bootstrap_program(
                 if path:
                     model.add_bool_and(row.demanded(path)).only_enforce_if(w)
                 y = [model.new_int_var(0, min(room[t], n[v][c]), "") for c in fits]
-                model.add(cp_model.LinearExpr.sum(y) >= 1).only_enforce_if(w)
+                model.add(LinearExpr.sum(y) >= 1).only_enforce_if(w)
                 for c, times in zip(fits, y, strict=True):
                     model.add(times == 0).only_enforce_if(~w)
                     of_class[c].append(times)
                     summands[v][c].append(times)
                 of_tree += y
             eta = model.new_int_var(0, room[t], "")
-            model.add(eta == cp_model.LinearExpr.sum(of_tree))
+            model.add(eta == LinearExpr.sum(of_tree))
             q = [model.new_bool_var("") for _ in weight[t]]
             model.add_map_domain(eta, q)
-            likelihood.append(cp_model.LinearExpr.weighted_sum(q, weight[t]))
+            likelihood.append(LinearExpr.weighted_sum(q, weight[t]))
         if row.classes:
             for c, times in of_class.items():
-                none = cp_model.LinearExpr.sum(times) == 0
+                none = LinearExpr.sum(times) == 0
                 model.add(none).only_enforce_if(~row.classes[c])
     for v, counts in enumerate(n):
         for c, count in enumerate(counts):
-            model.add(cp_model.LinearExpr.sum(summands[v][c]) == count)
+            model.add(LinearExpr.sum(summands[v][c]) == count)
         if evidence.d is not None:
-            model.add(cp_model.LinearExpr.sum(here[v]) == int(evidence.d[v]))
-    model.maximize(cp_model.LinearExpr.sum(likelihood))
+            model.add(LinearExpr.sum(here[v]) == int(evidence.d[v]))
+    model.maximize(LinearExpr.sum(likelihood))
     return Program(model, rows, n_terms)

@@ -8,19 +8,25 @@ maximise; where they are hidden, the solver guesses them, as likely as it can.
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import numpy as np
-from ortools.sat.python import cp_model
 
-from treeleak.attacks.answer import NOT_NEEDED, Answer
+from treeleak.attacks.answer import Answer, Status
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.reference.placed import placed_program
-from treeleak.attacks.solvers.program import STAGE, Program, refuse, solve, unproved_rows
+from treeleak.attacks.solvers.cp_sat import Run
+from treeleak.attacks.solvers.program import (
+    STAGE,
+    Program,
+    check_parts,
+    contradicted,
+    refuse,
+    solve,
+    unproved,
+    widened,
+)
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.errors import BadInput
-from treeleak.evidence import Contradiction, ExactCounts, HiddenDraws, KnownDraws
+from treeleak.evidence import ExactCounts, HiddenDraws, KnownDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
@@ -73,43 +79,30 @@ def reference_cp(
     values = values_of(geometry.parts, geometry.release.n_classes)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    _check_parts(evidence, given)
-    try:
-        solver, status, program = _solved(evidence, geometry, values, clock, seed, given)
-    except OutOfTime:
-        return Answer("unknown", values)
-    numbers = {"variables": len(program.model.proto.variables), "terms": program.n_terms}
-    if status == cp_model.INFEASIBLE:
-        why = "the solver proved that no rows meet the counts of all trees"
-        return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Answer("unknown", values, numbers=numbers)
-    found = program.solution(solver, values)
-    misfit = _missed_distinct(evidence, values, found) if isinstance(evidence, KnownDraws) else 0
-    clock.record(misfit)
-    clock.tell(STAGE, 1.0, misfit)
-    outcome: Literal["feasible", "likely", "unknown"] = "unknown" if misfit else "feasible"
-    if isinstance(evidence, HiddenDraws):
-        outcome = "likely"
-        numbers["optimal"] = int(status == cp_model.OPTIMAL)
-    rows = unproved_rows(values, found, misfit, given.parts)
-    ordered = isinstance(evidence, KnownDraws) or given.parts is not None
-    return Answer(
-        outcome, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED
-    )  # fmt: skip
-
-
-def _check_parts(evidence: ExactCounts | KnownDraws | HiddenDraws, given: Given) -> None:
-    if given.parts is None:
-        return
     if isinstance(evidence, ExactCounts):
         n_rows = int(evidence.n[: evidence.geometry.leaf_start[1]].sum())
     else:
         n_rows = evidence.n_rows
-    if len(given.parts.group) != n_rows:
-        raise BadInput(
-            f"parts are known of {len(given.parts.group)} rows, the model was trained on {n_rows}"
-        )
+    check_parts(given.parts, n_rows)
+    try:
+        ended, program = _solved(evidence, geometry, values, clock, seed, given)
+    except OutOfTime:
+        return Answer("unknown", values)
+    numbers = program.numbers
+    if ended.none:
+        return contradicted(values, numbers)
+    if not ended.found:
+        return Answer("unknown", values, numbers=numbers)
+    found = program.solution(ended.solver, values)
+    misfit = _missed_distinct(evidence, values, found) if isinstance(evidence, KnownDraws) else 0
+    clock.record(misfit)
+    clock.tell(STAGE, 1.0, misfit)
+    status: Status = "unknown" if misfit else "feasible"
+    if isinstance(evidence, HiddenDraws):
+        status = "likely"
+        numbers["optimal"] = int(ended.optimal)
+    ordered = isinstance(evidence, KnownDraws)
+    return unproved(status, values, found, misfit, numbers, given.parts, ordered=ordered)
 
 
 def _solved(
@@ -119,19 +112,15 @@ def _solved(
     clock: Clock,
     seed: int,
     given: Given,
-) -> tuple[cp_model.CpSolver, Any, Program]:
+) -> tuple[Run, Program]:
     if not isinstance(evidence, HiddenDraws):
         program = placed_program(evidence, geometry, values, given.parts, clock, seed)
-        return *solve(program, clock, seed), program
-    most = most_draws(evidence)
-    limit = int(evidence.n.max(initial=0))
-    while True:
-        program = bootstrap_program(evidence, geometry, values, given.parts, most, clock)
-        solver, status = solve(program, clock, seed)
-        if status != cp_model.INFEASIBLE or most >= limit:
-            return solver, status, program
-        # It was no proof while the rows could be drawn more often.
-        most = limit
+        return solve(program, clock, seed), program
+
+    def build(most: int) -> Program:
+        return bootstrap_program(evidence, geometry, values, given.parts, most, clock)
+
+    return widened(build, most_draws(evidence), int(evidence.n.max(initial=0)), clock, seed)
 
 
 def _missed_distinct(evidence: KnownDraws, values: Values, rows: IntArray) -> int:

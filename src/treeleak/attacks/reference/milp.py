@@ -15,24 +15,25 @@ depend on, is fixed, so equal counts give equal rows.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 from scipy import optimize, sparse
 
-from treeleak.attacks.answer import NOT_NEEDED, Answer
+from treeleak.attacks.answer import Answer
 from treeleak.attacks.solvers.program import (
     check_size,
+    contradicted,
     node_tests,
     refuse,
-    unproved_rows,
+    unproved,
     values_at,
 )
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.parallel import run_watched
 from treeleak.core.private import dataclass
-from treeleak.evidence import Contradiction, ExactCounts
+from treeleak.evidence import ExactCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 from treeleak.release.tree import Tree
@@ -94,18 +95,14 @@ def reference_milp(
     clock.tell(_STAGE, 0.0)
     result = _solved(_problem(block, label), clock)
     if result is not None and result.status == _INFEASIBLE:
-        why = "the solver proved that no rows meet the counts of all trees"
-        return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
+        return contradicted(values, numbers)
     if result is None or result.x is None:
         return Answer("unknown", values, numbers=numbers)
     x = np.asarray(result.x)[: len(label) * block.width].reshape(len(label), block.width)
     atoms = np.column_stack([*(block.chosen(x, a) for a in range(len(geometry.parts))), label])
     clock.record(0)
     clock.tell(_STAGE, 1.0, 0)
-    rows = unproved_rows(values, values_at(atoms, values), 0)
-    return Answer(
-        "feasible", values, (rows,), numbers=numbers, cells=NOT_NEEDED
-    )  # fmt: skip
+    return unproved("feasible", values, values_at(atoms, values), 0, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,12 +270,5 @@ def _problem(block: _Block, label: IntArray) -> dict[str, Any]:
 
 def _solved(problem: dict[str, Any], clock: Clock) -> Any:
     """Solve in a thread, so that Ctrl-C is heard; None if it was."""
-    result: list[Any] = []
     options: Any = {"time_limit": clock.left}
-    thread = threading.Thread(
-        target=lambda: result.append(optimize.milp(**problem, options=options)), daemon=True
-    )
-    thread.start()
-    while thread.is_alive() and not clock.interrupted:
-        thread.join(0.05)
-    return result[0] if result else None
+    return run_watched(lambda: optimize.milp(**problem, options=options), lambda: clock.interrupted)

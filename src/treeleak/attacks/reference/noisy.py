@@ -17,23 +17,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from ortools.sat.python import cp_model
 
-from treeleak.attacks.answer import NOT_NEEDED, Answer
+from treeleak.attacks.answer import Answer
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run
 from treeleak.attacks.solvers.literals import encodings_of
 from treeleak.attacks.solvers.program import (
     STAGE,
     Program,
     RowVariables,
+    built_rows,
+    check_parts,
     check_size,
     paths_of,
     refuse,
-    solve,
-    unproved_rows,
+    unproved,
     whole_logs,
+    widened,
 )
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import NotCovered
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
@@ -86,23 +88,23 @@ def reference_noisy(
         raise NotCovered("the published constraint program knows whole noise only")
     if evidence.sampling != AllRows.kind:
         raise NotCovered("the published constraint program knows trees that saw every row only")
-    _check_parts(evidence, given.parts)
+    least_rows, most_rows = evidence.rows_between
+    if given.parts is not None and least_rows != most_rows:
+        raise NotCovered("the published constraint program knows no parts of an unknown number")
+    check_parts(given.parts, most_rows)
     values = values_of(geometry.parts, geometry.release.n_classes)
     try:
-        solver, status, program = _solved(evidence, geometry, values, clock, seed, given.parts)
+        ended, program = _solved(evidence, geometry, values, clock, seed, given.parts)
     except OutOfTime:
         return Answer("unknown", values)
-    numbers = {"variables": len(program.model.proto.variables), "terms": program.n_terms}
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    numbers = program.numbers
+    if not ended.found:
         return Answer("unknown", values, numbers=numbers)
-    numbers["optimal"] = int(status == cp_model.OPTIMAL)
-    misfit = program.misfit(solver)
+    numbers["optimal"] = int(ended.optimal)
+    misfit = program.misfit(ended.solver)
     clock.tell(STAGE, 1.0, misfit)
-    rows = unproved_rows(values, program.solution(solver, values), misfit, given.parts)
-    return Answer(
-        "likely", values, (rows,), numbers=numbers, ordered=given.parts is not None,
-        cells=NOT_NEEDED,
-    )  # fmt: skip
+    found = program.solution(ended.solver, values)
+    return unproved("likely", values, found, misfit, numbers, given.parts)
 
 
 def noise_bound(noise: CountNoise) -> int:
@@ -180,7 +182,7 @@ def noisy_program(
     n_terms = _size(evidence, paths, int((high - low + 1).sum()))
     n_terms += most_rows * sum(e.n_terms for e in encodings)
     check_size("constraint program for noise", n_terms, most_rows, len(trees))
-    model = cp_model.CpModel()
+    model = Model()
     n = [
         [model.new_int_var(a, b, "") for a, b in zip(*ends, strict=True)]
         for ends in zip(low.tolist(), high.tolist(), strict=True)
@@ -188,16 +190,13 @@ def noisy_program(
     fixed = least_rows == most_rows
     n_rows = most_rows if fixed else model.new_int_var(least_rows, most_rows, "")
     for leaves in trees:
-        total = cp_model.LinearExpr.sum([x for v in leaves for x in n[v]])
+        total = LinearExpr.sum([x for v in leaves for x in n[v]])
         model.add(total == n_rows)  # DRAFT-DP eq. 1, 10
     summands: list[list[list[Any]]] = [[[] for _ in own] for own in n]
     rows: list[RowVariables] = []
-    for k in range(most_rows):
-        clock.check()
-        clock.tell("building the published constraint program", k / most_rows)
-        allowed = None if parts is None else parts.allowed[parts.group[k]]
-        row = RowVariables.of(model, values, encodings, None, allowed)  # DRAFT-DP eq. 2, 11
-        rows.append(row)
+    for row in built_rows(model, values, encodings, parts, [None] * most_rows, clock):
+        k = len(rows)
+        rows.append(row)  # DRAFT-DP eq. 2, 11
         counts = _counts(model, k, n_rows) if k >= least_rows else None
         for leaves in trees:
             of_class: dict[int, list[Any]] = {c: [] for c in row.open_classes}
@@ -213,7 +212,7 @@ def noisy_program(
                     of_tree.append(y)
                     summands[v][c].append(y)
             for c, of_tree in of_class.items():
-                total = cp_model.LinearExpr.sum(of_tree)
+                total = LinearExpr.sum(of_tree)
                 if fixed:
                     model.add(total == (row.classes[c] if row.classes else 1))  # DRAFT-DP eq. 3
                     continue
@@ -224,29 +223,17 @@ def noisy_program(
     noise: list[Any] = []
     likelihood: list[Any] = []
     for (v, c), observed in np.ndenumerate(noisy):
-        model.add(cp_model.LinearExpr.sum(summands[v][c]) == n[v][c])  # DRAFT-DP eq. 4, 14
+        model.add(LinearExpr.sum(summands[v][c]) == n[v][c])  # DRAFT-DP eq. 4, 14
         first, last = int(observed - high[v, c]), int(observed - low[v, c])
         delta = model.new_int_var(first, last, "")
         model.add(delta == int(observed) - n[v][c])  # DRAFT-DP eq. 6
         is_l = [model.new_bool_var("") for _ in range(first, last + 1)]
         model.add_map_domain(delta, is_l, first)
         log_p = evidence.noise.log_prob(np.arange(first, last + 1))
-        likelihood.append(cp_model.LinearExpr.weighted_sum(is_l, whole_logs(log_p)))
+        likelihood.append(LinearExpr.weighted_sum(is_l, whole_logs(log_p)))
         noise.append(delta)
-    model.maximize(cp_model.LinearExpr.sum(likelihood))  # DRAFT-DP eq. 9, 16
+    model.maximize(LinearExpr.sum(likelihood))  # DRAFT-DP eq. 9, 16
     return Program(model, rows, n_terms, noise, None if fixed else n_rows)
-
-
-def _check_parts(evidence: NoisyCounts, parts: KnownParts | None) -> None:
-    if parts is None:
-        return
-    least, most = evidence.rows_between
-    if least != most:
-        raise NotCovered("the published constraint program knows no parts of an unknown number")
-    if len(parts.group) != most:
-        raise BadInput(
-            f"parts are known of {len(parts.group)} rows, the model was trained on {most}"
-        )
 
 
 def _solved(
@@ -256,21 +243,19 @@ def _solved(
     clock: Clock,
     seed: int,
     parts: KnownParts | None,
-) -> tuple[cp_model.CpSolver, Any, Program]:
-    noisy = np.rint(evidence.n)
-    forced = max(-noisy.min(), noisy.max() - evidence.rows_between[1])
-    most = max(noise_bound(evidence.noise), int(forced))
-    limit = int(max(noisy.max(), evidence.rows_between[1] - noisy.min()))
-    while True:
-        program = noisy_program(evidence, geometry, values, parts, most, clock)
-        solver, status = solve(program, clock, seed)
-        if status != cp_model.INFEASIBLE or most >= limit:
-            return solver, status, program
-        # Unlikely noise, or a wrong number of rows: any noise at all.
-        most = limit
+) -> tuple[Run, Program]:
+    noisy, most_rows = np.rint(evidence.n), evidence.rows_between[1]
+    forced = max(-noisy.min(), noisy.max() - most_rows)
+    limit = int(max(noisy.max(), most_rows - noisy.min()))
+
+    def build(most: int) -> Program:
+        return noisy_program(evidence, geometry, values, parts, most, clock)
+
+    # Beyond the bound lies unlikely noise, or a wrong number of rows: then any noise at all.
+    return widened(build, max(noise_bound(evidence.noise), int(forced)), limit, clock, seed)
 
 
-def _counts(model: cp_model.CpModel, k: int, n_rows: Any) -> Any:
+def _counts(model: Model, k: int, n_rows: Any) -> Any:
     """Make a literal that says whether row k is one of the first ``n_rows``."""
     counts = model.new_bool_var("")
     model.add(n_rows > k).only_enforce_if(counts)

@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.sat.python import cp_model
 
-from treeleak.attacks.solvers.integer import limited
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.attacks.solvers.literals import encodings_of, one_of
-from treeleak.attacks.solvers.program import Program, RowVariables, check_size, paths_of
+from treeleak.attacks.solvers.program import Program, RowVariables, built_rows, check_size, paths_of
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import ExactCounts, KnownDraws
@@ -63,19 +62,16 @@ def placed_program(
     n_terms = _size(evidence, geometry, paths, draws, label)
     n_terms += draws.shape[1] * sum(e.n_terms for e in encodings)
     check_size("constraint program", n_terms, draws.shape[1], draws.shape[0])
-    model = cp_model.CpModel()
+    model = Model()
     n = evidence.n.tolist()
     summands: list[list[list[Any]]] = [[[] for _ in range(n_classes)] for _ in n]
     weights: list[list[list[int]]] = [[[] for _ in range(n_classes)] for _ in n]
     rows: list[RowVariables] = []
-    for k in range(draws.shape[1]):
-        clock.check()
-        clock.tell("building the published constraint program", k / draws.shape[1])
-        allowed = None if parts is None else parts.allowed[parts.group[k]]
-        fixed = None if label is None else int(label[k])
-        row = RowVariables.of(model, values, encodings, fixed, allowed)
+    fixed = [None] * draws.shape[1] if label is None else label.tolist()
+    for row in built_rows(model, values, encodings, parts, fixed, clock):
+        own_draws = draws[:, len(rows)].tolist()
         rows.append(row)
-        for t, b in enumerate(draws[:, k].tolist()):
+        for t, b in enumerate(own_draws):
             if not b:
                 continue
             here = []
@@ -101,7 +97,7 @@ def placed_program(
             model.add_exactly_one(here)
     for v, counts in enumerate(n):
         for c, count in enumerate(counts):
-            total = cp_model.LinearExpr.weighted_sum(summands[v][c], weights[v][c])
+            total = LinearExpr.weighted_sum(summands[v][c], weights[v][c])
             model.add(total == count)
     return Program(model, rows, n_terms)
 
@@ -125,21 +121,21 @@ def _only_classes(
     draws: NDArray[np.unsignedinteger[Any]], totals: IntArray, clock: Clock, seed: int
 ) -> IntArray | None:
     """Find the classes of the rows, if no others give each tree its draws of each class."""
-    model = cp_model.CpModel()
+    model = Model()
     z = [one_of(model, totals.shape[1]) for _ in range(draws.shape[1])]
     if not all(z):
         return None
     for b, total in zip(draws.tolist(), totals.tolist(), strict=True):
         for c, count in enumerate(total):
-            of_class = cp_model.LinearExpr.weighted_sum([row[c] for row in z], b)
+            of_class = LinearExpr.weighted_sum([row[c] for row in z], b)
             model.add(of_class == count)
-    solver, status = limited(model, clock, _CLASSES, seed)
-    if status != cp_model.OPTIMAL:
+    ended = run(model, clock, seed, _CLASSES)
+    if not ended.optimal:
         return None
-    label = [[solver.boolean_value(lit) for lit in row].index(True) for row in z]
+    label = [[ended.solver.boolean_value(lit) for lit in row].index(True) for row in z]
     model.add_bool_or([~row[c] for row, c in zip(z, label, strict=True)])
-    _, others = limited(model, clock, _CLASSES, seed)
-    return np.array(label, dtype=np.int64) if others == cp_model.INFEASIBLE else None
+    only = run(model, clock, seed, _CLASSES).none
+    return np.array(label, dtype=np.int64) if only else None
 
 
 def _size(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from treeleak.attacks.kernels import propagate
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds", "interruptible", "limited"]
+__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds"]
 
 
 class NoSolution(Exception):
@@ -110,27 +109,23 @@ class IntegerProblem:
         upper[cells] = self.bounds.upper[cells]
         return IntegerProblem(self.system, Bounds(self.bounds.lower, upper, -1))
 
-    def _model(self) -> tuple[cp_model.CpModel, list[Any]]:
-        model = cp_model.CpModel()
+    def _model(self) -> tuple[Model, list[Any]]:
+        model = Model()
         low, high = self.bounds.lower[self.free], self.bounds.upper[self.free]
         m = [model.new_int_var(int(a), int(b), "") for a, b in zip(low, high, strict=True)]
         for members, total in self.equations:
-            model.add(cp_model.LinearExpr.sum([m[i] for i in members]) == total)
+            model.add(LinearExpr.sum([m[i] for i in members]) == total)
         return model, m
 
-    def _solve(
-        self, model: cp_model.CpModel, m: list[Any], clock: Clock, limit: float, seed: int
-    ) -> _Outcome:
-        # The limit counts the solver's work, not the clock, so that answers can be repeated.
+    def _solve(self, model: Model, m: list[Any], clock: Clock, limit: float, seed: int) -> _Outcome:
         if clock.stopped:
             return _Outcome("unknown")
-        solver, status = limited(model, clock, limit, seed)
-        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        ended = run(model, clock, seed, limit)
+        if ended.found:
             full = self.bounds.lower.copy()
-            full[self.free] = [solver.value(x) for x in m]
-            return _Outcome("solution", full, solver.deterministic_time)
-        none = status == cp_model.INFEASIBLE
-        return _Outcome("none" if none else "unknown", None, solver.deterministic_time)
+            full[self.free] = [ended.solver.value(x) for x in m]
+            return _Outcome("solution", full, ended.work)
+        return _Outcome("none" if ended.none else "unknown", None, ended.work)
 
     def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
         """Find a solution, or none in time; ``limit`` is in units of work.
@@ -195,35 +190,3 @@ class IntegerProblem:
             found.append(outcome.m)
             common = np.minimum(common, outcome.m)
         return common, False, found
-
-
-def limited(
-    model: cp_model.CpModel, clock: Clock, limit: float, seed: int, linearization: int = 1
-) -> tuple[cp_model.CpSolver, Any]:
-    """Solve with at most ``limit`` units of deterministic work; give the solver and its status."""
-    solver = cp_model.CpSolver()
-    solver.parameters.linearization_level = linearization
-    solver.parameters.num_workers = 1
-    # The clock hears Ctrl-C; the solver's own handler would end the process.
-    solver.parameters.catch_sigint_signal = False
-    solver.parameters.random_seed = seed % 2**31
-    solver.parameters.max_deterministic_time = limit
-    solver.parameters.max_time_in_seconds = clock.left
-    return solver, interruptible(solver, model, clock)
-
-
-def interruptible(
-    solver: cp_model.CpSolver, model: cp_model.CpModel, clock: Clock, noted: Any = None
-) -> Any:
-    """Solve in a thread, so that a clock that is stopped reaches the solver at once.
-
-    ``noted`` is a solution callback of the solver.
-    """
-    result: list[Any] = []
-    thread = threading.Thread(target=lambda: result.append(solver.solve(model, noted)), daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(0.05)
-        if clock.stopped:
-            solver.stop_search()
-    return result[0]

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
+from treeleak.attacks.solvers.cp_sat import Model
 from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
@@ -47,7 +47,7 @@ class Apart:
         """Literals in the constraints that tie them."""
         return self.n_literals
 
-    def made(self, model: cp_model.CpModel) -> list[Any]:
+    def made(self, model: Model) -> list[Any]:
         """Make the literals of one row."""
         return one_of(model, self.n_atoms)
 
@@ -59,11 +59,11 @@ class Apart:
             return [self.first + int(allowed.argmax())]
         return [~(self.first + i) for i in np.flatnonzero(~allowed).tolist()]
 
-    def keep(self, model: cp_model.CpModel, own: Sequence[Any], allowed: BoolArray) -> None:
+    def keep(self, model: Model, own: Sequence[Any], allowed: BoolArray) -> None:
         """Keep a row to ``allowed`` atoms, whichever these are."""
         model.add_bool_and([~own[i] for i in np.flatnonzero(~allowed).tolist()])
 
-    def chosen(self, solver: cp_model.CpSolver, own: Sequence[Any]) -> int:
+    def chosen(self, solver: Any, own: Sequence[Any]) -> int:
         """Read the atom of a row in a solution."""
         return next((i for i, lit in enumerate(own) if solver.boolean_value(lit)), 0)
 
@@ -100,7 +100,7 @@ class Ascending:
         """Literals in the constraints that tie them, about."""
         return (11 if self.missing else 2) * self.n_numbers
 
-    def made(self, model: cp_model.CpModel) -> list[Any]:
+    def made(self, model: Model) -> list[Any]:
         """Make the literals of one row."""
         most = [model.new_bool_var("") for _ in range(self.n_numbers - 1)]
         for i, j in pairwise(most):
@@ -138,7 +138,7 @@ class Ascending:
             out.append(~gone)
         return out
 
-    def keep(self, model: cp_model.CpModel, own: Sequence[Any], allowed: BoolArray) -> None:
+    def keep(self, model: Model, own: Sequence[Any], allowed: BoolArray) -> None:
         """Keep a row to ``allowed`` atoms, whichever these are."""
         inside = np.concatenate([[True], allowed[: self.n_numbers], [True]])
         first = np.flatnonzero(inside[:-1] & ~inside[1:]).tolist()
@@ -154,7 +154,7 @@ class Ascending:
         if self.missing and not allowed[-1]:
             model.add_bool_and([~own[-1]])
 
-    def chosen(self, solver: cp_model.CpSolver, own: Sequence[Any]) -> int:
+    def chosen(self, solver: Any, own: Sequence[Any]) -> int:
         """Read the atom of a row in a solution."""
         if self.missing and solver.boolean_value(own[-1]):
             return self.n_numbers
@@ -174,7 +174,7 @@ def encodings_of(values: Values) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
-def one_of(model: cp_model.CpModel, n: int) -> list[Any]:
+def one_of(model: Model, n: int) -> list[Any]:
     """Make n literals of which exactly one is true; none for n = 1, where nothing is open."""
     if n <= 2:
         one = [model.new_bool_var("")] if n == 2 else []

@@ -6,22 +6,22 @@ other kinds are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
-from treeleak.attacks.answer import Rows
-from treeleak.attacks.solvers.integer import interruptible
+from treeleak.attacks.answer import NOT_NEEDED, Answer, Rows, Status
+from treeleak.attacks.solvers.cp_sat import Model, Run, SolutionCallback, run
 from treeleak.attacks.solvers.literals import Encoding, one_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.release.tree import Tree
@@ -33,14 +33,18 @@ __all__ = [
     "STAGE",
     "Program",
     "RowVariables",
+    "built_rows",
+    "check_parts",
     "check_size",
+    "contradicted",
     "node_tests",
     "paths_of",
     "refuse",
     "solve",
-    "unproved_rows",
+    "unproved",
     "values_at",
     "whole_logs",
+    "widened",
 ]
 
 
@@ -59,6 +63,14 @@ def refuse(formulation: str, geometry: Geometry, given: Given) -> None:
         raise NotCovered(f"the published {formulation} knows no rules between columns")
     if given.population is not None:
         raise NotCovered(f"the published {formulation} makes no use of a population")
+
+
+def check_parts(parts: KnownParts | None, n_rows: int) -> None:
+    """Raise BadInput if parts are known of another number of rows."""
+    if parts is not None and len(parts.group) != n_rows:
+        raise BadInput(
+            f"parts are known of {len(parts.group)} rows, the model was trained on {n_rows}"
+        )
 
 
 def check_size(formulation: str, n_terms: int, n_rows: int, n_trees: int) -> None:
@@ -125,7 +137,7 @@ class RowVariables:
     @classmethod
     def of(
         cls,
-        model: cp_model.CpModel,
+        model: Model,
         values: Values,
         encodings: Sequence[Encoding],
         label: int | None = None,
@@ -148,7 +160,7 @@ class RowVariables:
         """The literals of what a path demands."""
         return [self._literals[i] if i >= 0 else ~self._literals[~i] for i in path]
 
-    def chosen(self, solver: cp_model.CpSolver) -> list[int]:
+    def chosen(self, solver: Any) -> list[int]:
         """Atom of each attribute in a solution, and the class."""
         fixed = self.open_classes[0] if self.open_classes else 0
         label = (i for i, lit in enumerate(self.classes) if solver.boolean_value(lit))
@@ -157,6 +169,27 @@ class RowVariables:
     @cached_property
     def _literals(self) -> list[Any]:
         return [lit for _, own in self.atoms for lit in own]
+
+
+def built_rows(
+    model: Model,
+    values: Values,
+    encodings: Sequence[Encoding],
+    parts: KnownParts | None,
+    label: Sequence[int | None],
+    clock: Clock,
+) -> Iterator[RowVariables]:
+    """Make the variables of one row after the other; ``label``: their classes, where fixed.
+
+    Raises
+    ------
+    OutOfTime
+    """
+    for k, fixed in enumerate(label):
+        clock.check()
+        clock.tell("building the published constraint program", k / len(label))
+        allowed = None if parts is None else parts.allowed[parts.group[k]]
+        yield RowVariables.of(model, values, encodings, fixed, allowed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +208,18 @@ class Program:
         How many rows, from the first, are part of a solution; None for all.
     """
 
-    model: cp_model.CpModel
+    model: Model
     rows: list[RowVariables]
     n_terms: int
     noise: list[Any] = field(default_factory=list)
     n_rows: Any = None
 
-    def solution(self, solver: cp_model.CpSolver, values: Values) -> IntArray:
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Sizes, for the record."""
+        return {"variables": len(self.model.proto.variables), "terms": self.n_terms}
+
+    def solution(self, solver: Any, values: Values) -> IntArray:
         """Read the rows of a solution, in values."""
         rows = self.rows if self.n_rows is None else self.rows[: solver.value(self.n_rows)]
         atoms = np.array([row.chosen(solver) for row in rows], dtype=np.int64)
@@ -192,29 +230,35 @@ class Program:
         return sum(abs(solution.value(y)) for y in self.noise)
 
 
-def solve(program: Program, clock: Clock, seed: int) -> tuple[cp_model.CpSolver, Any]:
-    """Run the solver until it is done or the clock stops; gives it and its status."""
-    solver = cp_model.CpSolver()
-    maximises = program.model.has_objective()
+def solve(program: Program, clock: Clock, seed: int) -> Run:
+    """Run the solver until it is done or the clock stops."""
+    clock.tell(STAGE, 0.0)
     # Equal seeds give equal rows: one worker, or several that take turns in a fixed order. To meet
     # all counts one without linear relaxations is the fastest, on columns of 0 and 1 as on numbers.
     # Where there is something to maximise, two strategies at a time often find no rows at all; four
     # do. With noise in the counts, the first rows come from the local search, which takes no turns.
-    if not maximises:
-        solver.parameters.num_workers = 1
-        solver.parameters.linearization_level = 0
-    else:
-        solver.parameters.interleave_search = not program.noise
-        solver.parameters.num_workers = 2 if program.noise else 4
-    solver.parameters.catch_sigint_signal = False
-    solver.parameters.random_seed = seed % 2**31
-    clock.tell(STAGE, 0.0)
-    solver.parameters.max_time_in_seconds = clock.left
-    noted = _Noted(program, clock) if maximises else None
-    return solver, interruptible(solver, program.model, clock, noted)
+    if not program.model.has_objective():
+        return run(program.model, clock, seed, linearization=0)
+    noisy, noted = bool(program.noise), _Noted(program, clock)
+    workers = 2 if noisy else 4
+    return run(program.model, clock, seed, workers=workers, interleaved=not noisy, noted=noted)
 
 
-class _Noted(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+def widened(
+    build: Callable[[int], Program], most: int, limit: int, clock: Clock, seed: int
+) -> tuple[Run, Program]:
+    """Solve a program built for numbers up to ``most``; where it has no solution, up to ``limit``.
+
+    It was no proof while numbers could be larger.
+    """
+    program = build(most)
+    ended = solve(program, clock, seed)
+    if not ended.none or most >= limit:
+        return ended, program
+    return widened(build, limit, limit, clock, seed)
+
+
+class _Noted(SolutionCallback):  # type: ignore[misc]
     """Notes when rows were found: the first come long before the likeliest."""
 
     def __init__(self, program: Program, clock: Clock) -> None:
@@ -240,10 +284,23 @@ def values_at(atoms: IntArray, values: Values) -> IntArray:
     return np.asarray(first[atoms + values.atom_start[:-1]])
 
 
-def unproved_rows(
-    values: Values, found: IntArray, misfit: int, parts: KnownParts | None = None
-) -> Rows:
-    """Make rows of a formulation that says nothing of its certainty.
+def contradicted(values: Values, numbers: dict[str, int]) -> Answer:
+    """Answer that there are no rows, where the solver proved it."""
+    why = "the solver proved that no rows meet the counts of all trees"
+    return Answer("infeasible", values, contradiction=Contradiction(0, 0, why), numbers=numbers)
+
+
+def unproved(
+    status: Status,
+    values: Values,
+    found: IntArray,
+    misfit: int,
+    numbers: dict[str, int],
+    parts: KnownParts | None = None,
+    *,
+    ordered: bool = False,
+) -> Answer:
+    """Answer with rows of a formulation that says nothing of its certainty.
 
     Each value has the probability that it has without the counts: one for what is known, and else
     as many as the schema leaves open are equally likely.
@@ -252,10 +309,7 @@ def unproved_rows(
     if parts is not None:
         allowed = parts.allowed[:, values.atom_of]
         n_open = np.add.reduceat(allowed, values.start[:-1], axis=1, dtype=np.int64)[parts.group]
-    return Rows(
-        values=found,
-        confidence=np.broadcast_to(1.0 / n_open, found.shape).copy(),
-        proved=np.zeros(len(found), dtype=bool),
-        unique=False,
-        misfit=misfit,
-    )
+    confidence = np.broadcast_to(1.0 / n_open, found.shape).copy()
+    rows = Rows(found, confidence, np.zeros(len(found), dtype=bool), False, misfit)
+    ordered = ordered or parts is not None
+    return Answer(status, values, (rows,), numbers=numbers, ordered=ordered, cells=NOT_NEEDED)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.parallel import THREADS, threads
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.tree import Bootstrap, Release
@@ -35,7 +35,6 @@ MAX_ROWS = 10_000_000
 # Numbers of rows tried where the release does not say it.
 MAX_ROWS_TRIED = 2_000_000
 SEEDS_END = 2**32
-THREADS = 2
 NANOSECONDS_PER_CHUNK = 1e8
 # Wrong seeds that are expected to fit; with more, one that fits says little.
 TOLERATED = 1e-3
@@ -382,7 +381,7 @@ def _scanned(
     step = max(1, int(NANOSECONDS_PER_CHUNK / nanoseconds))
     found: list[int] = []
     at = low
-    with ThreadPoolExecutor(THREADS) as pool:
+    with threads() as pool:
         while at < high and len(found) < enough:
             ends = [min(at + i * step, high) for i in range(THREADS + 1)]
             for part in pool.map(look, ends[:-1], ends[1:]):
