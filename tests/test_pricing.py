@@ -14,9 +14,8 @@ from treeleak.core.clock import Clock
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, rules_hold
 from treeleak.partition import boxes as boxes_module
 from treeleak.partition.boxes import Boxes
-from treeleak.partition.live import enumerate_live
 from treeleak.partition.pricing import best_point, best_points
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.tree import AllRows, Release
 from treeleak.schema import AtMost, Binary, Categorical, Implies, Linear, Numeric, OneHot, Ordinal
 from treeleak.schema import Schema as _Schema
 
@@ -204,17 +203,6 @@ def test_no_cell_is_left_that_lowers_the_misfit(schema, seed, of_all, moved):
         assert open_leaves[signature, found.label[:, None]].all()
 
 
-def test_true_rows_as_a_start_leave_nothing_to_be_found():
-    schema = _Schema([Numeric("a", 0, 10), Ordinal("b", 0, 9), Binary("c")])
-    geometry = grid(schema, 3, 6)
-    rows = np.array([1, 5, 7])
-    target = np.bincount(geometry.trace(rows).ravel(), minlength=int(geometry.leaf_start[-1]))
-    start = geometry.atoms(rows).astype(np.int32), np.zeros(3, dtype=np.int64)
-    found = fixed_point(Boxes.of(geometry), target, (target > 0)[:, None], Clock(FOREVER), 0, start)
-    assert found.rounds == 1
-    assert found.value == pytest.approx(0, abs=1e-6)
-
-
 def test_out_of_time_nothing_is_proved():
     geometry = grid(_Schema([Ordinal("b", 0, 9)]), 1, 3)
     target = np.bincount(geometry.trace(np.array([2])).ravel(), minlength=geometry.leaf_start[-1])
@@ -229,56 +217,3 @@ def test_more_than_can_be_held_is_refused(monkeypatch):
     monkeypatch.setattr(boxes_module, "MAX_ENTRIES", 3)
     with pytest.raises(GridTooLarge, match="at most 3 are held"):
         Boxes.of(geometry)
-
-
-@settings(max_examples=120, deadline=None)
-@given(mixed(), st.integers(0, 2**32), st.floats(0, 1), st.integers(1, 3))
-def test_live_boxes_hold_the_points_that_enumeration_keeps(schema, seed, share, n_classes):
-    geometry = grid(schema, seed, 4)
-    rng = np.random.default_rng(seed)
-    open_leaves = rng.random((int(geometry.leaf_start[-1]), n_classes)) < share
-    expected = enumerate_cells(geometry, open_leaves)
-    boxes = Boxes.of(geometry)
-    found = enumerate_live(boxes, open_leaves, 10**6, Clock(FOREVER))
-    starts = boxes.layout.atom_start
-    atoms = geometry.atoms(np.arange(geometry.n_points))
-    inside = np.ones((len(found.boxes), geometry.n_points), dtype=bool)
-    for a, first in enumerate(starts[:-1]):
-        inside &= found.boxes[:, first + atoms[:, a]]
-    assert inside.sum(axis=0).max(initial=0) <= 1
-    at, point = np.nonzero(inside)
-    order = np.argsort(point)
-    at, point = at[order], point[order]
-    assert point.tolist() == expected.points.tolist()
-    assert np.array_equal(found.alive[at], expected.alive)
-    assert np.array_equal(found.signature[at], expected.signature[expected.cell])
-    assert inside[np.arange(len(found.boxes)), number(geometry, found.atoms)].all()
-    if not schema.rules:
-        assert len(found.boxes) == expected.n_cells
-    if len(found.boxes):
-        assert enumerate_live(boxes, open_leaves, len(found.boxes) - 1, Clock(FOREVER)) is None
-
-
-def test_few_live_cells_are_listed_on_a_grid_too_large_to_enumerate():
-    names = [f"x{i}" for i in range(70)]
-    schema = _Schema([Binary(c) for c in names])
-    rng = np.random.default_rng(0)
-    no, children = np.full(2, -1), np.array([1, -1, -1])
-    trees = [
-        Tree(
-            np.append(k, no), np.array([0.5, np.nan, np.nan]), children,
-            np.array([2, -1, -1]), np.zeros(3, dtype=bool),
-        )
-        for k in range(70)
-    ]  # fmt: skip
-    release = Release(tuple(trees), tuple(names), (0,), AllRows(), "none", None)
-    geometry = Geometry.of(release, schema)
-    rows = rng.integers(2, size=(1, 70)).astype(np.int32)
-    open_leaves = np.zeros((int(geometry.leaf_start[-1]), 1), dtype=bool)
-    open_leaves[geometry.trace_atoms(rows)[0, :68]] = True
-    open_leaves[geometry.leaf_start[68] :] = True
-    found = enumerate_live(Boxes.of(geometry), open_leaves, 100, Clock(FOREVER))
-    assert geometry.n_points > 2**63
-    assert len(found.boxes) == 4
-    assert (found.atoms[:, :68] == rows[0, :68]).all()
-    assert enumerate_live(Boxes.of(geometry), open_leaves, 100, Clock(0.0)) is None

@@ -17,6 +17,7 @@ __all__ = [
     "align",
     "aligned_shares",
     "cheapest",
+    "confidence",
     "expected_distance",
     "most_central",
     "shares",
@@ -104,11 +105,10 @@ def aligned_shares(
     groups = _groups(len(samples[0]), group)
     aligned = list(samples)
     share = _counted(values, aligned[:1] if start is None else [start], value_prior)
-    first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
     for turn in range(turns):
         if turn and stopped():
             break
-        cost = np.add.reduceat(values.expected_cost(share) * value_prior, first, axis=1)
+        cost = np.add.reduceat(values.expected_cost(share) * value_prior, values.first, axis=1)
         hard = cheapest(cost, values.atom_start)
         blocks = [_Block.of(rows, cost, hard) for rows in groups]
         for k, sample in enumerate(aligned):
@@ -143,8 +143,7 @@ def expected_distance(
     """
     held = np.zeros((len(chosen), values.n_values))
     np.put_along_axis(held, chosen, 1.0, axis=1)
-    first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
-    cost = np.add.reduceat(values.expected_cost(held) * value_prior, first, axis=1)
+    cost = np.add.reduceat(values.expected_cost(held) * value_prior, values.first, axis=1)
     hard = values.atom_of[chosen[:, :-1]]
     blocks = [_Block.of(rows, cost, hard) for rows in _groups(len(chosen), group)]
     total = 0.0
@@ -152,6 +151,14 @@ def expected_distance(
         atoms = _in_line(sample[:, :-1], blocks)
         total += float(np.take_along_axis(cost, atoms, axis=1).sum())
     return total / (len(samples) * len(chosen))
+
+
+def confidence(share: FloatArray, n_samples: int, doubt: float, n_open: IntArray) -> FloatArray:
+    """Turn shares of samples into probabilities: ``doubt`` counts as so many samples more.
+
+    In these, all values that are open are equally frequent: a share of all samples is no proof.
+    """
+    return np.asarray((n_samples * share + doubt * (1.0 / n_open)) / (n_samples + doubt))
 
 
 def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:

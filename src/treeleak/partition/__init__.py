@@ -1,6 +1,7 @@
 """Geometry only: a release and a schema become cells and the incidence matrix A."""
 
 from treeleak.partition.atoms import Atom, AttributeAtoms, rules_hold
+from treeleak.partition.boxes import reachable_leaves
 from treeleak.partition.cells import (
     Geometry,
     GridTooLarge,
@@ -10,7 +11,6 @@ from treeleak.partition.cells import (
     enumerate_drawable,
     equal_rows,
 )
-from treeleak.partition.reachable import reachable_leaves
 
 __all__ = [
     "Atom",

@@ -20,7 +20,7 @@ from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
 from treeleak.schema import Rule
 
-__all__ = ["MAX_ENTRIES", "Boxes", "Layout"]
+__all__ = ["MAX_ENTRIES", "Boxes", "Layout", "reachable_leaves"]
 
 MAX_ENTRIES = 2**26
 """Largest number of (leaf, attribute, atom) triples held while leaves are laid out: 64 MiB."""
@@ -137,6 +137,28 @@ class Boxes:
         """Weight of each box, from one per row of A."""
         # What a rule allows weighs nothing.
         return np.append(np.asarray(weight, dtype=float), 0.0)[self.layout.row]
+
+
+def reachable_leaves(geometry: Geometry) -> tuple[BoolArray, ...]:
+    """Find the leaves that some row of the schema reaches: a path may shut itself.
+
+    Exact where the schema has no rules. Rules between columns are not heeded: a leaf that only a
+    rule shuts counts as reachable.
+
+    Parameters
+    ----------
+    geometry : Geometry
+
+    Returns
+    -------
+    tuple of bool array
+        One per tree, over its leaves in the order of :attr:`Tree.leaves`.
+    """
+    reached = np.zeros(int(geometry.leaf_start[-1]), dtype=bool)
+    for root in geometry.compiled[0]:
+        for row, _ in _leaves(geometry, int(root)):
+            reached[row] = True
+    return tuple(np.split(reached, geometry.leaf_start[1:-1]))
 
 
 def _leaves(geometry: Geometry, root: int) -> Iterator[tuple[int, Sides]]:

@@ -145,7 +145,7 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Cells and the grid points in them. Grows: :meth:`grow` adds points found later.
+    """Cells and the grid points in them.
 
     Attributes
     ----------
@@ -182,13 +182,6 @@ class Partition:
         leaves = geometry.trace(points)
         first, cell = equal_rows(leaves)
         return cls(geometry, points, alive, cell, leaves[first])
-
-    def grow(self, points: IntArray, alive: BoolArray) -> Partition:
-        """Add grid points; those already held keep their classes and gain the new ones."""
-        everything, where = np.unique(np.concatenate([self.points, points]), return_inverse=True)
-        merged = np.zeros((len(everything), self.alive.shape[1]), dtype=bool)
-        np.logical_or.at(merged, where, np.concatenate([self.alive, alive]))
-        return Partition.of(self.geometry, everything, merged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +220,7 @@ def enumerate_cells(
     GridTooLarge
         Naming the size of the grid.
     """
-    bits = class_bits(open_leaves.shape[1])
+    bits = _class_bits(open_leaves.shape[1])
     mask = np.where(open_leaves, bits[None, :], np.uint64(0)).sum(axis=1, dtype=np.uint64)
     everyone = np.uint64(bits.sum(dtype=np.uint64))
     return _enumerate(geometry, partial(_mark, mark_open, geometry, mask, everyone), bits, tick)
@@ -240,7 +233,7 @@ def enumerate_drawable(
 
     Parameters and errors as for :func:`enumerate_cells`.
     """
-    bits = class_bits(rows.set_of.shape[1])
+    bits = _class_bits(rows.set_of.shape[1])
     mark = partial(_mark, mark_drawable, geometry, rows.set_of, rows.sets)
     return _enumerate(geometry, mark, bits, tick)
 
@@ -250,7 +243,7 @@ def _mark(kernel: Any, geometry: Geometry, x: Any, y: Any, start: int, stop: int
     return kernel(start, stop, radix, x, y, *geometry._node, geometry._goes_left)
 
 
-def class_bits(n_classes: int) -> NDArray[np.uint64]:
+def _class_bits(n_classes: int) -> NDArray[np.uint64]:
     if n_classes > 64:
         raise NotCovered(f"{n_classes} classes; at most 64 are covered")
     return np.uint64(1) << np.arange(n_classes, dtype=np.uint64)

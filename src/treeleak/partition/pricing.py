@@ -112,7 +112,6 @@ def best_point(
     weight: FloatArray,
     clock: Clock,
     bound: float = -math.inf,
-    start: NDArray[np.int32] | None = None,
     seed: int = 0,
     enough: int | None = None,
 ) -> Best:
@@ -127,8 +126,6 @@ def best_point(
         When it stops, ``upper`` still holds.
     bound : float
         Points that are not worth more are of no interest.
-    start : int32 array, shape (n_attributes,), optional
-        A good point.
     seed : int
     enough : int, optional
         Stop, proved or not, after so many points that are worth more than ``bound``.
@@ -139,9 +136,7 @@ def best_point(
     per box that waits: their number grows with the depth of the search, not with its length.
     """
     layout, own = boxes.layout, boxes.weights(weight)
-    points, values = best_points(
-        boxes, weight, _CLIMBS, seed, None if start is None else start[None], hotness=1.0
-    )
+    points, values = best_points(boxes, weight, _CLIMBS, seed, hotness=1.0)
     usable = np.where(np.isfinite(own), np.abs(own), 0.0)
     scale = sum(
         float(usable[a:b].max(initial=0.0))

@@ -57,6 +57,11 @@ class Values:
         return int(self.atom_start[-1])
 
     @cached_property
+    def first(self) -> IntArray:
+        """First listed value of each atom, over all atoms."""
+        return np.searchsorted(self.atom_of, np.arange(self.n_atoms))
+
+    @cached_property
     def listed(self) -> Values:
         """The same values, each an atom of its own; ``parts`` keep theirs."""
         if self.n_atoms == self.n_values:
@@ -189,6 +194,15 @@ class Values:
             share = np.cumsum(np.where(allowed, prior[:, own], 0.0), axis=1)
             u = rng.random(len(atoms)) * share[:, -1]
             out[:, a] = self.start[a] + (share <= u[:, None]).sum(axis=1)
+        return out
+
+    def cheapest(self, atoms: IntArray, cost: FloatArray) -> IntArray:
+        """Value of least cost of each of ``atoms``; ``cost`` has a line per row, or one for all."""
+        out = np.empty_like(atoms)
+        for a in range(atoms.shape[1]):
+            own = slice(self.start[a], self.start[a + 1])
+            allowed = self.atom_of[own][None, :] == atoms[:, a, None]
+            out[:, a] = self.start[a] + np.where(allowed, cost[:, own], np.inf).argmin(axis=1)
         return out
 
     def between(self, x: IntArray, y: IntArray) -> FloatArray:

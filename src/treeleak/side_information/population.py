@@ -116,8 +116,7 @@ class Density:
     @cached_property
     def _log_atom(self) -> FloatArray:
         """Log probability of each atom within a type, shape (n_types, n_atoms)."""
-        first = np.searchsorted(self.values.atom_of, np.arange(self.values.n_atoms))
-        return np.log(np.add.reduceat(np.exp(self.log_share), first, axis=1))
+        return np.log(np.add.reduceat(np.exp(self.log_share), self.values.first, axis=1))
 
     @cached_property
     def _blocks(self) -> list[tuple[int, FloatArray]]:

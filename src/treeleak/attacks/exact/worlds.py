@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.consensus import MAX_ALIGNED, most_central, shares
+from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -230,10 +230,10 @@ class WorldSearch:
         least = min(w.misfit for w in worlds)
         if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
             return next(w for w in worlds if w.misfit == least)
-        chosen = [w.values for w in worlds]
-        final = worlds[most_central(self.values, chosen, [w.misfit == least for w in worlds])]
+        held = [w.values for w in worlds]
+        final = worlds[most_central(self.values, held, [w.misfit == least for w in worlds])]
         for turn in range(2):
-            cost = self.values.expected_cost(shares(self.values, final.values, chosen))
+            cost = self.values.expected_cost(shares(self.values, final.values, held))
             points, misfit = final.points, final.misfit
             if self._can_move and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
@@ -241,7 +241,8 @@ class WorldSearch:
                 own_cost = self._atom_cost(cost[len(self.anchored) :])
                 chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
-            final = World(points, self._cheapest(self._live(points), cost), misfit)
+            chosen = self.values.cheapest(self.atoms[self._live(points)], cost)
+            final = World(points, chosen, misfit)
         return final
 
     def rows(self, final: World, worlds: Sequence[World], known: Bounds) -> Rows:
@@ -249,14 +250,15 @@ class WorldSearch:
         live = np.concatenate([self.settled, self._live(final.points)])
         cell = self.system.cell[self.live[live]]
         whole = np.zeros((len(self.settled), self.values.n_values))
-        values = np.concatenate([self._cheapest(self.settled, whole), final.values])
-        confidence = np.ones(values.shape)
+        settled = self.values.cheapest(self.atoms[self.settled], whole)
+        values = np.concatenate([settled, final.values])
+        sure = np.ones(values.shape)
         if len(final.values):
-            confidence[len(self.settled) :] = self._confidence(final, worlds)
+            sure[len(self.settled) :] = self._confidence(final, worlds)
         proved = _rank(cell) < known.lower[cell]
-        confidence[self._certain(live, cell, proved)] = 1.0
+        sure[self._certain(live, cell, proved)] = 1.0
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
-        return Rows(values, confidence, proved, unique, final.misfit)
+        return Rows(values, sure, proved, unique, final.misfit)
 
     def histogram(self, world: World) -> IntArray:
         """Rows in each of the system's cells."""
@@ -360,25 +362,12 @@ class WorldSearch:
 
     def _atom_cost(self, cost: FloatArray) -> FloatArray:
         """Cost of each atom that can move: that of its cheapest value."""
-        lowest = np.full((len(cost), self.values.n_atoms), np.inf)
-        for value, atom in enumerate(self.values.atom_of):
-            lowest[:, atom] = np.minimum(lowest[:, atom], cost[:, value])
+        lowest = np.minimum.reduceat(cost, self.values.first, axis=1)
         first = np.repeat(
             self.values.atom_start[self.space.attributes], np.diff(self.space.atom_start)
         )
         moving: FloatArray = lowest[:, first + self.space.atom]
         return moving
-
-    def _cheapest(self, live: IntArray, cost: FloatArray) -> IntArray:
-        """Value of least cost for each atom of some live points; ``cost`` is rows x values."""
-        atoms = self.atoms[live]
-        out = np.empty_like(atoms)
-        for a in range(atoms.shape[1]):
-            own = slice(self.values.start[a], self.values.start[a + 1])
-            allowed = self.values.atom_of[own][None, :] == atoms[:, a, None]
-            best = np.where(allowed, cost[:, own], np.inf).argmin(axis=1)
-            out[:, a] = self.values.start[a] + best
-        return out
 
     def _confidence(self, final: World, worlds: Sequence[World]) -> FloatArray:
         """How often each value stands in the aligned worlds, with doubt that wanes as they grow.
@@ -387,9 +376,6 @@ class WorldSearch:
         of 100 values, since the answer is the middle of the worlds and not one of them.
         """
         n, n_worlds = len(final.values), len(worlds)
-        start = self.values.start
-        # An interval is listed as one value and holds many: it is never certain.
-        doubt = 1.0 / np.maximum(np.diff(start), 2)[None, :]
         if n > MAX_ALIGNED:
             # Too many rows to align: count how often the whole row stands in another world.
             live = self._live(final.points)
@@ -398,8 +384,9 @@ class WorldSearch:
         else:
             table = shares(self.values, final.values, [w.values for w in worlds])
             share = np.take_along_axis(table, final.values, axis=1)
-        weight = 2.5 / n_worlds
-        return (n_worlds * share + weight * doubt) / (n_worlds + weight)  # type: ignore[no-any-return]
+        # An interval is listed as one value and holds many: it is never certain.
+        n_open = np.maximum(np.diff(self.values.start), 2)
+        return confidence(share, n_worlds, 2.5 / n_worlds, n_open)
 
     def _certain(self, live: IntArray, cell: IntArray, proved: BoolArray) -> BoolArray:
         """Which values of which rows stand in every solution, shape (n_rows, n_attributes + 1)."""

@@ -84,7 +84,7 @@ def placed_rows(
         np.asarray(table[row, atoms[:, a]]).ravel() for a in range(atoms.shape[1])
     ])  # fmt: skip
     prior = values.prior(marginal)[None, :] if population is None else population.within(atoms)
-    chosen = _likeliest(values, atoms, prior)
+    chosen = values.cheapest(atoms, -prior)
     certain = proved[:, None] & points.alike[at] & values.settled[atoms]
     share_of = np.take_along_axis(np.broadcast_to(prior, (len(pair), values.n_values)), chosen, 1)
     confidence = np.where(certain, 1.0, np.clip(sure * share_of, _LEAST, _MOST))
@@ -206,13 +206,3 @@ class _Points:
         order = np.lexsort((-shared, self.owner))
         first = np.searchsorted(self.owner[order], np.arange(self.n_pairs))
         return self.atoms[order[first]]
-
-
-def _likeliest(values: Values, atoms: IntArray, prior: FloatArray) -> IntArray:
-    """The likeliest value of every atom of some rows; ``prior`` as in :meth:`Values.draw`."""
-    out = np.empty_like(atoms)
-    for a in range(atoms.shape[1]):
-        own = slice(values.start[a], values.start[a + 1])
-        allowed = values.atom_of[own][None, :] == atoms[:, a, None]
-        out[:, a] = values.start[a] + np.where(allowed, prior[:, own], -1.0).argmax(axis=1)
-    return out

@@ -93,7 +93,6 @@ def fixed_point(
     open_leaves: BoolArray,
     clock: Clock,
     seed: int,
-    start: tuple[NDArray[np.int32], IntArray] | None = None,
     *,
     settle: bool = True,
 ) -> FixedPoint:
@@ -109,8 +108,6 @@ def fixed_point(
         own; of all, where leaves count rows of any class.
     clock : Clock
     seed : int
-    start : pair of int arrays, shapes (n_points, n_attributes) and (n_points,), optional
-        Points from which to start and the class of each: those that a walk visited, say.
     settle : bool
         Whether to go on once it is proved that the counts contradict each other.
 
@@ -121,9 +118,6 @@ def fixed_point(
     """
     master = _Master(boxes, target, open_leaves)
     rng = np.random.default_rng(seed)
-    if start is not None:
-        for c in range(open_leaves.shape[1]):
-            master.add(start[0][start[1] == c], c)
     lower, proved, exact = 0.0, False, 0
     while True:
         weight = master.solve()

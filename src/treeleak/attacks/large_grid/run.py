@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, Rows
-from treeleak.attacks.consensus import aligned_shares, cheapest
+from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
@@ -385,11 +385,10 @@ def _settled(
     atoms, cost = aligned[0], values.expected_cost(share)
     if len(samples) > 1:
         atoms = _nearest(atoms, cost, values, constraints, clock, stage)
-    chosen = _cheapest_within(atoms, cost, values)
-    n_values = np.diff(values.start)
+    chosen = values.cheapest(atoms, cost)
     likely = np.take_along_axis(share, chosen, axis=1)
     # An interval is listed as one value and holds many: it is never certain.
-    sure = (len(samples) * likely + _DOUBT / np.maximum(n_values, 2)) / (len(samples) + _DOUBT)
+    sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
     return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, found.misfit)
 
 
@@ -429,8 +428,7 @@ def _nearest(
     stage: str,
 ) -> IntArray:
     """Go from the middle to a dataset that meets the counts, if that is near; else as it was."""
-    first = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
-    atom_cost = np.minimum.reduceat(cost, first, axis=1)
+    atom_cost = np.minimum.reduceat(cost, values.first, axis=1)
     n_atoms = values.atom_start[-2]
     middle = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
     middle = np.where(constraints.held < 0, middle, constraints.held)
@@ -448,15 +446,8 @@ def _nearest(
     return there if ways[1] < ways[0] else atoms
 
 
-def _cheapest_within(atoms: IntArray, cost: FloatArray, values: Values) -> IntArray:
-    """Value of least cost of each atom."""
-    allowed = np.zeros((len(atoms), values.n_atoms), dtype=bool)
-    np.put_along_axis(allowed, atoms, values=True, axis=1)
-    return cheapest(np.where(allowed[:, values.atom_of], cost, np.inf), values.start)
-
-
 def _unweighed(atoms: IntArray, misfit: int, values: Values) -> Rows:
     """Rows where there are too many values to weigh them against each other."""
-    chosen = np.searchsorted(values.atom_of, atoms)
+    chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)
     return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)

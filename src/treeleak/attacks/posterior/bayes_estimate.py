@@ -8,7 +8,13 @@ from functools import partial
 import numpy as np
 
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.consensus import MAX_ALIGNED, aligned_shares, cheapest, expected_distance
+from treeleak.attacks.consensus import (
+    MAX_ALIGNED,
+    aligned_shares,
+    cheapest,
+    confidence,
+    expected_distance,
+)
 from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -117,8 +123,7 @@ def _weighed(
     """Say how sure each value is, and how many counts the rows miss."""
     n_open = np.add.reduceat(_allowed(target), values.start[:-1], axis=1, dtype=np.int64)
     likely = np.take_along_axis(share, chosen, axis=1)
-    # A share of all samples is no proof.
-    sure = (n_samples * likely + _DOUBT / n_open) / (n_samples + _DOUBT)
+    sure = confidence(likely, n_samples, _DOUBT, n_open)
     sure[n_open == 1] = 1.0
     label = chosen[:, -1] - values.start[-2]
     leaves = target.geometry.trace_atoms(_atoms(chosen, target))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,56 +21,62 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import HiddenDraws
 
-__all__ = ["DrawLikelihood", "Likelihood", "held_in"]
+__all__ = ["DrawLikelihood", "Likelihood", "nothing"]
 
 
 _SPLIT_EVERY = 4
 """Sweeps between two looks at how distinct rows split among classes."""
 
 
-class Likelihood(Protocol):
-    """How likely what is released is, given how many rows lie in each equation."""
+class Likelihood(ABC):
+    """How likely what is released is, given how many rows lie in each equation.
+
+    Attributes
+    ----------
+    n_classes : int
+        Equations are numbered leaf * n_classes + class.
+    """
+
+    n_classes: int
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes."""
+    @abstractmethod
+    def n_equations(self) -> int:
+        """Leaves times classes."""
 
     @property
+    @abstractmethod
     def law(self) -> Law:
         """The same for the kernels."""
 
-    def seen(self) -> NDArray[np.int32]:
-        """What each equation counts to begin with, where a walk may change it; else nothing."""
-
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation: a = (A m)_tvc."""
-
+    @abstractmethod
     def missing(self, rows: NDArray[np.int32]) -> int:
-        """How far the rows are from what is released."""
+        """How far the rows are from what is released; ``rows`` as :meth:`held` has them."""
 
+    @abstractmethod
     def log_complete(
         self, rows: NDArray[np.int32], seen: NDArray[np.int32], missing_row_penalty: float = np.inf
     ) -> float:
         """Log likelihood of the rows and of what is seen of them."""
 
+    def seen(self) -> NDArray[np.int32]:
+        """What each equation counts to begin with, where a walk may change it; else nothing."""
+        return np.zeros(0, dtype=np.int32)
 
-def held_in(
-    leaves: NDArray[np.int32], label: NDArray[Any], n_classes: int, n_equations: int
-) -> NDArray[np.int32]:
-    """How many rows lie in each equation: a = (A m)_tvc.
+    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
+        """How many rows lie in each equation: a = (A m)_tvc.
 
-    Parameters
-    ----------
-    leaves : int array, shape (n_rows, n_trees)
-    label : int array, shape (n_rows,)
-    n_classes, n_equations : int
-    """
-    equation = leaves.astype(np.int64) * n_classes + label[:, None]
-    return np.bincount(equation.ravel(), minlength=n_equations).astype(np.int32)
+        Parameters
+        ----------
+        leaves : int array, shape (n_rows, n_trees)
+        label : int array, shape (n_rows,)
+        """
+        equation = leaves.astype(np.int64) * self.n_classes + label[:, None]
+        return np.bincount(equation.ravel(), minlength=self.n_equations).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class DrawLikelihood:
+class DrawLikelihood(Likelihood):
     """The likelihood of :class:`HiddenDraws`, equation by equation (leaf x n_classes + class).
 
     Attributes
@@ -93,6 +100,11 @@ class DrawLikelihood:
         """Take the counts of the evidence."""
         n = evidence.n
         return cls(n.ravel().astype(np.int32), evidence.d, n.shape[1], evidence.n_rows)
+
+    @property
+    def n_equations(self) -> int:
+        """Leaves times classes."""
+        return len(self.draws)
 
     @cached_property
     def log(self) -> FloatArray:
@@ -146,26 +158,16 @@ class DrawLikelihood:
     def law(self) -> Law:
         """The same for the kernels."""
         split = self.distinct is not None and len(self.mixed) > 0
-        none = np.zeros(0)
-        return Law(
-            self.distinct is not None,
-            self.log,
-            self.mixed_start,
-            self.mixed,
-            self.draws,
-            self.log_surjections if split else np.zeros((1, 1)),
-            self.log_factorial,
-            _SPLIT_EVERY * self.most_rows if split else 0,
-            none.astype(np.int64),
-            none,
-            none.astype(np.int32),
-            0,
-            0.0,
+        return nothing()._replace(
+            distinct=self.distinct is not None,
+            log=self.log,
+            start=self.mixed_start,
+            equation=self.mixed,
+            draws=self.draws,
+            table=self.log_surjections if split else np.zeros((1, 1)),
+            log_factorial=self.log_factorial,
+            every=_SPLIT_EVERY * self.most_rows if split else 0,
         )
-
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation."""
-        return held_in(leaves, label, self.n_classes, len(self.draws))
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """How many rows are lacking in all leaves together for the counts to be possible.
@@ -221,3 +223,10 @@ class DrawLikelihood:
             return self.log_likelihood(rows, missing_row_penalty)
         tables = self.log_surjections, self.log_factorial
         return float(log_complete(rows, seen, self.draws, missing_row_penalty, *tables))
+
+
+def nothing() -> Law:
+    """Give a law of which nothing is filled in."""
+    none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
+    longs = np.zeros(0, dtype=np.int64)
+    return Law(False, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)

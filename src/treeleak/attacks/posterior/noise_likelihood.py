@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
 from treeleak.attacks.posterior.draw_kernels import RULES, Law, log_named
-from treeleak.attacks.posterior.likelihood import held_in
+from treeleak.attacks.posterior.likelihood import Likelihood, nothing
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -30,8 +29,7 @@ _NEVER = 10.0
 """Price of a class that a leaf names without a row, in place of infinity: walks pass through it."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Tabled(ABC):
+class _Tabled(Likelihood):
     """What an equation says of the number of its rows depends on nothing else: a table."""
 
     @property
@@ -45,10 +43,6 @@ class _Tabled(ABC):
         offset, log = self._tables
         # The gain beyond N is never asked for.
         return nothing()._replace(offset=offset, gain=np.diff(log, append=0.0))
-
-    def seen(self) -> NDArray[np.int32]:
-        """Nothing: the law has it all."""
-        return np.zeros(0, dtype=np.int32)
 
     def log_complete(
         self,
@@ -83,6 +77,11 @@ class CountLikelihood(_Tabled):
     noise: CountNoise
     n_rows: int
     n_draws: int | None = None
+
+    @property
+    def n_equations(self) -> int:
+        """Leaves times classes."""
+        return len(self.counts)
 
     @cached_property
     def _distinct(self) -> tuple[FloatArray, IntArray]:
@@ -143,17 +142,13 @@ class CountLikelihood(_Tabled):
                 f"noisy counts that spread over {entries:,} values; at most {MAX_TABLE:,}"
             )
 
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation."""
-        return held_in(leaves, label, self.n_classes, len(self.counts))
-
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Sum of |n* - a|, rounded."""
         return round(float(np.nansum(np.abs(self.counts - rows))))
 
 
 @dataclass(frozen=True, eq=False)
-class LabelLikelihood:
+class LabelLikelihood(Likelihood):
     """Every leaf names one class.
 
     Attributes
@@ -168,19 +163,16 @@ class LabelLikelihood:
     n_classes: int
     noise: LabelNoise
 
+    @property
+    def n_equations(self) -> int:
+        """Leaves times classes."""
+        return len(self.named) * self.n_classes
+
     @cached_property
     def law(self) -> Law:
         """For the kernels."""
         rule = RULES[self.noise.rule]
         return nothing()._replace(named=self.named, rule=rule, scale=self.noise.scale)
-
-    def seen(self) -> NDArray[np.int32]:
-        """Nothing: the law has it all."""
-        return np.zeros(0, dtype=np.int32)
-
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation."""
-        return held_in(leaves, label, self.n_classes, len(self.named) * self.n_classes)
 
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Rows that leaves lack, together, for the class that they name to be the largest."""
@@ -223,9 +215,14 @@ class PresenceLikelihood(_Tabled):
     n_rows: int
 
     @property
-    def n_classes(self) -> int:
+    def n_classes(self) -> int:  # type: ignore[override]
         """Number of classes."""
         return int(self.named.shape[1])
+
+    @property
+    def n_equations(self) -> int:
+        """Leaves times classes."""
+        return self.named.size
 
     @cached_property
     def _tables(self) -> tuple[IntArray, FloatArray]:
@@ -235,17 +232,6 @@ class PresenceLikelihood(_Tabled):
         tables = np.concatenate([np.zeros(self.n_rows + 1), unseen, seen])
         return which * (self.n_rows + 1), tables
 
-    def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
-        """How many rows lie in each equation."""
-        return held_in(leaves, label, self.n_classes, self.named.size)
-
     def missing(self, rows: NDArray[np.int32]) -> int:
         """Classes that leaves name without a row of them."""
         return int((self.named & (rows.reshape(self.named.shape) == 0)).sum())
-
-
-def nothing() -> Law:
-    """Give a law of which nothing is filled in."""
-    none, ints = np.zeros(0), np.zeros(0, dtype=np.int32)
-    longs = np.zeros(0, dtype=np.int64)
-    return Law(False, none, ints, ints, ints, np.zeros((1, 1)), none, 0, longs, none, ints, 0, 0.0)

@@ -280,8 +280,7 @@ def whole_logs(log_p: FloatArray) -> list[int]:
 
 def values_at(atoms: IntArray, values: Values) -> IntArray:
     """Write rows of atoms, counted within each attribute, as the first listed value of each."""
-    first: IntArray = np.searchsorted(values.atom_of, np.arange(values.n_atoms))
-    return np.asarray(first[atoms + values.atom_start[:-1]])
+    return np.asarray(values.first[atoms + values.atom_start[:-1]])
 
 
 def contradicted(values: Values, numbers: dict[str, int]) -> Answer:
