@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.kernels import anneal
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
@@ -222,10 +222,7 @@ class SearchSpace:
     ) -> Chain:
         """Draw a dataset near weights that meets the counts: from hot to cold, until it does."""
         rng = np.random.default_rng(seed)
-        log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
-        cost = np.zeros((0, self.n_atoms), dtype=np.float32)
-        start = self.spread(w, rng)
-        return self._run(start, log_prior, w, cost, steps, schedule, True, rng, clock)
+        return self._run(self.spread(w, rng), w, None, steps, schedule, rng, clock)
 
     def near_rows(
         self, start: IntArray, cost: FloatArray, w: FloatArray, steps: int, seed: int, clock: Clock
@@ -237,39 +234,38 @@ class SearchSpace:
         cost : float array, shape (n_rows, n_atoms)
             Expected distance of each atom, row by row.
         """
-        rng = np.random.default_rng(seed)
-        scaled = (4.0 * cost).astype(np.float32)
-        flat = np.zeros(len(self.code))
-        return self._run(start, flat, w, scaled, steps, _SETTLE, False, rng, clock)
+        return self._run(start, w, cost, steps, _SETTLE, np.random.default_rng(seed), clock)
 
     def _run(
         self,
         start: IntArray,
-        log_prior: FloatArray,
         w: FloatArray,
-        cost: NDArray[np.float32],
+        cost: FloatArray | None,
         steps: int,
         schedule: Schedule,
-        stop_at_zero: bool,
         rng: np.random.Generator,
         clock: Clock,
     ) -> Chain:
         rows = np.array(start, dtype=np.int64)
         best = rows.copy()
         residual = self._residual(rows)
-        misfit = float(np.abs(residual).sum())
-        own_cost = 0.0
-        if len(cost):
-            own_cost = float(cost[np.arange(len(rows))[:, None], self.value[rows]].sum())
+        misfit, own_cost = float(np.abs(residual).sum()), 0.0
+        if cost is None:
+            log_prior = np.log(np.maximum(w, 1e-3 * w.sum() / len(w)))
+            scaled = np.zeros((0, self.n_atoms), dtype=np.float32)
+        else:
+            log_prior = np.zeros(len(self.code))
+            scaled = (4.0 * cost).astype(np.float32)
+            own_cost = float(scaled[np.arange(len(rows))[:, None], self.value[rows]].sum())
         score = np.array([misfit, own_cost, misfit, own_cost])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         jump = np.cumsum(w)
-        step = 0
-        while step < steps and not clock.stopped and not (stop_at_zero and score[2] == 0):
+        step, until_met = 0, cost is None
+        while step < steps and not clock.stopped and not (until_met and score[2] == 0):
             step = anneal(
-                self.packed, self.cell, self.value, self.neighbour, log_prior, jump, cost,
+                self.packed, self.cell, self.value, self.neighbour, log_prior, jump, scaled,
                 rows, residual, best, score, state, step, min(step + _SLICE, steps), steps,
-                schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, stop_at_zero,
+                schedule.hot, schedule.cold, schedule.swaps, schedule.jumps, until_met,
             )  # fmt: skip
         return Chain(best, int(score[2]))
 
@@ -284,10 +280,8 @@ def pack(signature: NDArray[np.int32], target: IntArray) -> NDArray[np.int32]:
     seen: set[bytes] = set()
     columns: list[NDArray[np.int32]] = []
     for t in range(n_trees):
-        order = np.argsort(signature[:, t], kind="stable")
-        cuts = np.flatnonzero(np.diff(signature[order, t])) + 1
         column = np.full(n_cells, -1, dtype=np.int32)
-        for members in np.split(order, cuts):
+        for members in equal_entries(signature[:, t]):
             equation = signature[members[0], t]
             key = members.astype(np.int32).tobytes() + target[equation].tobytes()
             if key not in seen:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.kernels import pair_costs
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray, IntArray, equal_entries
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
@@ -164,9 +164,7 @@ def confidence(share: FloatArray, n_samples: int, doubt: float, n_open: IntArray
 def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:
     """Rows of each group that has more than one."""
     own = np.zeros(n_rows, dtype=np.int64) if group is None else group
-    order = np.argsort(own, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
-    return [rows for rows in groups if len(rows) > 1]
+    return [rows for rows in equal_entries(own) if len(rows) > 1]
 
 
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:

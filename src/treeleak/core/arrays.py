@@ -1,12 +1,36 @@
-"""Names of the arrays that pass from room to room."""
+"""Names of the arrays that pass from room to room, and what is asked of them everywhere."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BoolArray", "FloatArray", "IntArray"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "copies_before", "equal_entries", "numbered"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+def equal_entries(key: NDArray[Any]) -> list[IntArray]:
+    """Positions of equal entries, in order, one array for each value from the least on."""
+    order = np.argsort(key, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
+
+
+def copies_before(x: IntArray) -> IntArray:
+    """How many equal entries stand before each entry."""
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    out = np.empty(len(x), dtype=np.int64)
+    out[order] = np.arange(len(x)) - np.searchsorted(ordered, ordered)
+    return out
+
+
+def numbered(table: FloatArray) -> IntArray:
+    """Number the different rows of a table of finite numbers; missing values are equal."""
+    # A first column keeps it a table where there is none.
+    whole = np.column_stack([np.zeros(len(table)), np.nan_to_num(table, nan=np.inf)])
+    return np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.int64)

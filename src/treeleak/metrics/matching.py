@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.errors import BadInput
 from treeleak.core.private import shows_no_value
 from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
@@ -402,18 +402,9 @@ def _points(rec: Floats, true: Floats) -> tuple[tuple[Ints, Ints], Ints]:
 def _equal_pairs(of_rec: Ints, of_true: Ints) -> tuple[Ints, Ints]:
     """Pair equal rows of both tables, given the number of each row's point."""
     most = len(of_rec) + len(of_true)
-    rec, true = (point * most + _nth_copy(point) for point in (of_rec, of_true))
+    rec, true = (point * most + copies_before(point) for point in (of_rec, of_true))
     _, row_rec, row_true = np.intersect1d(rec, true, assume_unique=True, return_indices=True)
     return row_rec, row_true
-
-
-def _nth_copy(point: Ints) -> Ints:
-    """How many earlier rows have the same point."""
-    order = np.argsort(point, kind="stable")
-    ranked = point[order]
-    nth = np.empty_like(order)
-    nth[order] = np.arange(len(point)) - np.searchsorted(ranked, ranked)
-    return nth
 
 
 def pair_costs(a: Floats, b: Floats) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.attacks.samples import Samples
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
@@ -203,8 +203,7 @@ class Posterior:
         """Whether each record is a row that was given."""
         given = np.zeros((0, table.shape[1] + 1)) if self.given is None else self.given
         asked = table if label is None else np.column_stack([table, label])
-        both = np.nan_to_num(np.concatenate([given[:, : asked.shape[1]], asked]), nan=np.inf)
-        row = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        row = numbered(np.concatenate([given[:, : asked.shape[1]], asked]))
         return np.isin(row[len(given) :], row[: len(given)])
 
     def _probability(self, atoms: IntArray, label: IntArray | None, own: BoolArray) -> FloatArray:

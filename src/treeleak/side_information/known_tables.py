@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
@@ -168,7 +168,7 @@ class KnownTables:
     def _parts(self) -> tuple[IntArray, IntArray]:
         """The different known parts: a row that has it, for each, and the part of each row."""
         key = self.values if self.labels is None else np.column_stack([self.values, self.labels])
-        part = _numbered(key)
+        part = numbered(key)
         first = np.unique(part, return_index=True)[1]
         if len(first) > MAX_PARTS:
             raise NotCovered(
@@ -349,7 +349,7 @@ class KnownTables:
         """Rows of which no count speaks: the known row that shares most with the others."""
         share = np.empty((len(self.rows), self.release.n_features + 1))
         for i, column in enumerate([*self.rows.T, self.row_labels]):
-            number = _numbered(column[:, None])
+            number = numbered(column[:, None])
             share[:, i] = np.bincount(number)[number] / len(self.rows)
         best = int(share.sum(axis=1).argmax())
         sure = np.clip(share[best], 1e-3, 0.9999)
@@ -390,10 +390,8 @@ class KnownTables:
         both = np.concatenate([self.rows[own], answer.table[self.others]])
         leaves = [tree.apply(both.astype(self.release.float_type)) for tree in self.release.trees]
         labels = np.concatenate([self.row_labels[own], answer.label[self.others]])
-        group = np.unique(np.column_stack([*leaves, labels]), axis=0, return_inverse=True)[1]
-        held = [
-            np.bincount(g, minlength=group.max() + 1) for g in np.split(group.ravel(), [len(own)])
-        ]
+        group = numbered(np.column_stack([*leaves, labels]))
+        held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(own)])]
         return (
             f"of {len(own)} known rows whose positions are not known, "
             f"{int(np.minimum(*held).sum())} stand in the answer, as far as the trees can tell",
@@ -514,7 +512,7 @@ def _matched(
     both = np.concatenate([rows[:, columns], values])
     if labels is not None:
         both = np.column_stack([both, np.concatenate([row_labels, labels])])
-    number = _numbered(both)
+    number = numbered(both)
     own, theirs = number[: len(rows)], number[len(rows) :]
     out = at.copy()
     free = np.ones(len(values), dtype=bool)
@@ -600,10 +598,3 @@ def _seated(seats: IntArray, parts: IntArray) -> IntArray:
             left.append(seat)
     order[left] = np.flatnonzero(~taken)
     return order
-
-
-def _numbered(table: FloatArray) -> IntArray:
-    """Number the different rows of a table; missing values are equal."""
-    # A first column keeps it a table where nothing is known; no number given is infinite.
-    whole = np.column_stack([np.zeros(len(table)), np.nan_to_num(table, nan=np.inf)])
-    return np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.int64)

@@ -13,7 +13,7 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import run_all
@@ -255,7 +255,7 @@ class WorldSearch:
         sure = np.ones(values.shape)
         if len(final.values):
             sure[len(self.settled) :] = self._confidence(final, worlds)
-        proved = _rank(cell) < known.lower[cell]
+        proved = copies_before(cell) < known.lower[cell]
         sure[self._certain(live, cell, proved)] = 1.0
         unique = bool(np.array_equal(known.lower, known.upper)) and final.misfit == 0
         return Rows(values, sure, proved, unique, final.misfit)
@@ -380,7 +380,7 @@ class WorldSearch:
             # Too many rows to align: count how often the whole row stands in another world.
             live = self._live(final.points)
             held = [np.bincount(self._live(w.points), minlength=len(self.live)) for w in worlds]
-            share = np.mean([h[live] > _rank(live) for h in held], axis=0)[:, None]
+            share = np.mean([h[live] > copies_before(live) for h in held], axis=0)[:, None]
         else:
             table = shares(self.values, final.values, [w.values for w in worlds])
             share = np.take_along_axis(table, final.values, axis=1)
@@ -402,14 +402,3 @@ class WorldSearch:
         same = everywhere[None, :] | (alike & proved[:, None])
         certain: BoolArray = same & self.values.settled[self.atoms[live]]
         return certain
-
-
-def _rank(x: IntArray) -> IntArray:
-    """How many equal entries stand before each entry."""
-    order = np.argsort(x, kind="stable")
-    ordered = x[order]
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    lengths = np.diff(np.append(begins, len(x)))
-    rank = np.empty(len(x), dtype=np.int64)
-    rank[order] = np.arange(len(x)) - np.repeat(begins, lengths)
-    return rank

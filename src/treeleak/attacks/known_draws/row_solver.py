@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
@@ -140,9 +140,7 @@ def _add_sums(
 
     Narrowing has made sure that nothing is left over where none stands.
     """
-    order = np.argsort(equation, kind="stable")
-    cuts = np.flatnonzero(np.diff(equation[order])) + 1
-    for own in np.split(order, cuts) if len(order) else []:
+    for own in equal_entries(equation):
         literals = [x[q] for q in which[own].tolist()]
         total = int(target[equation[own[0]]])
         model.add(LinearExpr.weighted_sum(literals, weight[own].tolist()) == total)

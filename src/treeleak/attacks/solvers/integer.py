@@ -10,7 +10,7 @@ import numpy as np
 
 from treeleak.attacks.kernels import propagate
 from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
@@ -85,11 +85,7 @@ class IntegerProblem:
         out: list[tuple[IntArray, int]] = []
         for t in range(self.system.signature.shape[1]):
             row = self.system.signature[self.free, t]
-            order = np.argsort(row, kind="stable")
-            cuts = np.flatnonzero(np.diff(row[order])) + 1
-            for members in np.split(order, cuts):
-                if not len(members):
-                    continue
+            for members in equal_entries(row):
                 total = int(left[row[members[0]]])
                 # Equal cells with another sum are another equation: the counts contradict.
                 key = (members.astype(np.int32).tobytes(), total)
