@@ -38,7 +38,8 @@ from benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
 from benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset, draft_sample
-from treeleak.metrics.matching import Matching, best_matching, table_columns
+from treeleak.metrics.encoding import table_columns
+from treeleak.metrics.matching import Matching, best_matching
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.studies.gambs import raw_adult
 from treeleak.studies.results_version import say_versions

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.core.errors import NotCovered
-from treeleak.uncertainty.regions import Tests, captured
+from treeleak.uncertainty.counting import Tests, captured
 
 N_AXES, N_RULES, WIDTH = 60, 200, 3
 FLOOR = 1.0

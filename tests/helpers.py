@@ -22,8 +22,9 @@ from referencing import Registry, Resource
 from scipy.optimize import linear_sum_assignment
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.posterior.chains import Chain, PosteriorTarget
+from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.draw_kernels import Prior, room_for_gibbs, walk
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.datasets import Dataset
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry

@@ -28,10 +28,12 @@ from helpers import (
     written,
 )
 from treeleak.attacks.posterior import chains
-from treeleak.attacks.posterior.chains import Chain, PosteriorTarget, as_kernel_prior
+from treeleak.attacks.posterior import target as targets
+from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, room_for_gibbs, split, walk
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood, LabelLikelihood
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
@@ -248,7 +250,7 @@ def test_a_walk_under_another_prior(prior, distinct):
 
 @pytest.mark.parametrize("distinct", [True, False])
 def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
-    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    monkeypatch.setattr(targets, "MAX_TABLE", 0)
     for name in ("two classes", "three classes", "one attribute"):
         land = land_of(CASES[name])
         assert len(land.ground.table) == 0
@@ -259,8 +261,8 @@ def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
 @pytest.fixture
 def unlisted(monkeypatch):
     """Take every grid for one that is too large to list, and every attribute for a long one."""
-    monkeypatch.setattr(chains, "MAX_TABLE", 0)
-    monkeypatch.setattr(chains, "_long", lambda values: True)
+    monkeypatch.setattr(targets, "MAX_TABLE", 0)
+    monkeypatch.setattr(targets, "_long", lambda values: True)
 
 
 @pytest.mark.parametrize("distinct", [True, False])
@@ -277,9 +279,9 @@ def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
 
 @pytest.mark.parametrize("distinct", [True, False])
 def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinct):
-    monkeypatch.setattr(chains, "_long", lambda values: True)
+    monkeypatch.setattr(targets, "_long", lambda values: True)
     # Points are too many, but not the pairs of values of which the rule speaks.
-    monkeypatch.setattr(chains, "MAX_TABLE", 16)
+    monkeypatch.setattr(targets, "MAX_TABLE", 16)
     land = land_of(CASES["ruled"])
     assert len(land.ground.table) == 0
     assert apart(CASES["ruled"], distinct, prior=slanted) < CLOSE

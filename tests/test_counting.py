@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treeleak.core.errors import NotCovered
-from treeleak.uncertainty import regions
-from treeleak.uncertainty.regions import Region, captured
+from treeleak.uncertainty import counting
+from treeleak.uncertainty.counting import captured
+from treeleak.uncertainty.regions import Region
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -88,8 +89,8 @@ def test_split_or_summed_out_it_is_the_same(seed, most):
     rng = np.random.default_rng(seed)
     sizes, box, rules = random_list(rng, 6, 12, most_atoms=3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regions, "MOST_ENTRIES", most)
-        patch.setattr(regions, "SLICE", 7)
+        patch.setattr(counting, "MOST_ENTRIES", most)
+        patch.setattr(counting, "SLICE", 7)
         assert captured(sizes, box, rules) == by_points(sizes, box, rules)
 
 
@@ -143,8 +144,8 @@ def test_rules_that_take_nothing_or_all():
 
 def test_stops_where_rules_overlap_in_too_many_ways(monkeypatch):
     sizes, box, rules = binary_list(np.random.default_rng(0), 60, 120)
-    monkeypatch.setattr(regions, "MOST_STEPS", 1000)
-    monkeypatch.setattr(regions, "SLICE", 100)
+    monkeypatch.setattr(counting, "MOST_STEPS", 1000)
+    monkeypatch.setattr(counting, "SLICE", 100)
     with pytest.raises(NotCovered, match="120 rules overlap"):
         captured(sizes, box, rules)
 
@@ -152,5 +153,5 @@ def test_stops_where_rules_overlap_in_too_many_ways(monkeypatch):
 def test_boxes_too_many_to_compare_are_counted_all_the_same(monkeypatch):
     sizes, box, rules = binary_list(np.random.default_rng(1), 12, 30)
     whole = captured(sizes, box, rules)
-    monkeypatch.setattr(regions, "MOST_COMPARED", 5)
+    monkeypatch.setattr(counting, "MOST_COMPARED", 5)
     assert captured(sizes, box, rules) == whole == by_points(sizes, box, rules)

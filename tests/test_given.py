@@ -50,9 +50,10 @@ from treeleak.evidence import evidence_for
 from treeleak.metrics import partial_error
 from treeleak.release.draws.seeds import Draws
 from treeleak.release.tree import Release
+from treeleak.side_information.density import taken_apart
 from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import KnownTables
-from treeleak.side_information.population import Population, _taken_apart
+from treeleak.side_information.population import Population
 from treeleak.verification.counts import check_rows
 
 MOST = 1500
@@ -505,7 +506,7 @@ def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled
         rows[:, part.columns] = part.representatives[atoms[:, a]]
     valid = schema.valid(rows[:, :-1], names)
     points, rows = points[valid], rows[valid]
-    plain = _taken_apart(geometry)
+    plain = taken_apart(geometry)
     there = np.stack(
         [p.holding(rows[:, p.columns], release).argmax(axis=1) for p in plain.parts], axis=1
     )

@@ -32,8 +32,10 @@ from helpers import (
 )
 from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import hidden_draws as hidden
+from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
@@ -324,7 +326,7 @@ def test_numeric_columns():
 
 
 def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
-    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    monkeypatch.setattr(targets, "MAX_TABLE", 0)
     case = compas(20, 10)
     assert not case.schema.rules
     answer = attacked(case, plan=SMALL)
@@ -343,7 +345,7 @@ def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):
 
 
 def test_a_rule_of_too_many_values_is_refused(monkeypatch):
-    monkeypatch.setattr(chains, "MAX_TABLE", 16)
+    monkeypatch.setattr(targets, "MAX_TABLE", 16)
     with pytest.raises(NotCovered, match=r"a rule of kind .* on a grid of .* points, with"):
         attacked(ruled_case(0))
 
@@ -439,7 +441,7 @@ def test_draws_where_no_row_goes_are_named():
 
 
 def test_draws_that_no_row_explains_are_missing_where_the_grid_is_not_listed(monkeypatch):
-    monkeypatch.setattr(chains, "MAX_TABLE", 0)
+    monkeypatch.setattr(targets, "MAX_TABLE", 0)
     case = replace(one_leaf(), schema=Schema([Ordinal("a", 1, 1), Binary("b")]))
     answer = attacked(case, False)
     assert answer.status == "likely"
@@ -553,7 +555,7 @@ def test_little_time_makes_fewer_and_shorter_walks():
     case = some_drawn(8, n_rows=5, tamper=False)
     evidence = evidence_of(case)
     values = hidden.values_of(evidence.geometry.parts, len(case.release.classes))
-    land = chains.PosteriorTarget.of(
+    land = PosteriorTarget.of(
         evidence.geometry, values, DrawLikelihood.of(evidence), 5, None, Clock(60.0)
     )
     flat = TreePrior.flat(land.radix, values.atom_sizes)

@@ -28,7 +28,7 @@ from helpers import (
 )
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.known_draws import run as known
+from treeleak.attacks.known_draws import search
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
@@ -166,14 +166,14 @@ def test_every_kind_of_column(schema, seed, distinct):
 def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage):
     """Fits that are cut short, or an integer solver that is too small, leave claims true."""
     if stage == "dual":
-        monkeypatch.setattr(known, "_FIRST", 1)
-        monkeypatch.setattr(known, "_SECOND", 2)
-        monkeypatch.setattr(known, "_UNLIKELY", (0.9, 0.5))
+        monkeypatch.setattr(search, "_FIRST", 1)
+        monkeypatch.setattr(search, "_SECOND", 2)
+        monkeypatch.setattr(search, "_UNLIKELY", (0.9, 0.5))
     else:
-        monkeypatch.setattr(known, "_MODEL_TERMS", 0)
+        monkeypatch.setattr(search, "_MODEL_TERMS", 0)
     if stage == "nothing":
-        monkeypatch.setattr(known, "_FIRST", 1)
-        monkeypatch.setattr(known, "_SECOND", 1)
+        monkeypatch.setattr(search, "_FIRST", 1)
+        monkeypatch.setattr(search, "_SECOND", 1)
     statuses = set()
     for seed in range(60):
         case, distinct = some_drawn(seed), bool(seed % 2)
@@ -206,8 +206,8 @@ def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
 @pytest.mark.parametrize("size", [(17, 12, 6, 4), (0, 20, 8, 5), (3, 20, 8, 5), (0, 35, 8, 4)])
 def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
     # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
-    monkeypatch.setattr(known, "_FIRST", 5)
-    monkeypatch.setattr(known, "_UNLIKELY", (0.2, 0.1))
+    monkeypatch.setattr(search, "_FIRST", 5)
+    monkeypatch.setattr(search, "_UNLIKELY", (0.2, 0.1))
     case = binary(*size)
     answer = attacked(case, clock=Clock(1.0))
     assert answer.status in ("feasible", "unknown")

@@ -17,7 +17,7 @@ from helpers import FEW, Stated, columns_of_any_kind, tampered
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
-from treeleak.attacks.large_grid import run as lazy
+from treeleak.attacks.large_grid import settling
 from treeleak.core import clock as clock_module
 from treeleak.core.clock import Clock
 from treeleak.partition import cells
@@ -310,7 +310,7 @@ def test_an_interrupt_keeps_the_best_rows_so_far():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_many_values_to_weigh(kind, monkeypatch):
-    monkeypatch.setattr(lazy, "_MOST_SHARES", 1)
+    monkeypatch.setattr(settling, "_MOST_SHARES", 1)
     case = Stated(SMALL, 4, kind, 12)
     answer = walked(case, Clock(60.0))
     check_form(answer, case)

@@ -36,7 +36,7 @@ from helpers import (
 from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
-from treeleak.attacks.posterior.chains import Chain, PosteriorTarget, as_kernel_prior
+from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import RULES, log_named, log_prior_of
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
@@ -46,6 +46,7 @@ from treeleak.attacks.posterior.prior_kernels import (
     imagine,
     relearn,
 )
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.evidence import LeafLabels, NoisyCounts

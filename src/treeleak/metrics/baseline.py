@@ -13,14 +13,8 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.core.private import dataclass, shows_no_value
-from treeleak.metrics.matching import (
-    MATCH_LIMIT,
-    Table,
-    best_matching,
-    column_range,
-    right_values,
-    table_columns,
-)
+from treeleak.metrics.encoding import Table, column_range, table_columns
+from treeleak.metrics.matching import MATCH_LIMIT, best_matching, right_values
 from treeleak.metrics.scores import Scores, mean_scores, scores_of
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
 

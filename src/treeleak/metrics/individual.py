@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
-from treeleak.metrics.matching import Matching, Table, best_matching, table_columns
+from treeleak.metrics.encoding import Table, table_columns
+from treeleak.metrics.matching import Matching, best_matching
 from treeleak.metrics.partial import known_values
 from treeleak.schema import Schema
 

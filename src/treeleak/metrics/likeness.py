@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import IntArray
-from treeleak.metrics.matching import encoded, pair_costs
+from treeleak.metrics.encoding import encoded
+from treeleak.metrics.matching import pair_costs
 from treeleak.schema import Numeric, Ordinal, Schema
 
 __all__ = ["LIKE", "middle_of", "mixed_from", "nearest_others", "usual_of_group"]

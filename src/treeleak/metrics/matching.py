@@ -11,28 +11,23 @@ more true rows than are needed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
 from treeleak.core.errors import BadInput
 from treeleak.core.private import shows_no_value
-from treeleak.schema import Attribute, Categorical, Numeric, Ordinal, Schema
+from treeleak.metrics.encoding import Table, encoded_pair, in_numbers
+from treeleak.schema import Attribute, Numeric, Ordinal, Schema
 
 __all__ = [
     "Matching",
-    "Table",
     "best_matching",
-    "column_range",
-    "encoded",
-    "encoded_pair",
     "exact_row_share",
     "match_rows",
     "pair_costs",
@@ -42,12 +37,8 @@ __all__ = [
     "right_values",
     "row_distances",
     "same_size",
-    "table_columns",
 ]
 
-Table: TypeAlias = "pd.DataFrame | NDArray[Any]"
-Floats: TypeAlias = FloatArray
-Ints: TypeAlias = IntArray
 
 MATCH_LIMIT = 6_000
 """Most rows of each table that are matched one by one: the costs fill 0.3 GB."""
@@ -97,8 +88,8 @@ def reconstruction_error(X_rec: Table, X_true: Table, schema: Schema | None = No
 class Matching(NamedTuple):
     """A best matching: for each reconstructed row, its true row, and how far each value is off."""
 
-    true_row: Ints
-    distance: Floats
+    true_row: IntArray
+    distance: FloatArray
 
 
 def best_matching(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Matching:
@@ -117,7 +108,7 @@ def best_matching(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
     return Matching(matched, _distance(rec, true[matched]))
 
 
-def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Floats:
+def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> FloatArray:
     """Distance of each value of the reconstructed rows from that of the row matched with it.
 
     Parameters and errors are those of :func:`reconstruction_error`.
@@ -131,8 +122,8 @@ def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
 
 
 def part_errors(
-    X: Table, pool: Table, parts: Iterable[Ints], schema: Schema | None = None
-) -> Floats:
+    X: Table, pool: Table, parts: Iterable[IntArray], schema: Schema | None = None
+) -> FloatArray:
     """Measure one table against several parts of another, as :func:`reconstruction_error` does.
 
     Parameters
@@ -152,7 +143,7 @@ def part_errors(
     BadInput
         As for :func:`reconstruction_error`, and if a part is too small.
     """
-    a, b = _in_numbers(X, pool, schema)
+    a, b = in_numbers(X, pool, schema)
     errors = []
     for part in parts:
         if len(part) < len(a):
@@ -163,7 +154,7 @@ def part_errors(
 
 
 def right_values(
-    distance: Floats, columns: Sequence[str], attributes: Sequence[Attribute]
+    distance: FloatArray, columns: Sequence[str], attributes: Sequence[Attribute]
 ) -> BoolArray:
     """Say which values are right: without a difference, or for a number within 1 % of its range.
 
@@ -215,7 +206,7 @@ def same_size(rows: pd.DataFrame, n_rows: int, seed: int = 0) -> pd.DataFrame:
     return rows.iloc[np.sort(at)].reset_index(drop=True)
 
 
-def paired_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Floats:
+def paired_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> FloatArray:
     """Distance of each value from the true one in the same place, without matching.
 
     Parameters, errors and shape are those of :func:`row_distances`.
@@ -223,12 +214,7 @@ def paired_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) 
     return _distance(*encoded_pair(X_rec, X_true, schema))
 
 
-def table_columns(X_rec: Table, X_true: Table, schema: Schema | None = None) -> list[str]:
-    """Names of the columns that are compared, in order."""
-    return list(_aligned(X_rec, X_true, schema)[1].columns)
-
-
-def match_rows(X_rec: Table, X_true: Table, schema: Schema | None = None) -> Ints:
+def match_rows(X_rec: Table, X_true: Table, schema: Schema | None = None) -> IntArray:
     """Match each reconstructed row with a true row, at the least total distance.
 
     Parameters and errors are those of :func:`reconstruction_error`.
@@ -250,129 +236,11 @@ def exact_row_share(X_rec: Table, X_true: Table) -> float:
     return len(_equal_pairs(*_points(rec, true)[0])[0]) / len(rec)
 
 
-def column_range(attribute: Attribute | None, values: Floats) -> tuple[float, float]:
-    """Ends of a column: the schema's where it is bounded, else those of the values.
-
-    NaN where neither says anything.
-    """
-    known = values[np.isfinite(values)]
-    ends = (known.min(), known.max()) if known.size else (math.nan, math.nan)
-    bounds = attribute.bounds if attribute is not None else (-math.inf, math.inf)
-    low, high = (
-        float(b) if math.isfinite(b) else float(e) for b, e in zip(bounds, ends, strict=True)
-    )
-    return low, high
-
-
-def encoded(X: Table, schema: Schema) -> Floats:
-    """Turn a table into numbers between which every column's distance is min(|a - b|, 1)."""
-    return _in_numbers(X, X, schema)[1]
-
-
-def encoded_pair(
-    X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
-) -> tuple[Floats, Floats]:
-    """As :func:`_in_numbers`, of tables of one size."""
-    rec, true = _in_numbers(X_rec, X_true, schema, exact)
-    if len(rec) != len(true):
-        raise BadInput(f"{len(rec)} reconstructed rows against {len(true)} true rows")
-    return rec, true
-
-
-def _in_numbers(
-    X_rec: Table, X_true: Table, schema: Schema | None, exact: bool = False
-) -> tuple[Floats, Floats]:
-    """Turn both tables into numbers between which every column's distance is min(|a - b|, 1)."""
-    rec, true = _aligned(X_rec, X_true, schema)
-    if true.empty:
-        raise BadInput("no rows or no columns to compare")
-    owner = {c: a for a in schema.attributes for c in a.columns} if schema else {}
-    pairs = []
-    for column in true.columns:
-        a, b, numeric = _as_numbers(rec[column], true[column], column)
-        if exact or not numeric or isinstance(owner.get(column), Categorical):
-            pairs.append(_codes(a, b))
-        else:
-            pairs.append(_scaled(a, b, *column_range(owner.get(column), b)))
-    return np.column_stack([a for a, _ in pairs]), np.column_stack([b for _, b in pairs])
-
-
-def _aligned(
-    X_rec: Table, X_true: Table, schema: Schema | None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    named = [X for X in (X_true, X_rec) if isinstance(X, pd.DataFrame)]
-    wanted = list(schema.columns) if schema else None
-    if named:
-        present = [str(c) for c in named[0].columns]
-        names = present if wanted is None else [c for c in present if c in set(wanted)]
-        names += [c for c in wanted or () if c not in set(present)]
-    else:
-        names = wanted or [str(i) for i in range(np.shape(X_true)[-1])]
-    rec, true = (
-        _table(X, names, f"the {what} rows", strict=schema is None)
-        for X, what in ((X_rec, "reconstructed"), (X_true, "true"))
-    )
-    return rec, true
-
-
-def _table(X: Table, names: list[str], what: str, strict: bool) -> pd.DataFrame:
-    if not isinstance(X, pd.DataFrame):
-        if np.ndim(X) != 2 or np.shape(X)[1] != len(names):
-            raise BadInput(f"{what}: shape {np.shape(X)} does not fit {len(names)} columns")
-        return pd.DataFrame(np.asarray(X), columns=names).infer_objects()
-    table = X.set_axis([str(c) for c in X.columns], axis=1)
-    if not table.columns.is_unique:
-        twice = table.columns[table.columns.duplicated()][0]
-        raise BadInput(f"{what}: column {twice!r} stands twice")
-    for column in names:
-        if column not in table.columns:
-            raise BadInput(f"{what} lack column {column!r}")
-    if strict and len(table.columns) > len(names):
-        extra = next(c for c in table.columns if c not in set(names))
-        raise BadInput(f"{what} have a column {extra!r} that the other rows lack")
-    return table[names]
-
-
-def _as_numbers(
-    rec: pd.Series[Any], true: pd.Series[Any], column: str
-) -> tuple[Floats, Floats, bool]:
-    rec, true = rec.infer_objects(), true.infer_objects()
-    numeric = [pd.api.types.is_numeric_dtype(s) for s in (rec, true)]
-    if numeric[0] != numeric[1]:
-        raise BadInput(f"column {column!r} holds numbers in one table only")
-    if not all(numeric):
-        both = pd.concat([rec.astype(object), true.astype(object)], ignore_index=True)
-        codes = pd.factorize(both)[0].astype(float)
-        codes[codes < 0] = np.nan
-        return codes[: len(rec)], codes[len(rec) :], False
-    a, b = (s.to_numpy(dtype=float, na_value=np.nan) for s in (rec, true))
-    if np.isinf(b).any():
-        raise BadInput(f"column {column!r} of the true rows holds an infinite number")
-    return a, b, True
-
-
-def _codes(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    codes = pd.factorize(np.concatenate([a, b]))[0].astype(float)
-    return codes[: len(a)], codes[len(a) :]
-
-
-def _scaled(a: Floats, b: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    known = ~np.isnan(b)
-    if not (high > low and known.any()):
-        return _codes(a, b)
-    a, b = (a - low) / (high - low), (b - low) / (high - low)
-    # What lies further out than 1 differs by 1 from every true value, however far out it lies;
-    # that leaves room for a number that stands for "missing".
-    floor, ceiling = b[known].min() - 1, b[known].max() + 1
-    a = np.clip(a, floor, ceiling)
-    return np.where(np.isnan(a), ceiling + 2, a), np.where(known, b, ceiling + 2)
-
-
-def _distance(a: Floats, b: Floats) -> Floats:
+def _distance(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.minimum(np.abs(a - b), 1.0)
 
 
-def _match(rec: Floats, true: Floats) -> Ints:
+def _match(rec: FloatArray, true: FloatArray) -> IntArray:
     """Match each row of ``rec`` with one of ``true``, which has at least as many."""
     (of_rec, of_true), first = _points(rec, true)
     assigned = np.full(len(rec), -1, dtype=np.int64)
@@ -390,7 +258,7 @@ def _match(rec: Floats, true: Floats) -> Ints:
     return assigned
 
 
-def _points(rec: Floats, true: Floats) -> tuple[tuple[Ints, Ints], Ints]:
+def _points(rec: FloatArray, true: FloatArray) -> tuple[tuple[IntArray, IntArray], IntArray]:
     """Number the distinct rows of both tables: each row's number, each number's first row."""
     # Adding zero makes -0.0 and 0.0 the same bytes.
     both = np.ascontiguousarray(np.concatenate([rec, true]) + 0.0)
@@ -399,7 +267,7 @@ def _points(rec: Floats, true: Floats) -> tuple[tuple[Ints, Ints], Ints]:
     return (group[: len(rec)], group[len(rec) :]), first
 
 
-def _equal_pairs(of_rec: Ints, of_true: Ints) -> tuple[Ints, Ints]:
+def _equal_pairs(of_rec: IntArray, of_true: IntArray) -> tuple[IntArray, IntArray]:
     """Pair equal rows of both tables, given the number of each row's point."""
     most = len(of_rec) + len(of_true)
     rec, true = (point * most + copies_before(point) for point in (of_rec, of_true))
@@ -407,7 +275,7 @@ def _equal_pairs(of_rec: Ints, of_true: Ints) -> tuple[Ints, Ints]:
     return row_rec, row_true
 
 
-def pair_costs(a: Floats, b: Floats) -> Floats:
+def pair_costs(a: FloatArray, b: FloatArray) -> FloatArray:
     """Distances of all pairs of rows."""
     if not len(a):
         return np.zeros((0, 0))
@@ -423,7 +291,7 @@ def pair_costs(a: Floats, b: Floats) -> Floats:
     return costs
 
 
-def _transport(points: Floats, source: Ints, target: Ints) -> tuple[Ints, Ints]:
+def _transport(points: FloatArray, source: IntArray, target: IntArray) -> tuple[IntArray, IntArray]:
     """Match rows that share few points: move them in bulk from point to point."""
     from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadInput
-from treeleak.metrics.matching import Table, row_distances, table_columns
+from treeleak.metrics.encoding import Table, table_columns
+from treeleak.metrics.matching import row_distances
 from treeleak.schema import Schema
 
 __all__ = ["known_values", "partial_error"]

@@ -11,7 +11,8 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
-from treeleak.metrics.matching import NEAR, column_range, right_values
+from treeleak.metrics.encoding import column_range
+from treeleak.metrics.matching import NEAR, right_values
 from treeleak.schema import Numeric, Ordinal, Schema
 
 __all__ = ["Numbers", "Scores", "mean_scores", "scores_of"]

@@ -22,7 +22,8 @@ from treeleak.reconstruction import as_json, versions
 from treeleak.release import Release, to_release
 from treeleak.release.infer_schema import check_schema, infer_schema
 from treeleak.schema import Schema
-from treeleak.side_information.population import Density, Population
+from treeleak.side_information.density import Density
+from treeleak.side_information.population import Population
 from treeleak.verification.training_rows import in_model_columns
 
 __all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]

@@ -15,8 +15,8 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.release.tree import class_numbers
 from treeleak.uncertainty.alignment import align, in_order
+from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.groups import Groups
-from treeleak.uncertainty.regions import Tests
 from treeleak.uncertainty.space import Space
 
 __all__ = ["Alignment", "compatibility", "distance", "merge"]

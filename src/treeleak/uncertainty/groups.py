@@ -13,7 +13,8 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
-from treeleak.uncertainty.regions import Region, Tests, captured
+from treeleak.uncertainty.counting import Tests, captured
+from treeleak.uncertainty.regions import Region
 from treeleak.uncertainty.space import Space
 
 __all__ = ["Groups"]

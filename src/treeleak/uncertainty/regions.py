@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import Any
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
-from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, count_on
+from treeleak.uncertainty.counting import (
+    Search,
+    Tests,
+    count_outside,
+    inhabited,
+    lies_in,
+    relevant,
+    whole_of,
+)
 
-__all__ = ["Region", "Tests", "captured", "lies_in"]
+__all__ = ["Region"]
 
-Bits = NDArray[np.uint64]
-Tests = Mapping[int, BoolArray]
-"""A box by the axes that it restricts, and the atoms that it leaves of each."""
 
-# Entries of the cache of parts, and the bytes that they may take.
-CACHE_SIZE, CACHE_BYTES = 1 << 18, 1 << 27
-# Of the tables of one part together: they stay in the fast memory of the processor.
-MOST_ENTRIES = 1 << 14
-# Some minutes of counting.
-MOST_STEPS = 100_000_000
-# Boxes beyond which it is not worth to know which lie in which.
-MOST_COMPARED = 2048
-# So many take seconds at most.
-SLICE = 1 << 18
 # Draw and refuse as long as one of so many points is kept; beyond, split first.
 REFUSED = 30
 
@@ -60,9 +50,9 @@ class Region:
     @cached_property
     def size(self) -> int:
         """How many points there are."""
-        n = _count(self.sizes, self.box, self.outside)
+        n = count_outside(self.sizes, self.box, self.outside)
         if self.inside and n:
-            n -= _count(self.sizes, self.box, (*self.outside, *self.inside))
+            n -= count_outside(self.sizes, self.box, (*self.outside, *self.inside))
         return n
 
     @property
@@ -70,12 +60,12 @@ class Region:
         """Whether there is no point at all."""
         if self.inside:
             return self.size == 0
-        return not _count(self.sizes, self.box, self.outside, exists=True)
+        return not count_outside(self.sizes, self.box, self.outside, exists=True)
 
     @property
     def is_box(self) -> bool:
         """Whether the axes are independent."""
-        return not (self.inside or _relevant(self.box, self.outside))
+        return not (self.inside or relevant(self.box, self.outside))
 
     def restricted(self, tests: Tests) -> Region:
         """The part that lies in another box as well."""
@@ -94,9 +84,9 @@ class Region:
         some = some[self.holds(some)]
         for k, mask in enumerate(seen):
             mask[some[:, k]] = True
-        box = _inhabited(self.sizes, self.box)
-        boxes = _relevant(box, self.outside)
-        search = _Search(self.sizes, box, boxes, True) if boxes and not self.inside else None
+        box = inhabited(self.sizes, self.box)
+        boxes = relevant(box, self.outside)
+        search = Search(self.sizes, box, boxes, True) if boxes and not self.inside else None
         tested = {k for t in (*boxes, *self.inside) for k in t}
         for k, mask in enumerate(seen):
             if k not in tested:
@@ -126,7 +116,7 @@ class Region:
 
     def draw(self, n: int, rng: np.random.Generator) -> IntArray:
         """Draw points, all alike; shape (n, n_axes)."""
-        whole = _whole(self.sizes, self.box)
+        whole = whole_of(self.sizes, self.box)
         if n and whole > REFUSED * self.size:
             return self._split(n, rng)
         out: list[IntArray] = [np.zeros((0, len(self.box)), dtype=np.int64)]
@@ -175,7 +165,7 @@ class Region:
 
     def _split(self, n: int, rng: np.random.Generator) -> IntArray:
         """Share ``n`` points among the parts along the axis that most boxes restrict."""
-        boxes = _relevant(self.box, self.outside) or list(self.inside)
+        boxes = relevant(self.box, self.outside) or list(self.inside)
         load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
         alike = [self._alike(k) for k in range(len(self.box))]
         k = int(np.where([len(kinds) > 1 for kinds in alike], load, -1).argmax())
@@ -202,14 +192,6 @@ class Region:
         return out
 
 
-def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
-    """Say which points (atoms) lie in a box."""
-    held = np.ones(len(atoms), dtype=bool)
-    for k, mask in tests.items():
-        held &= mask[atoms[:, k]]
-    return held
-
-
 def _points(
     sizes: Sequence[IntArray], box: Sequence[BoolArray], n: int, rng: np.random.Generator
 ) -> IntArray:
@@ -219,354 +201,3 @@ def _points(
         ends = np.cumsum(weight)
         out[:, k] = np.searchsorted(ends, rng.random(n) * ends[-1], side="right")
     return out
-
-
-def _relevant(box: Sequence[BoolArray], outside: Sequence[Tests]) -> list[Tests]:
-    """What the boxes take from ``box``: those that meet it, with the tests that say something."""
-    found: dict[bytes, Tests] = {}
-    for tests in outside:
-        own = {}
-        for k, mask in tests.items():
-            left = mask & box[k]
-            if not left.any():
-                break
-            if (left != box[k]).any():
-                own[k] = left
-        else:
-            own = dict(sorted(own.items()))
-            key = b"".join(k.to_bytes(4, "big") + m.tobytes() for k, m in own.items())
-            found.setdefault(key, own)
-    return list(found.values())
-
-
-def captured(
-    sizes: Sequence[IntArray], box: Sequence[BoolArray], rules: Sequence[Tests]
-) -> list[int]:
-    """Count the points that each rule of an ordered list takes.
-
-    Parameters
-    ----------
-    sizes : sequence of int array
-        Of each axis, how many values its atoms hold.
-    box : sequence of bool array
-        Of each axis, the atoms that are possible.
-    rules : sequence of Tests
-        In the order of the list: a point goes to the first that holds it.
-
-    Returns
-    -------
-    list of int
-        Of each rule, and last of those that no rule takes; together all points of the box.
-
-    Raises
-    ------
-    NotCovered
-        If the rules overlap in too many ways.
-    """
-    out = [0] * (len(rules) + 1)
-    whole = _whole(sizes, box)
-    if not whole:
-        return out
-    box = _inhabited(sizes, box)
-    # Rules that meet the box, down to one that takes all that is left: the default at last.
-    met: list[tuple[int, Tests]] = []
-    for j, rule in enumerate((*rules, {})):
-        met += [(j, tests) for tests in _relevant(box, [rule])]
-        if met and not met[-1][1]:
-            break
-    boxes = [tests for _, tests in met[:-1]]
-    if not boxes:
-        out[met[0][0]] = whole
-        return out
-    search = _Search(sizes, box, boxes)
-    for n, (j, tests) in enumerate(met):
-        out[j] = search.count(n, tests)
-    return out
-
-
-def _whole(sizes: Sequence[IntArray], box: Sequence[BoolArray]) -> int:
-    return math.prod(int(s[m].sum()) for s, m in zip(sizes, box, strict=True))
-
-
-def _inhabited(sizes: Sequence[IntArray], box: Sequence[BoolArray]) -> tuple[BoolArray, ...]:
-    """Leave the atoms out that hold no value."""
-    return tuple(m & (s > 0) for s, m in zip(sizes, box, strict=True))
-
-
-def _count(
-    sizes: Sequence[IntArray],
-    box: Sequence[BoolArray],
-    outside: Sequence[Tests],
-    exists: bool = False,
-) -> int:
-    """Count the points of a box that lie in no other; 1 or 0 where only that is asked."""
-    whole = _whole(sizes, box)
-    box = _inhabited(sizes, box)
-    boxes = _relevant(box, outside) if whole else []
-    if not boxes or not all(boxes):
-        return 0 if not all(boxes) else (min(whole, 1) if exists else whole)
-    return _Search(sizes, box, boxes, exists).count(len(boxes), {})
-
-
-class _Search:
-    """What counting outside of boxes needs, whichever of them: all numbered, room to work in.
-
-    Parameters
-    ----------
-    sizes, box
-        As of a region.
-    boxes : sequence of Tests
-        Those to stay out of; each restricts some axis of the box, and meets it. These and the
-        box are of atoms that hold values.
-    exists : bool
-        Only say whether there is any point.
-    """
-
-    def __init__(
-        self,
-        sizes: Sequence[IntArray],
-        box: Sequence[BoolArray],
-        boxes: Sequence[Tests],
-        exists: bool = False,
-    ) -> None:
-        self.exists = exists
-        self.taken = 0
-        self.n_atoms = [len(mask) for mask in box]
-        self.n_boxes = n = len(boxes)
-        self.axes = {k: a for a, k in enumerate(sorted({k for t in boxes for k in t}))}
-        self.tests = np.zeros((n, len(self.axes)), dtype=bool)
-        # Of each branch: its atoms, the boxes that hold them, how many values they have.
-        self.atoms: list[list[int]] = []
-        allow: list[BoolArray] = []
-        values: list[int] = []
-        start = [0]
-        n_tests = sum(map(len, boxes))
-        n_within = n_tests if n <= MOST_COMPARED else 0
-        within = np.zeros((n_within, -(-n // 64)), dtype=np.uint64)
-        first = np.concatenate([[0], np.cumsum([len(t) for t in boxes])])
-        # Where the test of a box on an axis is in the list of all.
-        test_of = {
-            (j, k): first[j] + i for j, t in enumerate(boxes) for i, k in enumerate(sorted(t))
-        }
-        self.of_axis: list[tuple[IntArray, IntArray]] = []
-        for a, k in enumerate(self.axes):
-            on = np.array([j for j, t in enumerate(boxes) if k in t])
-            self.tests[on, a] = True
-            masks = np.array([boxes[j][k] for j in on])
-            kinds: dict[bytes, list[int]] = {}
-            for atom in np.flatnonzero(box[k]):
-                kinds.setdefault(masks[:, atom].tobytes(), []).append(int(atom))
-            for atoms in kinds.values():
-                allowed = np.ones(n, dtype=bool)
-                allowed[on] = masks[:, atoms[0]]
-                allow.append(allowed)
-                values.append(1 if exists else int(sizes[k][atoms].sum()))
-                self.atoms.append(atoms)
-            start.append(len(allow))
-            at = np.array([test_of[int(j), k] for j in on])
-            if len(within):
-                own = np.array(allow[start[-2] :])[:, on].astype(np.float32)
-                inside = np.zeros((len(on), n), dtype=bool)
-                inside[:, on] = (1 - own.T) @ own == 0
-                within[at] = _bits(inside)
-            self.of_axis.append((on, at))
-        self.allow = np.array(allow)
-        self.values = np.array(values, dtype=object)
-        self.start = np.array(start)
-        total = [sum(values[i:j]) for i, j in pairwise(start)]
-        self.total = np.array(total, dtype=object)
-        self.free = (
-            1
-            if exists
-            else _whole(sizes, box) // math.prod(int(sizes[k][box[k]].sum()) for k in self.axes)
-        )
-        self.share = np.ones(n_tests, dtype=object)
-        for a in range(len(self.axes)):
-            self._weigh(self.share, self.total, a, np.arange(start[a], start[a + 1]))
-        moduli = (0,) if exists else _moduli(math.prod(total))
-        self.moduli = [p or 2**64 for p in moduli]
-        self.fixed = Boxes(
-            tests=_bits(self.tests),
-            occurs=_bits(self.tests.T),
-            start=self.start,
-            allow=_bits(self.allow),
-            weight=self._residues(self.values),
-            total=self._residues(self.total),
-            first=first,
-            axis=np.array([self.axes[k] for t in boxes for k in sorted(t)]),
-            within=within,
-            share=self._residues(self.share),
-            moduli=np.array(moduli, dtype=np.uint64),
-        )
-        self._room()
-
-    def alike(self, k: int) -> list[BoolArray]:
-        """Atoms of an axis that no box tells apart."""
-        a = self.axes[k]
-        out = []
-        for atoms in self.atoms[self.start[a] : self.start[a + 1]]:
-            mask = np.zeros(self.n_atoms[k], dtype=bool)
-            mask[atoms] = True
-            out.append(mask)
-        return out
-
-    def count(self, n: int, tests: Tests) -> int:
-        """Count the points of a box that lie outside of the first ``n``.
-
-        It is the next of them, or the whole (no tests).
-        """
-        b = self.fixed
-        alive = np.arange(self.n_boxes) < n
-        keep = np.ones(len(self.allow), dtype=bool)
-        held = self.tests
-        free = self.free
-        if tests:
-            held, share, total = held.copy(), self.share.copy(), self.total.copy()
-            for k, mask in tests.items():
-                a = self.axes[k]
-                begin, end = self.start[a], self.start[a + 1]
-                keep[begin:end] = [mask[atoms[0]] for atoms in self.atoms[begin:end]]
-                own = np.flatnonzero(keep[begin:end]) + begin
-                alive &= self.allow[own].any(axis=0)
-                held[:, a] &= ~self.allow[own].all(axis=0)
-                self._weigh(share, total, a, own)
-            kept = np.concatenate([[0], keep.cumsum()])
-            b = b._replace(
-                tests=_bits(held),
-                occurs=_bits(held.T),
-                start=kept[self.start],
-                allow=b.allow[keep],
-                weight=b.weight[keep],
-                total=self._residues(total),
-                share=self._residues(share),
-            )
-        else:
-            total = self.total
-        if not held[alive].any(axis=1).all():
-            return 0
-        still: BoolArray = np.any(held[alive], axis=0)
-        if not self.exists:
-            free *= math.prod(total[~still])
-        if not alive.any():
-            return min(free, 1) if self.exists else free
-        f = self.frames
-        f.rest[0], f.open[0] = _bits(alive.reshape(1, -1))[0], _bits(still.reshape(1, -1))[0]
-        f.weight[0] = f.product[0] = 1
-        f.sum[0] = 0
-        self.cache.used[:] = False
-        depth = 0
-        while depth >= 0:
-            if self.taken >= MOST_STEPS:
-                raise NotCovered(
-                    f"{self.n_boxes} rules overlap in too many ways to count what they leave "
-                    f"({MOST_STEPS:,} steps were not enough)"
-                )
-            # Back here now and then, where the search can be interrupted.
-            depth, more = count_on(
-                b, f, self.cache, self.tables, depth, self.exists, SLICE, float(MOST_ENTRIES)
-            )
-            self.taken += more
-        found = _joined([int(r) for r in f.sum[0]], self.moduli)
-        return found if self.exists else free * found
-
-    def _weigh(self, share: Any, total: Any, a: int, branches: IntArray) -> None:
-        """Say what boxes and axis hold of some branches of an axis."""
-        on, at = self.of_axis[a]
-        values = self.values[branches]
-        total[a] = sum(values)
-        share[at] = values @ self.allow[np.ix_(branches, on)].astype(object)
-        if self.exists:
-            # Only whether a box holds all of it counts: one less is none.
-            share[at] = (share[at] == total[a]).astype(int)
-            total[a] = 1
-
-    def _residues(self, values: Any) -> Bits:
-        return np.array([values % p for p in self.moduli]).T.astype(np.uint64)
-
-    def _room(self) -> None:
-        b = self.fixed
-        n, n_words, n_parts = len(self.axes), b.allow.shape[1], b.tests.shape[1]
-        n_mod, most = len(b.moduli), int(np.diff(self.start).max())
-        n_rows = n + 2
-        self.frames = Frames(
-            alive=np.zeros((n_rows, n_words), dtype=np.uint64),
-            still=np.zeros((n_rows, n_parts), dtype=np.uint64),
-            rest=np.zeros((n_rows, n_words), dtype=np.uint64),
-            open=np.zeros((n_rows, n_parts), dtype=np.uint64),
-            axis=np.zeros(n_rows, dtype=np.int64),
-            branch=np.zeros(n_rows, dtype=np.int64),
-            slot=np.zeros(n_rows, dtype=np.int64),
-            weight=np.zeros((n_rows, n_mod), dtype=np.uint64),
-            product=np.zeros((n_rows, n_mod), dtype=np.uint64),
-            sum=np.zeros((n_rows, n_mod), dtype=np.uint64),
-        )
-        most_kept = CACHE_BYTES // (8 * (n_words + n_parts + n_mod))
-        n_kept = 1 << int(math.log2(min(CACHE_SIZE, most_kept, 1 << min(n, 40))))
-        self.cache = Cache(
-            np.zeros((n_kept, n_words + n_parts), dtype=np.uint64),
-            np.zeros((n_kept, n_mod), dtype=np.uint64),
-            np.zeros(n_kept, dtype=bool),
-        )
-        self.tables = Tables(
-            near=np.zeros((n, n_parts), dtype=np.uint64),
-            n_kinds=np.zeros(n, dtype=np.int64),
-            kind=np.zeros((n, most), dtype=np.int64),
-            many=np.zeros(n_parts, dtype=np.uint64),
-            size=np.zeros(n),
-            order=np.zeros(n, dtype=np.int64),
-            turn=np.zeros(n, dtype=np.int64),
-            bag=np.zeros((n, n_parts), dtype=np.uint64),
-            table=np.zeros(n, dtype=np.int64),
-            next_table=np.zeros(n, dtype=np.int64),
-            box=np.zeros(n, dtype=np.int64),
-            next_box=np.zeros(self.n_boxes, dtype=np.int64),
-            begin=np.zeros(n, dtype=np.int64),
-            entries=np.zeros(MOST_ENTRIES, dtype=np.uint64),
-            work=np.zeros(MOST_ENTRIES, dtype=np.uint64),
-            scale=np.zeros(most, dtype=np.uint64),
-            offset=np.zeros(MOST_ENTRIES, dtype=np.int32),
-        )
-
-
-def _bits(rows: BoolArray) -> NDArray[np.uint64]:
-    """Pack rows of truth values into words of 64."""
-    wide = np.zeros((len(rows), -(-rows.shape[1] // 64) * 64), dtype=bool)
-    wide[:, : rows.shape[1]] = rows
-    return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
-
-
-def _joined(residues: Sequence[int], primes: Sequence[int]) -> int:
-    """The number below the product of the primes that has these residues."""
-    x, modulus = 0, 1
-    for r, p in zip(residues, primes, strict=True):
-        x += modulus * ((r - x) * pow(modulus, -1, p) % p)
-        modulus *= p
-    return x
-
-
-@lru_cache(maxsize=64)
-def _moduli(above: int) -> tuple[int, ...]:
-    """What tells numbers up to one apart by residues: 2^64 (as 0), and primes below 2^31."""
-    out: list[int] = []
-    candidates = (n for n in range(2**31 - 1, 2, -2) if _is_prime(n))
-    while 2**64 * math.prod(out) <= above:
-        out.append(next(candidates))
-    return (0, *out)
-
-
-def _is_prime(n: int) -> bool:
-    """Miller and Rabin's test, certain below 3.4e14 with these bases."""
-    d, r = n - 1, 0
-    while d % 2 == 0:
-        d, r = d // 2, r + 1
-    for base in (2, 3, 5, 7, 11, 13, 17):
-        x = pow(base, d, n)
-        if x in (1, n - 1):
-            continue
-        for _ in range(r - 1):
-            x = x * x % n
-            if x == n - 1:
-                break
-        else:
-            return False
-    return True

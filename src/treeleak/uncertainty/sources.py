@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,22 +12,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
-from treeleak.release import Release, RuleList, Tree, read_model, to_release
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.release import Release, Tree, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.infer_schema import check_schema, infer_schema, match_levels
 from treeleak.release.tree import REGRESSION
 from treeleak.schema import Schema
 from treeleak.uncertainty.axes import NUMERIC_STEPS
+from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.dataset import ProbabilisticDataset
-from treeleak.uncertainty.regions import Tests, lies_in
 from treeleak.uncertainty.space import Space, space_of
 from treeleak.verification.training_rows import columns_by_name, counted
 
-__all__ = ["from_rows", "from_rule_list", "from_tree"]
+__all__ = ["boxes_of", "check_room", "checked_schema", "from_rows", "from_tree"]
 
-# What a rule leaves depends on all before it.
-MOST_RULES = 2000
 MOST_ENTRIES = 2**26
 """Of a table that says of each node which set of values it leaves of each attribute, or of each set
 which values are in it; 0.5 GB."""
@@ -91,7 +88,7 @@ def from_tree(
             if release.counts_are == "none"
             else f"the tree's counts are {release.counts_are}, not rows"
         )
-    schema = infer_schema(release) if schema is None else _checked(schema)
+    schema = infer_schema(release) if schema is None else checked_schema(schema)
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
     tree = release.trees[0]
@@ -107,80 +104,7 @@ def from_tree(
     )  # fmt: skip
     if release.noise is not None:
         return _reachable(dataset)
-    _check_room(dataset, "the tests on the way to it contradict each other or the schema")
-    return dataset
-
-
-def from_rule_list(
-    rules: Any,
-    schema: Schema | None = None,
-    X: pd.DataFrame | None = None,
-    y: Sequence[Any] | None = None,
-) -> ProbabilisticDataset:
-    """All datasets that one rule list, or one rule set, allows.
-
-    Each rule is a group: its rows meet its conditions, and those of no rule before it (Ferry 2024,
-    section IV-C). In a rule set, rules with counts of their own must not overlap; without, the
-    rows that any rule covers are one group.
-
-    Parameters
-    ----------
-    rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
-    schema : Schema, optional
-        What a row can be; every column is 0 or 1, unless given.
-    X, y : optional
-        Rows and labels to count instead of what the rules say: for rules without counts.
-
-    Raises
-    ------
-    BadModel
-        If rules of a set overlap, or a rule captures rows though nothing is left for it.
-    BadSchema
-        If the schema does not fit the rules, or a column has no bounds.
-    NotCovered
-        If there are no counts.
-    """
-    found = getattr(rules, "rule_list_", rules)
-    if isinstance(found, (str, os.PathLike)):
-        found = read_model(found)
-    if not isinstance(found, RuleList):
-        raise NotCovered(f"{type(found).__name__} is no rule list that treeleak knows")
-    if len(found.rules) > MOST_RULES:
-        raise NotCovered(f"{len(found.rules):,} rules; up to {MOST_RULES:,} are covered")
-    if (X is None) != (y is None):
-        raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
-    if found.default.counts is None and X is None:
-        raise NotCovered("the rules do not say how many training rows they capture; give X and y")
-    schema = Schema.from_columns(found.columns) if schema is None else _checked(schema)
-    schema.for_model(found.columns)
-    space = space_of(schema, found.columns, _cuts_of(found), "float64")
-    tests = [_tests_of(rule.conditions, space, j) for j, rule in enumerate(found.rules)]
-    if X is not None and y is not None:
-        found = _counted(found, tests, space, X, y)
-    every = (*found.rules, found.default)
-    joint = not found.ordered and found.covered is not None
-    if joint:
-        names: tuple[str, ...] = ("covered", "default")
-        own: list[Tests] = [{}, {}]
-        # Without rules there is nothing that one of them could cover.
-        outside: tuple[tuple[Tests, ...], ...] = (() if tests else ({},), tuple(tests))
-        inside: tuple[tuple[Tests, ...], ...] = (tuple(tests), ())
-        rows = [found.covered, found.default.counts]
-    else:
-        if not found.ordered:
-            _check_apart(tests, space)
-        names = (*(f"rule {j + 1}" for j in range(len(found.rules))), "default")
-        own = [*tests, {}]
-        before = [tuple(tests[:j]) if found.ordered else () for j in range(len(tests))]
-        outside, inside = (*before, tuple(tests)), ((),) * len(names)
-        rows = [rule.counts for rule in every]
-    counts = np.array([(*(r or ()), 0) for r in rows], dtype=np.int64)
-    sets, boxes = _tables(own, space)
-    dataset = ProbabilisticDataset(
-        space, found.classes, names, sets, boxes, outside, inside, counts, found.origin,
-        found.notes, found.ordered,
-    )  # fmt: skip
-    _check_room(dataset, "the rules before it and the schema leave nothing for it")
+    check_room(dataset, "the tests on the way to it contradict each other or the schema")
     return dataset
 
 
@@ -199,7 +123,7 @@ def from_rows(
     BadSchema
         If a column has no bounds.
     """
-    schema = _checked(schema)
+    schema = checked_schema(schema)
     columns = tuple(map(str, X.columns)) if isinstance(X, pd.DataFrame) else schema.columns
     table, _ = columns_by_name(columns, X)
     schema.for_model(columns)
@@ -227,7 +151,7 @@ def from_rows(
     own_tests = [
         {k: np.arange(len(axis)) == a[k] for k, axis in enumerate(space.axes)} for a in atoms
     ]
-    sets, boxes = _tables(own_tests, space)
+    sets, boxes = boxes_of(own_tests, space)
     none = ((),) * len(table)
     names = tuple(f"row {i}" for i in range(len(table)))
     return ProbabilisticDataset(
@@ -235,7 +159,8 @@ def from_rows(
     )
 
 
-def _checked(schema: Any) -> Schema:
+def checked_schema(schema: Any) -> Schema:
+    """Give the schema back, if it is one; else raise BadInput."""
     if not isinstance(schema, Schema):
         raise BadInput(f"the schema must be a treeleak.Schema, not {type(schema).__name__}")
     return schema
@@ -318,7 +243,7 @@ def _leaf_boxes(
     return tuple(np.array(s) for s in sets), at[tree.leaves]
 
 
-def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[BoolArray, ...], IntArray]:
+def boxes_of(own: Sequence[Tests], space: Space) -> tuple[tuple[BoolArray, ...], IntArray]:
     """Sets of atoms and boxes, from one box for each group."""
     boxes = np.zeros((len(own), len(space.axes)), dtype=np.int64)
     sets = []
@@ -332,73 +257,6 @@ def _tables(own: Sequence[Tests], space: Space) -> tuple[tuple[BoolArray, ...], 
     return tuple(sets), boxes
 
 
-def _cuts_of(rules: RuleList) -> dict[str, FloatArray]:
-    ends: dict[str, list[float]] = {}
-    for rule in rules.rules:
-        for condition in rule.conditions:
-            own = ends.setdefault(condition.column, [])
-            own += [condition.above, condition.upto]
-            # A whole number by itself lies above the one before it.
-            numbers = [v for v in condition.values or () if not isinstance(v, str)]
-            own += [end for v in numbers for end in (v - 1, v)]
-    known = {c: np.array(e, dtype=float) for c, e in ends.items()}
-    return {c: np.unique(e[np.isfinite(e)]) for c, e in known.items()}
-
-
-def _tests_of(conditions: Sequence[Any], space: Space, j: int) -> dict[int, BoolArray]:
-    """The box of a rule, as the atoms that it leaves of the axes that it tests."""
-    tests: dict[int, BoolArray] = {}
-    for condition in conditions:
-        k = space.owner[condition.column]
-        met = space.axes[k].meeting(condition)
-        if met.all() or not met.any():
-            raise BadSchema(
-                f"rule {j + 1}: {condition} is met by {'every' if met.all() else 'no'} value that "
-                f"the schema allows of {condition.column!r}"
-            )
-        tests[k] = tests[k] & met if k in tests else met
-        if not tests[k].any():
-            raise BadModel(f"rule {j + 1} contradicts itself in {condition.column!r}")
-    return tests
-
-
-def _counted(
-    rules: RuleList, tests: Sequence[Tests], space: Space, X: pd.DataFrame, y: Sequence[Any]
-) -> RuleList:
-    """The rules with the counts of rows; those of a set together, for they may overlap.
-
-    By the schema, in which codes and the texts that they stand for are one.
-    """
-    atoms = space.locate_all(X)
-    at = np.full(len(atoms), len(tests), dtype=np.int64)
-    for j in reversed(range(len(tests))):
-        at[lies_in(tests[j], atoms)] = j
-    found = rules.counted(X, y, at)
-    if found.ordered:
-        return found
-    own = np.array([rule.counts for rule in found.rules], dtype=np.int64)
-    covered = tuple(own.reshape(-1, len(found.classes)).sum(axis=0).tolist())
-    bare = tuple(replace(rule, counts=None) for rule in found.rules)
-    return replace(found, rules=bare, covered=covered)
-
-
-def _check_apart(tests: Sequence[Tests], space: Space) -> None:
-    meet = np.triu(np.ones((len(tests), len(tests)), dtype=bool), 1)
-    for k, axis in enumerate(space.axes):
-        everything = np.ones(len(axis), dtype=bool)
-        masks = np.array([t.get(k, everything) for t in tests], dtype=np.float32)
-        meet &= masks @ masks.T > 0
-    for i, j in np.argwhere(meet).tolist():
-        one, two = tests[i], tests[j]
-        both = space.everything.restricted(one).restricted(two)
-        if not both.empty:
-            rows = space.write(both.draw(1, np.random.default_rng(0)), np.random.default_rng(0))
-            raise BadModel(
-                f"rules {i + 1} and {j + 1} of a set overlap, and both count their rows: "
-                f"{rows.iloc[0].to_dict()} would count twice"
-            )
-
-
 def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
     """Leave out the rows that noise has put into leaves that no row reaches."""
     empty = dataset.group_bits == -np.inf
@@ -410,7 +268,7 @@ def _reachable(dataset: ProbabilisticDataset) -> ProbabilisticDataset:
     return replace(dataset, counts=counts, notes=(*dataset.notes, note))
 
 
-def _check_room(dataset: ProbabilisticDataset, why: str) -> None:
+def check_room(dataset: ProbabilisticDataset, why: str) -> None:
     """Raise an error for rows that have nowhere to lie."""
     bits = None
     if dataset.ordered or dataset.boxed.all():

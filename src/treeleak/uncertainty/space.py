@@ -18,7 +18,8 @@ from treeleak.core.private import dataclass
 from treeleak.release.tree import NO_COLUMNS
 from treeleak.schema import Rule, Schema
 from treeleak.uncertainty.axes import Axis, axis_of
-from treeleak.uncertainty.regions import Region, Tests
+from treeleak.uncertainty.counting import Tests
+from treeleak.uncertainty.regions import Region
 from treeleak.verification.training_rows import columns_by_name
 
 __all__ = ["Space", "space_of"]

@@ -30,7 +30,7 @@ from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
 
 if TYPE_CHECKING:
-    from treeleak.side_information.population import Density
+    from treeleak.side_information.density import Density
 
 __all__ = ["exact"]
 

@@ -23,7 +23,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
 if TYPE_CHECKING:
-    from treeleak.side_information.population import Density
+    from treeleak.side_information.density import Density
 
 __all__ = ["World", "WorldSearch"]
 

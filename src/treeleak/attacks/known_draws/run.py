@@ -10,9 +10,7 @@ that is left goes through the same mill.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,72 +18,33 @@ import numpy as np
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
-from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
-from treeleak.attacks.known_draws.placed import placed_rows, typicality
-from treeleak.attacks.known_draws.row_solver import RowSolver
+from treeleak.attacks.known_draws.placed import placed_rows
+from treeleak.attacks.known_draws.search import (
+    search,
+    settled_by,
+    typical,
+)
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable
-from treeleak.partition.values import Values, values_of
+from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 if TYPE_CHECKING:
-    from treeleak.side_information.population import Density
+    from treeleak.side_information.density import Density
 
 __all__ = ["known_draws"]
 
 
 _QUICK_GRID = 2**22
 """Points of a grid that is enumerated to the end even when the time is up."""
-_FIRST, _SECOND = 100, 800
-"""Evaluations with all candidates, and with the likely ones."""
-_UNLIKELY = (1e-6, 1e-9)
-"""A candidate this much less likely than the row's best is set aside: at first, and if that fails.
-"""
-_STEPS, _EVALUATIONS = 24, 40
-"""Steps in which the reaction is turned on, and evaluations in each."""
-_DOUBT = 0.01
-"""Rows' worth of prior for each candidate beside the rows that are there."""
-_NO_CHANCE = 1e-9
-"""Least probability of a candidate, when those of a choice are weighed against each other."""
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
-_SUSPECT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 1e-9)
-"""Shares of a row's trees at which counts are missed, from which on it is opened."""
-_MODEL_TERMS = 400_000
-"""Terms up to which the integer model is built."""
-_BELIEVABLE = (1e-2, 1e-3, 1e-4)
-"""Shares of the likelihood of a row's best candidate down to which others are tried together."""
-_TURNS, _LEAST_TURNS, _BEYOND = 12, 4, 5
-"""Rounds of pricing candidates into a proof, and how much longer each fits than the last."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
-_TRY, _PROOF = 2.0, 3.0
-"""Work for the integer solver, about seconds."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """The best assignment so far.
-
-    Attributes
-    ----------
-    pair : int array, shape (n_rows,)
-        -1 for rows that no tree drew.
-    misfit : int
-    proved : bool array, shape (n_rows,)
-    belief : tuple of RowProblem and float array
-        Candidates and their probabilities: how sure the answer is of what is not proved.
-    """
-
-    pair: IntArray
-    misfit: int
-    proved: BoolArray
-    belief: tuple[RowProblem, FloatArray]
 
 
 def known_draws(
@@ -136,11 +95,11 @@ def known_draws(
         }
         prior = None if given.population is None else given.population.fitted(geometry, seed)
         expected = None if prior is None else _expected(prior, pairs, evidence.n_rows)
-        found = _search(problem, expected, clock, seed)
+        found = search(problem, expected, clock, seed)
         if not found.misfit and not found.proved.all():
-            found = _typical(problem, found, expected, pairs, geometry, values, clock, seed)
+            found = typical(problem, found, expected, pairs, geometry, values, clock, seed)
         if expected is not None:
-            found = _settled(problem, found, expected)
+            found = settled_by(problem, found, expected)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except GridTooLarge as why:
@@ -181,293 +140,6 @@ def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:
     share = np.exp(prior.log_prior(pairs.points, pairs.label))
     expected = n_rows * np.bincount(pairs.pair, share, minlength=len(pairs.cell))
     return np.maximum(expected, _LEAST)
-
-
-def _settled(problem: RowProblem, found: _Found, expected: FloatArray) -> _Found:
-    """Move rows to where the population expects them, as far as that changes no count."""
-    rest = _undecided(problem, found)
-    choice = rest.likeliest(rest.columns_of(found.pair), expected[rest.pair])
-    return replace(found, pair=rest.complete(choice))
-
-
-def _undecided(problem: RowProblem, found: _Found) -> RowProblem:
-    """What is left with the proved rows in their places."""
-    own = problem.column == problem.columns_of(found.pair)[problem.owner]
-    return problem.only(own | ~found.proved[problem.rows[problem.owner]])
-
-
-def _search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> _Found:
-    """Choose a candidate for every open row, and say how sure that is."""
-    stage = "fitting the rows"
-    settled = problem.settled >= 0
-    if not problem.n_open:
-        return _Found(problem.settled, 0, settled, (problem, np.zeros(0)))
-    misfits: list[int] = []
-
-    def tell(f: Fit) -> None:
-        misfits.append(f.misfit)
-        clock.record(f.misfit)
-        clock.tell(stage, min(0.9, len(misfits) / 1000), min(misfits))
-
-    first = fit(problem, clock, evaluations=_FIRST, tell=tell)
-    best = _Found(problem.complete(first.choice), first.misfit, settled, (problem, first.u))
-    prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
-    if first.misfit == 0:
-        return prove(best, multipliers=first.multipliers)
-    likely, last = _fit_likely(problem, first, expected, clock, tell)
-    if last is None:
-        best = _Found(likely.settled, 0, settled, (likely, np.zeros(0)))
-        return prove(best, multipliers=first.multipliers)
-    if last.misfit <= best.misfit:
-        best = _Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
-    best = _solved(problem, best, _TRY, clock, seed)
-    few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
-    likely, u = (few, u) if few.n_open else (likely, last.u)
-    attempt = 0
-    while best.misfit and not clock.stopped:
-        best = _sharpened(likely, u, last.multipliers, best, expected, attempt + 1, clock, tell)
-        best = _repaired(problem, best, clock, seed + attempt)
-        best = _combined(likely, best, clock, seed + attempt)
-        attempt += 1
-        best = _solved(problem, best, 4**attempt * _TRY, clock, seed + attempt)
-    return best if best.misfit else prove(best, multipliers=last.multipliers)
-
-
-def _typical(
-    problem: RowProblem,
-    found: _Found,
-    expected: FloatArray | None,
-    pairs: Pairs,
-    geometry: Geometry,
-    values: Values,
-    clock: Clock,
-    seed: int,
-) -> _Found:
-    """Where several assignments meet every count: prefer rows that resemble the others.
-
-    Or, where it is known, the population.
-    """
-    clock.tell("weighing what the counts leave open", 0.97, 0)
-    rest = _undecided(problem, found)
-    if not rest.n_open or clock.stopped:
-        return found
-    if expected is None:
-        log_prior = typicality(found.pair, rest.pair, pairs, geometry, values)
-    else:
-        log_prior = np.log(expected[rest.pair])
-    f = fit(
-        rest, clock, reference=log_prior[rest.column], evaluations=_FIRST, beyond=_FIRST
-    )  # fmt: skip
-    if not f.misfit:
-        return replace(found, pair=rest.complete(f.choice), belief=(rest, f.u))
-    own = rest.column == rest.columns_of(found.pair)[rest.owner]
-    # Few candidates first: what is found there is where the next search begins.
-    for share in _BELIEVABLE:
-        part = rest.only(_likely(rest, f.u, share) | own)
-        solver = RowSolver(part)
-        if not part.n_open or solver.n_terms > _MODEL_TERMS:
-            continue
-        score = np.log(np.maximum(part.carried(rest, f.u), _NO_CHANCE))
-        choice = solver.solve(clock, _TRY, seed, part.columns_of(found.pair), score)
-        if choice is not None:
-            found = replace(found, pair=part.complete(choice))
-    return found
-
-
-def _likely(problem: RowProblem, u: FloatArray, share: float = _UNLIKELY[0]) -> BoolArray:
-    """The candidates that are not far less likely than their row's best."""
-    most = np.maximum.reduceat(u, problem.start[:-1])[problem.owner]
-    return np.asarray(u >= share * most)
-
-
-def _fewer(problem: RowProblem, u: FloatArray, share: float) -> tuple[RowProblem, FloatArray]:
-    part = problem.only(_likely(problem, u, share))
-    return part, part.carried(problem, u)
-
-
-def _fit_likely(
-    problem: RowProblem,
-    first: Fit,
-    expected: FloatArray | None,
-    clock: Clock,
-    tell: Callable[[Fit], None],
-) -> tuple[RowProblem, Fit | None]:
-    """Go on with the likely candidates; with more of them if something true was set aside.
-
-    No fit comes back where narrowing alone leaves every row one candidate.
-    """
-    for share in _UNLIKELY:
-        try:
-            likely = problem.only(_likely(problem, first.u, share)).narrowed(clock)
-            if not likely.n_open:
-                return likely, None
-            reference = None
-            if expected is not None:
-                reference = np.log(expected[likely.pair])[likely.column]
-            return likely, fit(
-                likely, clock, reference=reference, evaluations=_SECOND, tell=tell
-            )  # fmt: skip
-        except Unmet:
-            continue
-    return problem, fit(problem, clock, start=first.multipliers, evaluations=_SECOND, tell=tell)
-
-
-def _proved(
-    problem: RowProblem,
-    found: _Found,
-    likely: BoolArray,
-    multipliers: FloatArray,
-    clock: Clock,
-    seed: int,
-) -> _Found:
-    """Say which rows of an assignment that meets every count stand in all that do.
-
-    ``likely`` are the candidates with which the search for a proof begins.
-    """
-    clock.tell("proving the rows", 0.95, 0)
-    choice = problem.columns_of(found.pair)
-    likely = likely | (problem.column == choice[problem.owner])
-    certain = _certain(problem, choice, likely, multipliers, clock)
-    solver = RowSolver(problem)
-    if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
-        same, done = solver.always(choice, clock, _PROOF, seed)
-        if done:
-            certain |= same
-    proved = problem.settled >= 0
-    proved[problem.rows[certain]] = True
-    return replace(found, proved=proved)
-
-
-def _certain(
-    problem: RowProblem, choice: IntArray, alive: BoolArray, multipliers: FloatArray, clock: Clock
-) -> BoolArray:
-    """Look for multipliers that prove rows, pricing in the candidates that stand against it."""
-    certain = np.zeros(problem.n_open, dtype=bool)
-    for turn in range(_TURNS):
-        more, against = certain_rows(problem, choice, multipliers)
-        certain |= more
-        if certain.all() or clock.stopped or (turn >= _LEAST_TURNS and not more.any()):
-            break
-        alive = alive | against
-        part = problem.only(alive)
-        multipliers = fit(
-            part, clock, start=multipliers, evaluations=_SECOND, beyond=_BEYOND * turn
-        ).multipliers
-    return certain
-
-
-def _sharpened(
-    likely: RowProblem,
-    u: FloatArray,
-    multipliers: FloatArray,
-    best: _Found,
-    expected: FloatArray | None,
-    effort: int,
-    clock: Clock,
-    tell: Callable[[Fit], None],
-) -> _Found:
-    """Turn the reaction on step by step; each step is a convex fit near the last one.
-
-    The prior of a candidate is how many rows are there by now, as the rows of a table resemble
-    each other, and how many the population lets expect.
-    """
-    belief, weight = np.zeros(len(u)), 0.0
-    for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
-        if clock.stopped:
-            break
-        reference = likely.log_prior(u, _DOUBT if expected is None else expected)
-        if alpha:
-            reference += alpha * reaction(likely, u)
-        f = fit(
-            likely, clock, reference=reference, start=multipliers,
-            evaluations=_EVALUATIONS * effort, tell=tell,
-        )  # fmt: skip
-        u, multipliers = f.u, f.multipliers
-        if f.misfit < best.misfit:
-            best = _Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
-        # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
-        # over several steps, shares come true.
-        if alpha >= 0.5:
-            belief, weight = belief + u, weight + 1.0
-            best = replace(best, belief=(likely, belief / weight))
-        if f.misfit == 0:
-            break
-    return best
-
-
-def _repaired(problem: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
-    """Open the rows at which counts are missed, hold the others, and solve for those."""
-    stage = "repairing the rows at which counts are missed"
-    shares = iter(_SUSPECT)
-    while best.misfit and not clock.stopped:
-        choice = problem.descended(problem.columns_of(best.pair), clock)
-        if (misfit := problem.misfit(choice)) < best.misfit:
-            best = replace(best, pair=problem.complete(choice), misfit=misfit)
-            clock.record(misfit)
-        share = next(shares, None)
-        if share is None or not best.misfit:
-            break
-        clock.tell(stage, 0.9, best.misfit)
-        suspect = problem.suspicion(choice) >= share
-        if suspect.sum() < 2:
-            continue
-        held = problem.column == choice[problem.owner]
-        pair, misfit = _opened(problem, suspect[problem.owner] | held, best, clock, seed)
-        if misfit < best.misfit:
-            best = replace(best, pair=pair, misfit=misfit)
-            clock.record(misfit)
-            shares = iter(_SUSPECT)
-    return best
-
-
-def _solved(problem: RowProblem, best: _Found, work: float, clock: Clock, seed: int) -> _Found:
-    """Ask the integer solver for rows that meet every count, where it can hold the problem."""
-    solver = RowSolver(problem)
-    if not best.misfit or solver.n_terms > _MODEL_TERMS or clock.stopped:
-        return best
-    clock.tell("solving for whole rows", 0.9, best.misfit)
-    choice = solver.solve(clock, work, seed, hint=problem.columns_of(best.pair))
-    if choice is None:
-        return best
-    return replace(best, pair=problem.complete(choice), misfit=problem.misfit(choice))
-
-
-def _combined(likely: RowProblem, best: _Found, clock: Clock, seed: int) -> _Found:
-    """Look for whole rows among the candidates that stayed believable while sharpening."""
-    belief, u = best.belief
-    if not best.misfit or belief is not likely:
-        return best
-    clock.tell("solving for whole rows", 0.9, best.misfit)
-    for share in _BELIEVABLE:
-        try:
-            part = _fewer(likely, u, share)[0].narrowed(clock)
-            solver = RowSolver(part)
-            if solver.n_terms > _MODEL_TERMS:
-                break
-            choice = solver.solve(clock, _PROOF, seed) if part.n_open else part.rows
-        except Unmet:
-            continue
-        if choice is not None:
-            return replace(best, pair=part.complete(choice), misfit=part.misfit(choice))
-    return best
-
-
-def _opened(
-    problem: RowProblem, alive: BoolArray, best: _Found, clock: Clock, seed: int
-) -> tuple[IntArray, int]:
-    try:
-        part = problem.only(alive).narrowed(clock)
-        if not part.n_open:
-            return part.settled, 0
-        f = fit(part, clock, evaluations=_SECOND)
-        solver = RowSolver(part)
-        if f.misfit and solver.n_terms <= _MODEL_TERMS:
-            choice = solver.solve(clock, _TRY, seed, hint=f.choice)
-            if choice is not None:
-                return part.complete(choice), part.misfit(choice)
-        return part.complete(f.choice), f.misfit
-    except Unmet:
-        return best.pair, best.misfit
 
 
 def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contradiction:

@@ -7,15 +7,18 @@ where row k counts as often as each tree drew it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Rows, WalkSettings, walk
-from treeleak.core.arrays import BoolArray
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
-__all__ = ["Walker"]
+__all__ = ["Found", "Walker", "all_walked", "teach"]
 
 
 @dataclass(eq=False)
@@ -99,3 +102,42 @@ class Walker:
         """Move on; say how many sweeps it took."""
         s = self.constraints
         return int(walk(sweeps, s.trees, self.counts, self.likes, self.rows, settings))
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows that a walk ended with.
+
+    Attributes
+    ----------
+    walkers : list of Walker
+    atoms : int32 array, shape (n_rows, n_attributes)
+    label : int array, shape (n_rows,)
+    misfit : int
+    sweeps : int
+        Sweeps of each walker.
+    """
+
+    walkers: list[Walker]
+    atoms: NDArray[np.int32]
+    label: IntArray
+    misfit: int
+    sweeps: int
+
+    @classmethod
+    def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> Found:
+        """Note the best rows so far of one of the walkers."""
+        rows = best.rows.best.copy()
+        atoms = np.ascontiguousarray(rows[:, :-1])
+        return cls(walkers, atoms, rows[:, -1].astype(np.int64), best.misfit, sweeps)
+
+
+def all_walked(walkers: list[Walker], sweeps: int, settings: WalkSettings) -> None:
+    """Move all walkers on together, so that no answer depends on which is faster."""
+    run_all([partial(walker.walked, sweeps, settings) for walker in walkers])
+
+
+def teach(walkers: list[Walker], likes: Likes) -> None:
+    """Let all walkers go on under what rows of each class are like."""
+    for walker in walkers:
+        walker.likes = likes._replace(line=walker.rows.label)

@@ -15,7 +15,7 @@ from treeleak.attacks.consensus import (
     confidence,
     expected_distance,
 )
-from treeleak.attacks.posterior.chains import PosteriorTarget
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock

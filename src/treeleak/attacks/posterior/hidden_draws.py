@@ -15,8 +15,9 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
-from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain, PosteriorTarget
+from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import (
     LEAST_SWEEPS,
     Plan,

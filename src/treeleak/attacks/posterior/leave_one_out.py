@@ -25,7 +25,7 @@ from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import OneHot, Schema
-from treeleak.side_information.population import Density
+from treeleak.side_information.density import Density
 
 __all__ = ["MAX_ENTRIES", "MAX_GAINS", "MissingRow", "Told"]
 

@@ -20,13 +20,13 @@ from scipy.special import softmax
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
-from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.posterior.likelihood import Likelihood
 from treeleak.attacks.posterior.noise_likelihood import (
     CountLikelihood,
     LabelLikelihood,
     PresenceLikelihood,
 )
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import (
     Plan,
     Walk,

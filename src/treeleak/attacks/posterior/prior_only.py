@@ -11,9 +11,9 @@ import numpy as np
 
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
-from treeleak.attacks.posterior.chains import PosteriorTarget
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.posterior.walks import Plan, Walk, affordable, as_samples, population_prior
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts

@@ -9,12 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.posterior.chains import (
-    MISSING_ROW_PENALTY,
-    Chain,
-    PosteriorTarget,
-    as_kernel_prior,
-)
+from treeleak.attacks.posterior.chains import MISSING_ROW_PENALTY, Chain, as_kernel_prior
+from treeleak.attacks.posterior.target import PosteriorTarget
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
@@ -23,7 +19,7 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
-from treeleak.side_information.population import Density
+from treeleak.side_information.density import Density
 
 __all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior", "told"]
 

@@ -13,6 +13,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
+from treeleak.metrics.encoding import column_range
 from treeleak.metrics.inference import (
     Rate,
     Risk,
@@ -21,7 +22,6 @@ from treeleak.metrics.inference import (
     nearest_values,
     single_out,
 )
-from treeleak.metrics.matching import column_range
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, OneHot

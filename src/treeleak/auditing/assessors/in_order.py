@@ -11,9 +11,10 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
+from treeleak.metrics.encoding import encoded_pair
 from treeleak.metrics.likeness import usual_of_group
 from treeleak.metrics.margin import margin
-from treeleak.metrics.matching import encoded_pair, paired_distances
+from treeleak.metrics.matching import paired_distances
 from treeleak.schema import Schema
 
 __all__ = ["InOrder", "measure_in_order"]

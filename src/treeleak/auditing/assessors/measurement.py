@@ -25,7 +25,8 @@ from treeleak.metrics import (
     significance,
 )
 from treeleak.metrics.baseline import bounded_schema
-from treeleak.metrics.matching import best_matching, right_values, table_columns
+from treeleak.metrics.encoding import table_columns
+from treeleak.metrics.matching import best_matching, right_values
 from treeleak.metrics.scores import Scores, scores_of
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.tree import Release, class_numbers

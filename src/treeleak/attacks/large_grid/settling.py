@@ -1,0 +1,128 @@
+"""From rows that meet the counts to the one dataset that is handed over."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.answer import Rows
+from treeleak.attacks.consensus import aligned_shares, cheapest, confidence
+from treeleak.attacks.large_grid.learned_prior import learned, near
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.walk_kernels import WalkSettings
+from treeleak.attacks.large_grid.walkers import Found, Walker, all_walked, teach
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.partition.values import Values
+
+__all__ = ["settled"]
+
+
+_SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
+_NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
+"""How rows walk where they meet every count, and from the middle of many to where they do."""
+_FITS, _PER_FIT, _BETWEEN = 5, 6, 5
+"""How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
+_SAMPLES, _APART = 40, 6
+"""Datasets drawn by each walker after that, and sweeps between them."""
+_STRENGTH = 6.0
+"""Log prior per column's worth of expected distance, when the middle is approached."""
+_NEAREST = 400
+"""Sweeps in which a dataset near the middle must meet the counts."""
+_UNWEIGHED = 0.5
+"""What is said of values where nothing was weighed."""
+_DOUBT = 1.0
+"""Samples' worth of doubt in every share."""
+_MOST_SHARES = 2**27
+"""Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB."""
+
+
+def settled(
+    found: Found,
+    values: Values,
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
+) -> Rows:
+    """Choose among the datasets that meet the counts: the nearest to the middle of many."""
+    atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
+    samples = [atoms]
+    widest = int(np.diff(values.start).max(initial=1))
+    if max(constraints.n_rows * values.n_values, widest**2) > _MOST_SHARES:
+        return _unweighed(atoms, found.misfit, values)
+    if not found.misfit and constraints.n_rows:
+        samples += _drawn(found, constraints, values, clock, stage)
+    marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
+    prior = values.prior(marginal / len(samples))
+    group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
+    share, aligned = aligned_shares(
+        values, samples, prior, group, stopped=lambda: clock.stopped
+    )  # fmt: skip
+    atoms, cost = aligned[0], values.expected_cost(share)
+    if len(samples) > 1:
+        atoms = _nearest(atoms, cost, values, constraints, clock, stage)
+    chosen = values.cheapest(atoms, cost)
+    likely = np.take_along_axis(share, chosen, axis=1)
+    # An interval is listed as one value and holds many: it is never certain.
+    sure = confidence(likely, len(samples), _DOUBT, np.maximum(np.diff(values.start), 2))
+    return Rows(chosen, sure, np.zeros(len(chosen), dtype=bool), False, found.misfit)
+
+
+def _drawn(
+    found: Found, constraints: RowConstraints, values: Values, clock: Clock, stage: str
+) -> list[IntArray]:
+    """Let the rows walk on under what they are found to be like, and note where they are."""
+    walkers = found.walkers
+    for walker in walkers:
+        walker.forget()
+    labels = [w.rows.label.astype(np.int64) for w in walkers]
+    drawn: list[NDArray[np.int32]] = []
+    for k in range(_FITS + _SAMPLES):
+        if clock.stopped:
+            break
+        fitting = k < _FITS
+        if k and k <= _FITS:
+            likes = learned(constraints, drawn, labels * (len(drawn) // len(walkers)))
+            teach(walkers, likes)
+            drawn = []
+        for _ in range(_PER_FIT if fitting else 1):
+            sweeps = _BETWEEN if fitting else _APART
+            all_walked(walkers, sweeps, _SAMPLE)
+            drawn += [w.atoms.copy() for w in walkers]
+        clock.tell(f"{stage}: drawing datasets", 0.7 + 0.2 * k / (_FITS + _SAMPLES), 0)
+    both = [np.column_stack(pair) for pair in zip(drawn, labels * len(drawn), strict=False)]
+    return [b.astype(np.int64) + values.atom_start[:-1] for b in both]
+
+
+def _nearest(
+    atoms: IntArray,
+    cost: FloatArray,
+    values: Values,
+    constraints: RowConstraints,
+    clock: Clock,
+    stage: str,
+) -> IntArray:
+    """Go from the middle to a dataset that meets the counts, if that is near; else as it was."""
+    atom_cost = np.minimum.reduceat(cost, values.first, axis=1)
+    n_atoms = values.atom_start[-2]
+    middle = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
+    middle = np.where(constraints.held < 0, middle, constraints.held)
+    label = atoms[:, -1:] - values.atom_start[-2]
+    walker = Walker.started(constraints, 0, np.hstack([middle, label]).astype(np.int32))
+    walker.likes = near(constraints, atom_cost[:, :n_atoms], _STRENGTH)
+    done = 0
+    while walker.misfit and done < _NEAREST and not clock.stopped:
+        done += walker.walked(_NEAREST // 20, _NEAR)
+        clock.tell(f"{stage}: settling on one", 0.9 + 0.1 * done / _NEAREST, 0)
+    if walker.misfit:
+        return atoms
+    there = walker.rows.best.astype(np.int64) + values.atom_start[:-1]
+    ways = [float(np.take_along_axis(atom_cost, a, axis=1).sum()) for a in (atoms, there)]
+    return there if ways[1] < ways[0] else atoms
+
+
+def _unweighed(atoms: IntArray, misfit: int, values: Values) -> Rows:
+    """Rows where there are too many values to weigh them against each other."""
+    chosen = values.first[atoms]
+    proved = np.zeros(len(atoms), dtype=bool)
+    return Rows(chosen, np.full(chosen.shape, _UNWEIGHED), proved, False, misfit)
