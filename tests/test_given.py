@@ -207,7 +207,7 @@ class Told:
 
     def __init__(self, monkeypatch) -> None:
         self.of: dict[int, np.ndarray] = {}
-        module = importlib.import_module("treeleak.reconstruction.run")
+        module = importlib.import_module("treeleak.reconstruction.question")
         monkeypatch.setattr(module, "known_draws", self.found)
 
     def found(self, release: Release, **_) -> Draws:

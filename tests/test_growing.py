@@ -175,7 +175,9 @@ def test_known_draws(schema, seed, true):
         return Draws(own, "told", None, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("treeleak.reconstruction.run"), "known_draws", found)
+        patch.setattr(
+            importlib.import_module("treeleak.reconstruction.question"), "known_draws", found
+        )
         result = reconstruct(later, schema, earlier=renamed(earlier, rng))
     padded = np.pad(b_old, ((0, 0), (0, n - n_old)))
     seen = np.concatenate([b, padded]).any(axis=0)

@@ -9,6 +9,7 @@ from treeleak.partition.cells import (
     RowSets,
     enumerate_cells,
     enumerate_drawable,
+    enumeration_tick,
     equal_rows,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "enumeration_tick",
     "equal_rows",
     "reachable_leaves",
     "rules_hold",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.parallel import threads
 from treeleak.core.private import dataclass
@@ -34,6 +35,7 @@ __all__ = [
     "RowSets",
     "enumerate_cells",
     "enumerate_drawable",
+    "enumeration_tick",
     "equal_rows",
 ]
 
@@ -45,6 +47,9 @@ MAX_FINE_GRID = 2**20
 
 MAX_INCIDENCES = 2**28
 """Largest number of (cell, tree) pairs kept: 1 GiB of signatures."""
+
+QUICK_GRID = 2**22
+"""Points of a grid that is enumerated to the end even when the time is up."""
 
 _CHUNK = 2**18
 _FEW = 2
@@ -236,6 +241,24 @@ def enumerate_drawable(
     bits = _class_bits(rows.set_of.shape[1])
     mark = partial(_mark, mark_drawable, geometry, rows.set_of, rows.sets)
     return _enumerate(geometry, mark, bits, tick)
+
+
+def enumeration_tick(geometry: Geometry, clock: Clock) -> Callable[[float], None]:
+    """Make the tick of an enumeration: it reports, and ends one that takes long when time is up.
+
+    Raises
+    ------
+    OutOfTime
+        At once, or when the tick is called.
+    """
+
+    def tick(done: float) -> None:
+        clock.tell("enumerating cells", done)
+        if geometry.n_points > QUICK_GRID:
+            clock.check()
+
+    tick(0.0)
+    return tick
 
 
 def _mark(kernel: Any, geometry: Geometry, x: Any, y: Any, start: int, stop: int) -> Any:

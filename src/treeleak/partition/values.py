@@ -273,17 +273,3 @@ def _distance(attribute: Attribute, table: FloatArray) -> FloatArray:
         x = np.nan_to_num(table[:, 0], nan=np.inf)
         return np.not_equal.outer(x, x).astype(float)
     raise TypeError(f"no distance for attributes of kind {attribute.kind!r}")
-
-
-def mean_skew(heard: FloatArray) -> FloatArray:
-    """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
-
-    Parameters
-    ----------
-    heard : float array, shape (n_binaries, 2)
-        Rows with each value.
-    """
-    total = heard.sum(axis=1)
-    ones = heard[total > 0, 1] / total[total > 0]
-    p = (ones.sum() + 1.0) / (len(ones) + 2.0)
-    return np.array([1.0 - p, p])

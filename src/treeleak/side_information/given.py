@@ -15,6 +15,7 @@ from treeleak.partition import Geometry
 from treeleak.schema import Joint
 
 if TYPE_CHECKING:
+    from treeleak.side_information.density import Density
     from treeleak.side_information.population import Population
 
 __all__ = ["NOTHING", "Given", "KnownParts"]
@@ -51,6 +52,10 @@ class Given:
 
     parts: KnownParts | None = None
     population: Population | None = None
+
+    def density(self, geometry: Geometry, seed: int = 0) -> Density | None:
+        """Fit what the population says to a geometry; None where it is not known."""
+        return None if self.population is None else self.population.fitted(geometry, seed)
 
     def refuse(self, attack: str) -> None:
         """Raise NotCovered if anything is given: for attacks that use none of it."""

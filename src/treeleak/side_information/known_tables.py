@@ -20,18 +20,17 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.release.tree import LEAF, Release, Tree
-from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
+from treeleak.release.tree import Release, Tree
+from treeleak.schema import OneHot, Schema
 from treeleak.side_information.given import KnownParts
+from treeleak.side_information.known_columns import joint_geometry, part_tree, seated
+from treeleak.side_information.user_tables import KnownTable, matched, positions
 
 __all__ = ["Filled", "KnownTables"]
 
 
 MAX_PARTS = 8192
 """Most different known parts of rows: tables of all pairs of them take 0.5 GB."""
-
-PART = "known part"
-"""Name of the attribute that the known columns become, and of the column that numbers it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class KnownTables:
         """
         columns, values, labels = np.zeros(0, dtype=np.int64), np.zeros((n_rows, 0)), None
         if known_columns is not None:
-            read = _Table("known_columns", known_columns, release, schema)
+            read = KnownTable("known_columns", known_columns, release, schema)
             if len(known_columns) != n_rows:
                 raise BadInput(
                     f"known_columns has {len(known_columns)} rows, the training set {n_rows}"
@@ -124,7 +123,7 @@ class KnownTables:
         rows, row_labels = np.zeros((0, release.n_features)), np.zeros(0, dtype=np.int64)
         at = np.zeros(0, dtype=np.int64)
         if known_rows is not None:
-            read = _Table("known_rows", known_rows, release, schema)
+            read = KnownTable("known_rows", known_rows, release, schema)
             absent = np.setdiff1d(np.arange(release.n_features), read.columns)
             if len(absent):
                 raise BadInput(f"known_rows lack column {release.feature_names[absent[0]]!r}")
@@ -136,9 +135,9 @@ class KnownTables:
                 )
             rows = read.values[:, np.argsort(read.columns)]
             row_labels = np.zeros(len(rows), np.int64) if read.labels is None else read.labels
-            at = _positions(known_rows, n_rows)
+            at = positions(known_rows, n_rows)
             if known_columns is not None:
-                at = _matched(rows, row_labels, columns, values, labels, at, read, ordered)
+                at = matched(rows, row_labels, columns, values, labels, at, read, ordered)
             elif not ordered and (at < 0).any():
                 at = np.arange(len(rows))
         return cls(
@@ -238,26 +237,12 @@ class KnownTables:
         if not (counted and self.parted):
             return Geometry.of(release, self.schema, [names[c] for c in self.columns])
         first, part = self._parts
-        number = PART
-        while number in {*names, *(a.name for a in self.schema.attributes)}:
-            number += "_"
-        members = tuple(names[c] for c in self.columns)
-        owner = {c: a for a in self.schema.attributes for c in a.columns}
-        table = np.column_stack([self.values[first], np.arange(len(first))])
-        joint = Joint(number, tuple(owner[c] for c in members), (*members, number), table)
-        rest, rules = _rest(self.schema, set(members))
         size = np.bincount(part[self.others], minlength=len(first))
-        label = None if self.labels is None or not release.classes else self.labels[first]
-        tree = _part_tree(len(names), size, label, len(release.classes))
-        trees, counts_are = release.trees, release.counts_are
-        if counts_are == "none":
-            # What such a release counts by class is not used; what is known of the labels is.
-            trees = tuple(replace(t, counts=None) for t in trees)
-            counts_are = "weights"
-        wider = replace(
-            release, trees=(*trees, tree), feature_names=(*names, number), counts_are=counts_are
-        )
-        return Geometry.of(wider, Schema((joint, *rest), rules))
+        label = None if self.labels is None else self.labels[first]
+        return joint_geometry(
+            release, self.schema, tuple(names[c] for c in self.columns), self.values[first], size,
+            label,
+        )  # fmt: skip
 
     def parts(self, geometry: Geometry, *, rows: bool) -> KnownParts | None:
         """Say what each row of an attack's answer may be.
@@ -306,7 +291,7 @@ class KnownTables:
         """Say where a contradiction shows, if it is in the tree of the known parts."""
         if clash.tree < len(self.release.trees):
             return None
-        tree = _part_tree(0, np.zeros_like(self._parts[0]), None, 0)
+        tree = part_tree(0, np.zeros_like(self._parts[0]), None, 0)
         own = np.flatnonzero(self._parts[1] == np.searchsorted(tree.leaves, clash.node))
         more = f" and {len(own) - 1} more like it" if len(own) > 1 else ""
         return f"known_columns, row {own[0]}{more}: {clash.why}"
@@ -329,7 +314,7 @@ class KnownTables:
             rest = self._like_the_known(len(seats))
         order = np.arange(len(seats))
         if self.parted and not ordered:
-            order = _seated(self._parts[1][seats], rest.table[:, -1].astype(np.int64))
+            order = seated(self._parts[1][seats], rest.table[:, -1].astype(np.int64))
         out = Filled(
             np.zeros((self.n_rows, n_features)),
             np.zeros(self.n_rows, dtype=np.int64),
@@ -396,205 +381,3 @@ class KnownTables:
             f"of {len(own)} known rows whose positions are not known, "
             f"{int(np.minimum(*held).sum())} stand in the answer, as far as the trees can tell",
         )
-
-
-class _Table:
-    """A table that a user gives, in numbers.
-
-    Attributes
-    ----------
-    columns : int array
-        Positions in the model, in the table's order.
-    values : float array, shape (n_rows, n_columns)
-    labels : int array, shape (n_rows,), or None
-    """
-
-    def __init__(self, what: str, table: pd.DataFrame, release: Release, schema: Schema) -> None:
-        self.what, self.index = what, table.index.tolist()
-        names = [str(c) for c in table.columns]
-        if len(set(names)) != len(names):
-            twice = next(c for c in names if names.count(c) > 1)
-            raise BadInput(f"{what}: column {twice!r} stands twice")
-        position = {c: i for i, c in enumerate(release.feature_names)}
-        own = [i for i, c in enumerate(names) if c in position]
-        beside = [i for i, c in enumerate(names) if c not in position]
-        if len(beside) > 1 or (beside and not release.classes):
-            most = "one, the label" if release.classes else "none, as it has no classes"
-            raise BadInput(
-                f"{what}: columns {[names[i] for i in beside]} are none of the model's; "
-                f"there may be {most}"
-            )
-        self.columns = np.array([position[names[i]] for i in own], dtype=np.int64)
-        values = [self._numbers(table.iloc[:, i], names[i]) for i in own]
-        self.values = np.column_stack([np.zeros((len(table), 0)), *values])
-        self.labels = self._classes(table.iloc[:, beside[0]], release) if beside else None
-        self._check(schema, {c: i for i, c in enumerate(names[i] for i in own)})
-
-    def row(self, k: int) -> str:
-        """Name a row, by its index unless that may be somebody's name."""
-        own = self.index[k]
-        return f"{self.what}, row {own if isinstance(own, int) else k}"
-
-    def _numbers(self, series: pd.Series[Any], name: str) -> FloatArray:
-        if not pd.api.types.is_numeric_dtype(series):
-            raise BadInput(f"{self.what}: column {name!r} holds something other than numbers")
-        # Adding zero makes one number of -0.0 and 0.0.
-        return series.to_numpy(dtype=float, na_value=np.nan) + 0.0
-
-    def _classes(self, series: pd.Series[Any], release: Release) -> IntArray:
-        found = release.class_numbers(series)
-        if (found < 0).any():
-            k = int(found.argmin())
-            raise BadInput(
-                f"{self.row(k)}: column {series.name!r} is none of the model's and was taken for "
-                f"the label, but what it holds is none of the classes "
-                f"{list(release.classes)}"
-            )
-        return found
-
-    def _check(self, schema: Schema, at: dict[str, int]) -> None:
-        for attribute in schema.attributes:
-            present = [c for c in attribute.columns if c in at]
-            if not present:
-                continue
-            block = self.values[:, [at[c] for c in present]]
-            good = attribute.holds(block) if len(present) == len(attribute.columns) else (
-                np.isin(block, (0.0, 1.0)).all(axis=1) & (block.sum(axis=1) <= 1)
-            )  # fmt: skip
-            if not good.all():
-                k = int(np.argmin(good))
-                raise BadInput(
-                    f"{self.row(k)}, column {', '.join(map(repr, present))}: the value is outside "
-                    f"of what the schema allows for the {attribute.kind} attribute "
-                    f"{attribute.name!r}"
-                )
-        for rule in schema.rules:
-            if not all(c in at for c in rule.columns):
-                continue
-            own = {c: self.values[:, at[c]] for c in rule.columns}
-            silent = np.logical_or.reduce([np.isnan(v) for v in own.values()])
-            good = silent | rule.holds(own)
-            if not good.all():
-                raise BadInput(
-                    f"{self.row(int(np.argmin(good)))} breaks the {rule.kind!r} rule over columns "
-                    f"{list(rule.columns)}"
-                )
-
-
-def _positions(table: pd.DataFrame, n_rows: int) -> IntArray:
-    """Places of known rows in the training set, -1 where the index does not name them."""
-    if table.index.name != "row":
-        return np.full(len(table), -1, dtype=np.int64)
-    labels = table.index.tolist()
-    for label in labels:
-        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < n_rows:
-            raise BadInput(
-                f"known_rows: the index is named 'row', but {label!r} is no position from 0 to "
-                f"{n_rows - 1}"
-            )
-    if len(set(labels)) != len(labels):
-        twice = next(k for k in labels if labels.count(k) > 1)
-        raise BadInput(f"known_rows: position {twice} stands twice")
-    return np.array(labels, dtype=np.int64)
-
-
-def _matched(
-    rows: FloatArray,
-    row_labels: IntArray,
-    columns: IntArray,
-    values: FloatArray,
-    labels: IntArray | None,
-    at: IntArray,
-    read: _Table,
-    ordered: bool,
-) -> IntArray:
-    """Find the row of the known columns that each known row is, a different one for each."""
-    both = np.concatenate([rows[:, columns], values])
-    if labels is not None:
-        both = np.column_stack([both, np.concatenate([row_labels, labels])])
-    number = numbered(both)
-    own, theirs = number[: len(rows)], number[len(rows) :]
-    out = at.copy()
-    free = np.ones(len(values), dtype=bool)
-    free[at[at >= 0]] = False
-    room = np.bincount(theirs[free], minlength=len(both))
-    for k, group in enumerate(own):
-        if at[k] >= 0 and theirs[at[k]] != group:
-            raise BadInput(f"{read.row(k)} does not fit row {at[k]} of known_columns")
-        if at[k] < 0:
-            fits = np.flatnonzero(free & (theirs == group))
-            if not len(fits):
-                raise BadInput(f"{read.row(k)} fits no row of known_columns that is left for it")
-            # Rows of equal known parts are alike, but for their draws.
-            out[k] = fits[0] if not ordered or room[group] == 1 else -1
-            free[fits[0]] = False
-    return out
-
-
-def _rest(schema: Schema, known: set[str]) -> tuple[list[Attribute], list[Rule]]:
-    """Attributes of the columns that are not known, and the rules over both."""
-    rest: list[Attribute] = []
-    rules: list[Rule] = [
-        Linear(dict.fromkeys(r.columns, 1.0), high=r.k) if isinstance(r, AtMost) else r
-        for r in schema.rules
-    ]
-    for attribute in schema.attributes:
-        unknown = tuple(c for c in attribute.columns if c not in known)
-        if len(unknown) == len(attribute.columns):
-            rest.append(attribute)
-        elif unknown and isinstance(attribute, OneHot):
-            rest.append(OneHot(attribute.name, unknown, at_most_one=True))
-            ones = 0.0 if attribute.at_most_one else 1.0
-            rules.append(Linear(dict.fromkeys(attribute.columns, 1.0), low=ones, high=1.0))
-    return rest, rules
-
-
-def _part_tree(column: int, size: IntArray, label: IntArray | None, n_classes: int) -> Tree:
-    """Make a tree whose leaf g holds the rows of part g. Its inner nodes count nothing."""
-    feature: list[int] = []
-    threshold: list[float] = []
-    left: list[int] = []
-    right: list[int] = []
-    todo = [(0, len(size), -1, left)]
-    while todo:
-        begin, end, parent, side = todo.pop()
-        at, middle = len(feature), (begin + end) // 2
-        inner = end - begin > 1
-        feature.append(column if inner else LEAF)
-        threshold.append(middle - 0.5 if inner else np.nan)
-        left.append(LEAF)
-        right.append(LEAF)
-        if parent >= 0:
-            side[parent] = at
-        if inner:
-            # The left half is next: leaves are numbered from left to right.
-            todo += [(middle, end, at, right), (begin, middle, at, left)]
-    bare = Tree(
-        np.array(feature), np.array(threshold), np.array(left), np.array(right),
-        np.zeros(len(feature), dtype=bool),
-    )  # fmt: skip
-    totals = np.zeros(bare.n_nodes)
-    totals[bare.leaves] = size
-    counts = None
-    if label is not None:
-        counts = np.zeros((bare.n_nodes, n_classes))
-        counts[bare.leaves, label] = size
-    return replace(bare, counts=counts, totals=totals)
-
-
-def _seated(seats: IntArray, parts: IntArray) -> IntArray:
-    """Find a row for each seat, of the seat's part as far as there are any."""
-    order = np.empty(len(seats), dtype=np.int64)
-    taken = np.zeros(len(parts), dtype=bool)
-    left = []
-    rows_of: dict[int, list[int]] = {}
-    for i in range(len(parts))[::-1]:
-        rows_of.setdefault(int(parts[i]), []).append(i)
-    for seat, part in enumerate(seats.tolist()):
-        if own := rows_of.get(part):
-            order[seat] = own.pop()
-            taken[order[seat]] = True
-        else:
-            left.append(seat)
-    order[left] = np.flatnonzero(~taken)
-    return order

@@ -24,7 +24,7 @@ from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution,
 from treeleak.core.arrays import IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTotals
-from treeleak.partition import Geometry, GridTooLarge, enumerate_cells
+from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
@@ -37,8 +37,6 @@ __all__ = ["exact"]
 
 _MODEL_TERMS = 2_000_000
 """Terms up to which the integer model is built."""
-_QUICK_GRID = 2**22
-"""Points of a grid that is enumerated to the end even when the time is up."""
 _PROMISING = 12
 """Open cells per equation up to which the integer solver is asked at all."""
 _FIRST_TRY, _PROOF = 1.0, 1.5
@@ -74,13 +72,8 @@ def exact(
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 
-    def tick(done: float) -> None:
-        clock.tell("enumerating cells", done)
-        if geometry.n_points > _QUICK_GRID:
-            clock.check()
-
     try:
-        tick(0.0)
+        tick = enumeration_tick(geometry, clock)
         partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
     except OutOfTime:
         return Answer("unknown", values)
@@ -106,7 +99,7 @@ def exact(
             return Answer("infeasible", values, contradiction=clash, numbers=numbers)
         problems.append(IntegerProblem(system, found))
     numbers["open_cells"] = sum(len(p.free) for p in problems)
-    prior = None if given.population is None else given.population.fitted(geometry, seed)
+    prior = given.density(geometry, seed)
     rows: list[Rows] = []
     for k, problem in enumerate(problems):
         unread = sum(int(p.system.target.sum()) for p in problems[k + 1 :])

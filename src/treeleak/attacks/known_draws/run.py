@@ -29,7 +29,7 @@ from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
-from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable
+from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["known_draws"]
 
 
-_QUICK_GRID = 2**22
-"""Points of a grid that is enumerated to the end even when the time is up."""
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
 _LABELS = 0.2
@@ -74,14 +72,9 @@ def known_draws(
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 
-    def tick(done: float) -> None:
-        clock.tell("enumerating cells", done)
-        if geometry.n_points > _QUICK_GRID:
-            clock.check()
-
     numbers = {"grid_points": geometry.n_points}
     try:
-        tick(0.0)
+        tick = enumeration_tick(geometry, clock)
         partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
         pairs = Pairs.of(partition)
         numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
@@ -93,7 +86,7 @@ def known_draws(
             "open_rows": problem.n_open,
             "rows_never_drawn": int((~evidence.drawn).sum()),
         }
-        prior = None if given.population is None else given.population.fitted(geometry, seed)
+        prior = given.density(geometry, seed)
         expected = None if prior is None else _expected(prior, pairs, evidence.n_rows)
         found = search(problem, expected, clock, seed)
         if not found.misfit and not found.proved.all():

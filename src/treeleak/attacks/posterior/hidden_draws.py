@@ -23,9 +23,7 @@ from treeleak.attacks.posterior.walks import (
     Plan,
     Walk,
     affordable,
-    as_samples,
     population_prior,
-    told,
 )
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
@@ -35,6 +33,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction, HiddenDraws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
+from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given
 
 __all__ = ["hidden_draws"]
@@ -97,24 +96,23 @@ def hidden_draws(
     if evidence.n_rows >= _MANY_ROWS and not target.moves.gibbs_share:
         plan = replace(plan, hot=1.0)
     flat = TreePrior.flat(target.radix, values.atom_weights)
-    density = None if given.population is None else given.population.fitted(geometry)
-    prior = flat if density is None else population_prior(density, target)
+    density = given.density(geometry)
+    over_all = population_prior(density, target)
+    prior = flat if over_all is None else over_all
     plan = affordable(plan, target, flat, clock, seed)
     brief = replace(plan, sweeps=plan.sweeps / _BRIEF)
     found = None
     if plan.hot > 1 and not target.moves.gibbs_share and brief.sweeps >= LEAST_SWEEPS:
-        found = _walked(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF))
+        found = _walked(target, brief, prior, clock, seed, (0.0, 1 / _BRIEF), density)
     if found is None:
-        found = _walked(target, plan, prior, clock, seed, (0.0, 1.0))
+        found = _walked(target, plan, prior, clock, seed, (0.0, 1.0), density)
     elif not (clock.stopped or found.samples.disagreement <= _AGREED):
         # What the brief walk took is taken off each chain, not off their number.
         cut = affordable(plan, target, flat, clock, seed)
         plan = replace(plan, sweeps=cut.sweeps * cut.chains / plan.chains)
-        longer = _walked(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0))
+        longer = _walked(target, plan, prior, clock, seed, (1 / _BRIEF, 1.0), density)
         found = longer if longer.cooled else found
     walk, chains, samples = found.walk, found.chains, found.samples
-    if density is not None:
-        samples = told(samples, density)
     freezing = replace(walk, plan=plan)
     likeliest = freezing.likeliest(chains, samples.prior) + values.atom_start[:-1]
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
@@ -159,6 +157,7 @@ def _walked(
     clock: Clock,
     seed: int,
     part: tuple[float, float],
+    density: Density | None,
 ) -> _Found:
     """Cool chains, let them learn what rows are like, and draw samples."""
     walk = Walk(target, plan, clock, part)
@@ -168,7 +167,7 @@ def _walked(
         prior = walk.learned(chains, prior)
     cooled = not clock.stopped
     drawn = walk.drawn(chains, plan.samples, "drawing datasets")
-    return _Found(walk, chains, as_samples(drawn, target.values, prior), cooled)
+    return _Found(walk, chains, walk.samples(drawn, prior, density), cooled)
 
 
 def _out_of_reach(target: PosteriorTarget, likelihood: DrawLikelihood) -> Contradiction | None:

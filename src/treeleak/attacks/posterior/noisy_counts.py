@@ -31,9 +31,7 @@ from treeleak.attacks.posterior.walks import (
     Plan,
     Walk,
     affordable,
-    as_samples,
     population_prior,
-    told,
 )
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
@@ -95,8 +93,8 @@ def behind_noise(
         parts = _with_trees(parts, len(geometry.release.trees), geometry.release.n_classes)
     own = values_of(asked.parts, geometry.release.n_classes)
     target = PosteriorTarget.of(asked, own, likelihood, evidence.n_rows, parts, clock)
-    density = None if given.population is None else given.population.fitted(geometry)
-    prior = None if density is None else population_prior(density, target)
+    density = given.density(geometry)
+    prior = population_prior(density, target)
     # The tree that a row went to is the last attribute, whose atoms are neighbours on the grid.
     over_all = prior
     if prior is not None and apart:
@@ -115,9 +113,7 @@ def behind_noise(
         walk = replace(walk, target=target)
         found = [(_without_tree(a), c, height) for a, c, height in found]
         likeliest = _without_tree(likeliest)
-    samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
-    if density is not None:
-        samples = told(samples, density)
+    samples = walk.samples(found, prior, density)
     numbers |= {"chains": len(chains), "samples": len(samples), "sweeps": int(walk.plan.sweeps)}
     # Other chains judge the answer than those that made it: what these learned may be wrong.
     cut = max(len(chains) // _JUDGES, 1)

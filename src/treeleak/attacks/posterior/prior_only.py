@@ -14,7 +14,7 @@ from treeleak.attacks.posterior.bayes_estimate import bayes_estimate
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.attacks.posterior.target import PosteriorTarget
-from treeleak.attacks.posterior.walks import Plan, Walk, affordable, as_samples, population_prior
+from treeleak.attacks.posterior.walks import Plan, Walk, affordable, population_prior
 from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
@@ -61,16 +61,12 @@ def prior_only(
     counts = np.zeros(geometry.leaf_start[-1] * n_classes)
     likelihood = CountLikelihood(counts, n_classes, SILENT, evidence.n_rows)
     target = PosteriorTarget.of(geometry, values, likelihood, evidence.n_rows, given.parts, clock)
-    prior = (
-        None
-        if given.population is None
-        else population_prior(given.population.fitted(geometry), target)
-    )
+    prior = population_prior(given.density(geometry), target)
     walk = Walk(target, affordable(_PLAN, target, prior, clock, seed), clock)
     chains = walk.started(prior, seed)
     walk.drawn(chains, walk.plan.between)
     found = walk.drawn(chains, walk.plan.samples, "guessing without the counts")
-    samples = as_samples(found, values, walk.fitted(found) if prior is None else prior)
+    samples = walk.samples(found, prior)
     most = min(most_samples(evidence.n_rows), max(_ROWS // evidence.n_rows, _LEAST))
     rows, error = bayes_estimate(
         samples.thinned(most), target, clock, samples.thinned(most // 4), seed

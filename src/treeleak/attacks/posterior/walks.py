@@ -18,10 +18,9 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
-from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
-__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior", "told"]
+__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior"]
 
 
 _TRIAL = 20_000
@@ -149,6 +148,26 @@ class Walk:
         weights = values.atom_weights
         return TreePrior.fitted(atoms, self.target.n_rows, radix, weights, values.bins)
 
+    def samples(
+        self,
+        found: Sequence[Drawn],
+        prior: TreePrior | FloatArray | None,
+        density: Density | None = None,
+    ) -> Samples:
+        """Put what chains drew together; without a prior for all, one is fitted to it.
+
+        With the density of a population, the values of each atom are as probable as it has them in
+        these rows.
+        """
+        values = self.target.values
+        prior = self.fitted(found) if prior is None else prior
+        atoms = np.array([a for a, _, _ in found])
+        numbered = (atoms + values.atom_start[:-1]).ravel()
+        marginal = np.bincount(numbered, minlength=values.n_atoms) / len(found)
+        chain, height = np.array([c for _, c, _ in found]), np.array([h for _, _, h in found])
+        samples = Samples(values, atoms, chain, height, values.prior(marginal), prior)
+        return samples if density is None else _told(samples, density)
+
     def drawn(
         self, chains: Sequence[Chain], stages: int, what: str = "learning what rows are like"
     ) -> list[Drawn]:
@@ -189,23 +208,18 @@ Drawn = tuple[NDArray[np.int16], int, float]
 """Atoms, chain, and log posterior (log likelihood, where each chain has its own prior)."""
 
 
-def as_samples(found: Sequence[Drawn], values: Values, prior: TreePrior | FloatArray) -> Samples:
-    """Put what chains drew together."""
-    atoms = np.array([a for a, _, _ in found])
-    numbered = (atoms + values.atom_start[:-1]).ravel()
-    marginal = np.bincount(numbered, minlength=values.n_atoms) / len(found)
-    chain, height = np.array([c for _, c, _ in found]), np.array([h for _, _, h in found])
-    return Samples(values, atoms, chain, height, values.prior(marginal), prior)
-
-
-def population_prior(density: Density, target: PosteriorTarget) -> FloatArray:
+def population_prior(density: Density | None, target: PosteriorTarget) -> FloatArray | None:
     """Log probability of rows by the population, over the grid, shape (n_points, n_classes).
+
+    None where it is not known.
 
     Raises
     ------
     NotCovered
         If the grid is too large to list.
     """
+    if density is None:
+        return None
     if not len(target.ground.table):
         n = target.geometry.n_points
         raise NotCovered(f"a population on a grid of {n:.3g} points: too many to list")
@@ -214,7 +228,7 @@ def population_prior(density: Density, target: PosteriorTarget) -> FloatArray:
     return np.column_stack([density.log_prior(points, c) for c in classes])
 
 
-def told(samples: Samples, density: Density) -> Samples:
+def _told(samples: Samples, density: Density) -> Samples:
     """Take the values of each atom as probable as the population has them, in these rows."""
     values = samples.values
     rows = np.unique(samples.atoms.reshape(-1, samples.atoms.shape[2]), axis=0)

@@ -1,0 +1,231 @@
+"""What was asked, held against the model and the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from treeleak.core.arrays import BoolArray
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.evidence import (
+    draws_needed,
+    evidence_for,
+)
+from treeleak.partition import Geometry, reachable_leaves
+from treeleak.reconstruction import Reconstruction
+from treeleak.reconstruction.answering import Task
+from treeleak.release import Release
+from treeleak.release.draws.seeds import Draws, known_draws
+from treeleak.release.infer_schema import check_schema, infer_schema, told_by_transformers
+from treeleak.release.n_rows import RowCount, check_row_count, count_rows
+from treeleak.release.tree import Bootstrap
+from treeleak.schema import Schema
+from treeleak.side_information.earlier_release import Releases
+from treeleak.side_information.known_tables import KnownTables
+from treeleak.side_information.population import Population
+
+__all__ = ["Question", "find_draws"]
+
+
+_SEARCH_SHARE = 0.3
+"""Share of the time that the search for a forest's seed may take if nobody insists on it."""
+_MANY, _VAGUE = 20_000, 20
+"""More rows than this are not rebuilt if their number is uncertain by more than this factor."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Draws of the later and of the earlier release, or that what became of rows is hidden.
+
+    ``hidden``: by draws that are not known, or by noise.
+    """
+
+    draws: Draws | None = None
+    earlier: Draws | None = None
+    hidden: bool = False
+
+
+def find_draws(
+    release: Release, before: Release | None, bootstrap: str, seed_search: int, clock: Clock
+) -> tuple[Found, tuple[str, ...]]:
+    """Find the draws, if there are any, and say what is in doubt."""
+    if release.noise is not None and not release.not_covered:
+        if before is not None:
+            raise NotCovered("an earlier release, where the counts carry noise")
+        if bootstrap not in ("auto", "none"):
+            raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
+        return Found(hidden=True), ()
+    if before is not None and before.noise is not None:
+        raise NotCovered("an earlier release whose counts carry noise")
+    needed = draws_needed(release, bootstrap)
+    if release.not_covered or not (needed or bootstrap == "hidden"):
+        return Found(), ()
+    if bootstrap == "hidden":
+        return Found(hidden=True), _unequal(release)
+    # Where hidden draws are the way out, the search must leave time for them.
+    part = clock.part(clock.left * (1.0 if bootstrap == "known" else _SEARCH_SHARE))
+    try:
+        draws = _draws(release, seed_search, part)
+        found = Found(draws, None if before is None else _draws(before, seed_search, part))
+    except NotCovered as why:
+        if bootstrap == "known" or clock.stopped:
+            raise
+        return Found(hidden=True), (f"the draws are taken as hidden: {why}", *_unequal(release))
+    if all(own is None or own.checked for own in (found.draws, found.earlier)):
+        return found, ()
+    return found, ("the model has no numbers of distinct rows that would confirm its draws",)
+
+
+def _unequal(release: Release) -> tuple[str, ...]:
+    """Say where hidden draws are not what the attack takes them to be."""
+    sampling = release.sampling
+    if not isinstance(sampling, Bootstrap):
+        return ()
+    if sampling.row_weights is None and not sampling.hidden:
+        return ()
+    told = sampling.hidden or "rows of more weight were drawn more often"
+    return (f"every row is taken to be as likely to be drawn as any other, but: {told}",)
+
+
+def _check_told(counted: RowCount) -> None:
+    """Raise NotCovered without rows, or if many would be rebuilt, of which there may be but few."""
+    low, high = counted.between
+    if not counted.n:
+        raise NotCovered("the release says that there were no training rows: nothing to rebuild")
+    if counted.n > _MANY and high > _VAGUE * low:
+        raise NotCovered(
+            f"the release does not tell how many training rows there were ({counted}); give their "
+            "number (n_rows, --n-rows)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What was asked, with the draws as far as they are known."""
+
+    release: Release
+    before: Release | None
+    schema: Schema | None
+    bootstrap: str
+    found: Found
+    method: str
+    seed: int
+    n_rows: int | None
+    known_rows: pd.DataFrame | None
+    known_columns: pd.DataFrame | None
+    population: pd.DataFrame | Mapping[str, Any] | None
+    notes: tuple[str, ...]
+
+    def answer(self, use_distinct: bool | Literal["both"], clock: Clock) -> Reconstruction:
+        """Attack, and where both ways are asked for, first without distinct rows."""
+        task = self.task(bool(use_distinct))
+        if use_distinct != "both" or not task.tells_distinct:
+            return task.answer(clock)
+        # What is compared is what the leaves tell, not what is known of N.
+        same = replace(self, n_rows=None if task.counted is None else task.counted.n)
+        without = same.task(False).answer(clock.part(clock.left / 2))
+        return replace(task.answer(clock.part(clock.left)), without_distinct=without)
+
+    def task(self, use_distinct: bool) -> Task:
+        """Hold everything against the model and the schema."""
+        release, schema = self.release, self.schema
+        counted = None
+        if self.found.hidden:
+            n_rows = self.n_rows
+            if n_rows is None and release.n_rows is None and self.known_columns is not None:
+                n_rows = len(self.known_columns)
+            reachable = None
+            if release.noise is not None and schema is not None:
+                reachable = reachable_leaves(Geometry.of(release, schema))
+            counted = count_rows(release, n_rows, use_distinct, reachable)
+            _check_told(counted)
+            self.check_row_count(counted, reachable)
+        else:
+            self.check_row_count(None, None)
+        both = self._both(counted, use_distinct)
+        notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
+        if schema is None:
+            schema = infer_schema(both.trees_of_both)
+            notes = (*notes, *told_by_transformers(schema, both.trees_of_both))
+        else:
+            notes = tuple(check_schema(schema, both.trees_of_both))
+        make = evidence_for(
+            both.trees_of_both, self.bootstrap, both.all_draws, use_distinct, both.n_rows,
+            None if counted is None else counted.between,
+        )  # fmt: skip
+        wider = both.whole.n_features > release.n_features
+        if self.known_rows is not None and wider:
+            raise NotCovered("known rows together with an earlier release, unless draws are known")
+        if self.known_columns is not None and self.before is not None and self.found.hidden:
+            # Which rows of the table are the earlier ones is not known.
+            raise NotCovered(
+                "known columns together with an earlier release whose draws are hidden"
+            )
+        known = KnownTables.of(
+            both.whole, both.schema(schema), both.n_rows, self.known_rows,
+            both.known_columns(self.known_columns), ordered=both.draws is not None,
+        )  # fmt: skip
+        prior = None
+        if self.population is not None:
+            if wider:
+                raise NotCovered(
+                    "a population together with an earlier release, unless draws are known"
+                )
+            prior = Population.of(self.population, schema, release)
+        return Task(
+            both, self.found.draws, counted, known, schema, make, self.method, self.seed, prior,
+            (*notes, *self.notes),
+        )  # fmt: skip
+
+    def check_row_count(
+        self, counted: RowCount | None, reachable: Sequence[BoolArray] | None
+    ) -> None:
+        """Hold every number of rows that was stated against what the trees count."""
+        release, draws, given = self.release, self.found.draws, self.n_rows
+        if self.method == "without-counts":
+            return
+        if release.n_rows is not None:
+            told = f"the model says that it was trained on {release.n_rows} rows"
+            check_row_count(release, release.n_rows, reachable, told)
+        if given is not None:
+            check_row_count(release, given, reachable)
+            if draws is not None and draws.counts.shape[1] != given:
+                raise BadInput(
+                    f"n_rows is {given}, but the draws are of {draws.counts.shape[1]} rows"
+                )
+        elif counted is not None and self.known_columns is not None:
+            told = f"the known columns have {len(self.known_columns)} rows"
+            check_row_count(release, counted.n, reachable, told)
+
+    def _both(self, counted: RowCount | None, use_distinct: bool) -> Releases:
+        """Put both releases together."""
+        release, before, found = self.release, self.before, self.found
+        if counted is None:
+            own, old = (None if d is None else d.counts for d in (found.draws, found.earlier))
+            return Releases(release, before, own, old)
+        first = counted.n if before is None else count_rows(before, None, use_distinct).n
+        if first > counted.n:
+            raise BadInput(
+                f"the earlier release was trained on {first} rows, the later one on {counted.n}: a "
+                "growing dataset does not lose any"
+            )
+        return Releases(release, before, hidden=(counted.n, first))
+
+
+def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
+    def tick(done: float) -> None:
+        clock.tell("searching for the seed", done)
+        clock.check()
+
+    try:
+        return known_draws(release, seed_search=seed_search, tick=tick)
+    except OutOfTime:
+        raise NotCovered(
+            "the search for the draws was stopped before it found them; give it more time, or "
+            "fewer seeds"
+        ) from None

@@ -1,0 +1,129 @@
+"""Known columns as one attribute, and one more tree with a leaf for each of its values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.partition import Geometry
+from treeleak.release.tree import LEAF, Release, Tree
+from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
+
+__all__ = ["joint_geometry", "part_tree", "seated"]
+
+
+PART = "known part"
+"""Name of the attribute that the known columns become, and of the column that numbers it."""
+
+
+def joint_geometry(
+    release: Release,
+    schema: Schema,
+    members: tuple[str, ...],
+    values: FloatArray,
+    size: IntArray,
+    label: IntArray | None,
+) -> Geometry:
+    """Compile a release with the known columns as one attribute, and a tree that counts its values.
+
+    Parameters
+    ----------
+    release : Release
+        It gets one column more, the number of the known part.
+    schema : Schema
+    members : tuple of str
+        The known columns.
+    values : float array, shape (n_parts, n_columns)
+        The different known parts of rows.
+    size : int array, shape (n_parts,)
+        Rows that have each of them.
+    label : int array, shape (n_parts,), or None
+        Their classes, where known.
+    """
+    names, number = release.feature_names, PART
+    while number in {*names, *(a.name for a in schema.attributes)}:
+        number += "_"
+    owner = {c: a for a in schema.attributes for c in a.columns}
+    table = np.column_stack([values, np.arange(len(values))])
+    joint = Joint(number, tuple(owner[c] for c in members), (*members, number), table)
+    rest, rules = _rest(schema, set(members))
+    tree = part_tree(len(names), size, label if release.classes else None, len(release.classes))
+    trees, counts_are = release.trees, release.counts_are
+    if counts_are == "none":
+        # What such a release counts by class is not used; what is known of the labels is.
+        trees, counts_are = tuple(replace(t, counts=None) for t in trees), "weights"
+    wider = replace(
+        release, trees=(*trees, tree), feature_names=(*names, number), counts_are=counts_are
+    )
+    return Geometry.of(wider, Schema((joint, *rest), rules))
+
+
+def _rest(schema: Schema, known: set[str]) -> tuple[list[Attribute], list[Rule]]:
+    """Attributes of the columns that are not known, and the rules over both."""
+    rest: list[Attribute] = []
+    rules: list[Rule] = [
+        Linear(dict.fromkeys(r.columns, 1.0), high=r.k) if isinstance(r, AtMost) else r
+        for r in schema.rules
+    ]
+    for attribute in schema.attributes:
+        unknown = tuple(c for c in attribute.columns if c not in known)
+        if len(unknown) == len(attribute.columns):
+            rest.append(attribute)
+        elif unknown and isinstance(attribute, OneHot):
+            rest.append(OneHot(attribute.name, unknown, at_most_one=True))
+            ones = 0.0 if attribute.at_most_one else 1.0
+            rules.append(Linear(dict.fromkeys(attribute.columns, 1.0), low=ones, high=1.0))
+    return rest, rules
+
+
+def part_tree(column: int, size: IntArray, label: IntArray | None, n_classes: int) -> Tree:
+    """Make a tree whose leaf g holds the rows of part g. Its inner nodes count nothing."""
+    feature: list[int] = []
+    threshold: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
+    todo = [(0, len(size), -1, left)]
+    while todo:
+        begin, end, parent, side = todo.pop()
+        at, middle = len(feature), (begin + end) // 2
+        inner = end - begin > 1
+        feature.append(column if inner else LEAF)
+        threshold.append(middle - 0.5 if inner else np.nan)
+        left.append(LEAF)
+        right.append(LEAF)
+        if parent >= 0:
+            side[parent] = at
+        if inner:
+            # The left half is next: leaves are numbered from left to right.
+            todo += [(middle, end, at, right), (begin, middle, at, left)]
+    bare = Tree(
+        np.array(feature), np.array(threshold), np.array(left), np.array(right),
+        np.zeros(len(feature), dtype=bool),
+    )  # fmt: skip
+    totals = np.zeros(bare.n_nodes)
+    totals[bare.leaves] = size
+    counts = None
+    if label is not None:
+        counts = np.zeros((bare.n_nodes, n_classes))
+        counts[bare.leaves, label] = size
+    return replace(bare, counts=counts, totals=totals)
+
+
+def seated(seats: IntArray, parts: IntArray) -> IntArray:
+    """Find a row for each seat, of the seat's part as far as there are any."""
+    order = np.empty(len(seats), dtype=np.int64)
+    taken = np.zeros(len(parts), dtype=bool)
+    left = []
+    rows_of: dict[int, list[int]] = {}
+    for i in range(len(parts))[::-1]:
+        rows_of.setdefault(int(parts[i]), []).append(i)
+    for seat, part in enumerate(seats.tolist()):
+        if own := rows_of.get(part):
+            order[seat] = own.pop()
+            taken[order[seat]] = True
+        else:
+            left.append(seat)
+    order[left] = np.flatnonzero(~taken)
+    return order

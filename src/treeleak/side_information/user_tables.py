@@ -1,0 +1,148 @@
+"""Tables of known rows and columns, read and held against the model; and which row is which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.core.arrays import FloatArray, IntArray, numbered
+from treeleak.core.errors import BadInput
+from treeleak.release.tree import Release
+from treeleak.schema import Schema
+
+__all__ = ["KnownTable", "matched", "positions"]
+
+
+class KnownTable:
+    """A table that a user gives, in numbers.
+
+    Attributes
+    ----------
+    columns : int array
+        Positions in the model, in the table's order.
+    values : float array, shape (n_rows, n_columns)
+    labels : int array, shape (n_rows,), or None
+    """
+
+    def __init__(self, what: str, table: pd.DataFrame, release: Release, schema: Schema) -> None:
+        self.what, self.index = what, table.index.tolist()
+        names = [str(c) for c in table.columns]
+        if len(set(names)) != len(names):
+            twice = next(c for c in names if names.count(c) > 1)
+            raise BadInput(f"{what}: column {twice!r} stands twice")
+        position = {c: i for i, c in enumerate(release.feature_names)}
+        own = [i for i, c in enumerate(names) if c in position]
+        beside = [i for i, c in enumerate(names) if c not in position]
+        if len(beside) > 1 or (beside and not release.classes):
+            most = "one, the label" if release.classes else "none, as it has no classes"
+            raise BadInput(
+                f"{what}: columns {[names[i] for i in beside]} are none of the model's; "
+                f"there may be {most}"
+            )
+        self.columns = np.array([position[names[i]] for i in own], dtype=np.int64)
+        values = [self._numbers(table.iloc[:, i], names[i]) for i in own]
+        self.values = np.column_stack([np.zeros((len(table), 0)), *values])
+        self.labels = self._classes(table.iloc[:, beside[0]], release) if beside else None
+        self._check(schema, {c: i for i, c in enumerate(names[i] for i in own)})
+
+    def row(self, k: int) -> str:
+        """Name a row, by its index unless that may be somebody's name."""
+        own = self.index[k]
+        return f"{self.what}, row {own if isinstance(own, int) else k}"
+
+    def _numbers(self, series: pd.Series[Any], name: str) -> FloatArray:
+        if not pd.api.types.is_numeric_dtype(series):
+            raise BadInput(f"{self.what}: column {name!r} holds something other than numbers")
+        # Adding zero makes one number of -0.0 and 0.0.
+        return series.to_numpy(dtype=float, na_value=np.nan) + 0.0
+
+    def _classes(self, series: pd.Series[Any], release: Release) -> IntArray:
+        found = release.class_numbers(series)
+        if (found < 0).any():
+            k = int(found.argmin())
+            raise BadInput(
+                f"{self.row(k)}: column {series.name!r} is none of the model's and was taken for "
+                f"the label, but what it holds is none of the classes "
+                f"{list(release.classes)}"
+            )
+        return found
+
+    def _check(self, schema: Schema, at: dict[str, int]) -> None:
+        for attribute in schema.attributes:
+            present = [c for c in attribute.columns if c in at]
+            if not present:
+                continue
+            block = self.values[:, [at[c] for c in present]]
+            good = attribute.holds(block) if len(present) == len(attribute.columns) else (
+                np.isin(block, (0.0, 1.0)).all(axis=1) & (block.sum(axis=1) <= 1)
+            )  # fmt: skip
+            if not good.all():
+                k = int(np.argmin(good))
+                raise BadInput(
+                    f"{self.row(k)}, column {', '.join(map(repr, present))}: the value is outside "
+                    f"of what the schema allows for the {attribute.kind} attribute "
+                    f"{attribute.name!r}"
+                )
+        for rule in schema.rules:
+            if not all(c in at for c in rule.columns):
+                continue
+            own = {c: self.values[:, at[c]] for c in rule.columns}
+            silent = np.logical_or.reduce([np.isnan(v) for v in own.values()])
+            good = silent | rule.holds(own)
+            if not good.all():
+                raise BadInput(
+                    f"{self.row(int(np.argmin(good)))} breaks the {rule.kind!r} rule over columns "
+                    f"{list(rule.columns)}"
+                )
+
+
+def positions(table: pd.DataFrame, n_rows: int) -> IntArray:
+    """Places of known rows in the training set, -1 where the index does not name them."""
+    if table.index.name != "row":
+        return np.full(len(table), -1, dtype=np.int64)
+    labels = table.index.tolist()
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < n_rows:
+            raise BadInput(
+                f"known_rows: the index is named 'row', but {label!r} is no position from 0 to "
+                f"{n_rows - 1}"
+            )
+    if len(set(labels)) != len(labels):
+        twice = next(k for k in labels if labels.count(k) > 1)
+        raise BadInput(f"known_rows: position {twice} stands twice")
+    return np.array(labels, dtype=np.int64)
+
+
+def matched(
+    rows: FloatArray,
+    row_labels: IntArray,
+    columns: IntArray,
+    values: FloatArray,
+    labels: IntArray | None,
+    at: IntArray,
+    read: KnownTable,
+    ordered: bool,
+) -> IntArray:
+    """Find the row of the known columns that each known row is, a different one for each."""
+    both = np.concatenate([rows[:, columns], values])
+    if labels is not None:
+        both = np.column_stack([both, np.concatenate([row_labels, labels])])
+    number = numbered(both)
+    own, theirs = number[: len(rows)], number[len(rows) :]
+    out = at.copy()
+    free = np.ones(len(values), dtype=bool)
+    free[at[at >= 0]] = False
+    room = np.bincount(theirs[free], minlength=len(both))
+    for k, group in enumerate(own):
+        if at[k] >= 0 and theirs[at[k]] != group:
+            raise BadInput(f"{read.row(k)} does not fit row {at[k]} of known_columns")
+        if at[k] < 0:
+            fits = np.flatnonzero(free & (theirs == group))
+            if not len(fits):
+                raise BadInput(f"{read.row(k)} fits no row of known_columns that is left for it")
+            # Rows of equal known parts are alike, but for their draws.
+            out[k] = fits[0] if not ordered or room[group] == 1 else -1
+            free[fits[0]] = False
+    return out
