@@ -381,7 +381,7 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
     case = case_of(schema, n_classes, seed, int(rng.integers(1, 13)), 4, 3)
     with pytest.MonkeyPatch.context() as patch:
         if not (listed or ruled):
-            patch.setattr(chains, "MAX_TABLE", 0)
+            patch.setattr(targets, "MAX_TABLE", 0)
         land = land_of(case, distinct)
         parts = None
         if rng.random() < 0.6:
@@ -394,7 +394,7 @@ def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_c
         check_books(case, land, prior, parts, chain)
         chain.walked(30.0, Clock(60.0), heat, 2.0)
     check_books(case, land, prior, parts, chain)
-    chain.believe(as_kernel_prior(flat(land)))
+    chain.adopt(as_kernel_prior(flat(land)))
     check_books(case, land, flat(land), parts, chain)
 
 

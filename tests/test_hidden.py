@@ -30,7 +30,6 @@ from helpers import (
     some_parts,
     some_rows,
 )
-from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import hidden_draws as hidden
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws
@@ -339,8 +338,8 @@ def test_a_grid_too_large_to_list_is_walked_all_the_same(monkeypatch):
 def test_rules_hold_on_a_grid_that_is_not_listed(seed, distinct):
     case = ruled_case(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "MAX_TABLE", 64)
-        patch.setattr(chains, "_long", lambda values: True)
+        patch.setattr(targets, "MAX_TABLE", 64)
+        patch.setattr(targets, "_long", lambda values: True)
         check(attacked(case, distinct), case, distinct)
 
 

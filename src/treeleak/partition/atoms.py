@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -28,7 +28,15 @@ from treeleak.schema import (
     Schema,
 )
 
-__all__ = ["MAX_LISTED", "Atom", "AttributeAtoms", "atoms_of", "listable", "listed_values"]
+__all__ = [
+    "MAX_LISTED",
+    "Atom",
+    "AttributeAtoms",
+    "atoms_of",
+    "listable",
+    "listed_values",
+    "rule_holds",
+]
 
 MAX_LISTED = 2048
 """Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
@@ -333,8 +341,10 @@ def rules_hold(
         for a, part in enumerate(attributes)
         for i, column in enumerate(part.attribute.columns)
     }
-    met = np.ones(len(atoms), dtype=bool)
-    for rule in rules:
-        silent = np.logical_or.reduce([np.isnan(values[c]) for c in rule.columns])
-        met &= silent | rule.holds(values)
-    return met
+    return np.asarray(np.logical_and.reduce([rule_holds(rule, values) for rule in rules]))
+
+
+def rule_holds(rule: Rule, values: Mapping[str, FloatArray]) -> BoolArray:
+    """Say which rows meet a rule, or lack a value of which it speaks; by the values of columns."""
+    silent = np.logical_or.reduce([np.isnan(values[c]) for c in rule.columns])
+    return np.asarray(silent | rule.holds(values))

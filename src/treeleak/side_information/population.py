@@ -18,6 +18,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
+from treeleak.partition.atoms import rule_holds
 from treeleak.partition.values import values_of
 from treeleak.release.infer_schema import read_columns
 from treeleak.release.tree import Release
@@ -113,8 +114,7 @@ def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Populat
         _check_domain(attribute, block, what, named=False)
     for rule in schema.rules:
         values = {c: columns[c] for c in rule.columns}
-        known = ~np.logical_or.reduce([np.isnan(v) for v in values.values()])
-        if (bad := known & ~rule.holds(values)).any():
+        if (bad := ~rule_holds(rule, values)).any():
             raise BadInput(
                 f"{what}: row {bad.argmax()} breaks the schema's rule of kind {rule.kind!r} about "
                 f"{', '.join(map(repr, rule.columns))}"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
+from treeleak.partition.atoms import rule_holds
 from treeleak.release.tree import Release
 from treeleak.schema import Schema
 
@@ -89,8 +90,7 @@ class KnownTable:
             if not all(c in at for c in rule.columns):
                 continue
             own = {c: self.values[:, at[c]] for c in rule.columns}
-            silent = np.logical_or.reduce([np.isnan(v) for v in own.values()])
-            good = silent | rule.holds(own)
+            good = rule_holds(rule, own)
             if not good.all():
                 raise BadInput(
                     f"{self.row(int(np.argmin(good)))} breaks the {rule.kind!r} rule over columns "

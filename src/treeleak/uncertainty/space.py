@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.partition.atoms import rule_holds
 from treeleak.release.tree import NO_COLUMNS
 from treeleak.schema import Rule, Schema
 from treeleak.uncertainty.axes import Axis, axis_of
@@ -177,8 +178,7 @@ def _forbidden(axes: Sequence[Axis], rules: Sequence[Rule]) -> tuple[Tests, ...]
                 )
                 for i, c in enumerate(axes[k].columns)
             }
-            silent = np.logical_or.reduce([np.isnan(values[c]) for c in rule.columns])
-            broken = ~(silent | rule.holds(values))
+            broken = ~rule_holds(rule, values)
             if broken.any():
                 tests = {
                     k: np.arange(len(v)) == j for k, v, j in zip(own, tables, chosen, strict=False)

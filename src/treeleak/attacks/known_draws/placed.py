@@ -32,7 +32,7 @@ _OWN = 0.01
 def placed_rows(
     pair: IntArray,
     proved: BoolArray,
-    belief: RowProblem,
+    problem: RowProblem,
     u: FloatArray,
     pairs: Pairs,
     geometry: Geometry,
@@ -50,14 +50,14 @@ def placed_rows(
         Pair of each row; -1 where no tree drew it.
     proved : bool array, shape (n_rows,)
         Whether the pair is proved.
-    belief : RowProblem
+    problem : RowProblem
         Candidates ...
     u : float array, shape (n_candidates,)
         ... and their probabilities, for the rows that are not proved.
     population : Density, optional
         Says which points of a cell are likely, and which values of an atom.
     """
-    share, row = _shares(pair, proved, belief, u, len(pairs.cell))
+    share, row = _shares(pair, proved, problem, u, len(pairs.cell))
     times = np.bincount(row).astype(float)
     used = np.flatnonzero(np.asarray(share.sum(axis=0)).ravel())
     share = share[:, used]
@@ -120,7 +120,7 @@ def typicality(
 
 
 def _shares(
-    pair: IntArray, proved: BoolArray, belief: RowProblem, u: FloatArray, n_pairs: int
+    pair: IntArray, proved: BoolArray, problem: RowProblem, u: FloatArray, n_pairs: int
 ) -> tuple[sparse.csr_array, IntArray]:
     """Probability of each pair for each row that some tree drew, and once for all the others.
 
@@ -134,12 +134,12 @@ def _shares(
     row = np.full(len(pair), len(drawn), dtype=np.int64)
     row[drawn] = np.arange(len(drawn))
     open_ = np.zeros(len(pair), dtype=bool)
-    open_[belief.rows] = True
+    open_[problem.rows] = True
     single = drawn[proved[drawn] | ~open_[drawn]]
-    chosen = np.where(proved, pair, belief.settled)[single]
-    several = np.flatnonzero(~proved[belief.rows][belief.owner])
-    at = np.concatenate([row[single], row[belief.rows[belief.owner[several]]], row[drawn]])
-    column = np.concatenate([chosen, belief.pair[belief.column[several]], pair[drawn]])
+    chosen = np.where(proved, pair, problem.settled)[single]
+    several = np.flatnonzero(~proved[problem.rows][problem.owner])
+    at = np.concatenate([row[single], row[problem.rows[problem.owner[several]]], row[drawn]])
+    column = np.concatenate([chosen, problem.pair[problem.column[several]], pair[drawn]])
     # The answer's own pair is never ruled out.
     weight = np.concatenate([np.ones(len(single)), u[several], np.full(len(drawn), _OWN)])
     out = sparse.csr_array((weight, (at, column)), shape=(len(drawn), n_pairs))

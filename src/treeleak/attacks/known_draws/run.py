@@ -103,7 +103,7 @@ def known_draws(
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
         return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    rows = placed_rows(found.pair, found.proved, *found.belief, pairs, geometry, values, prior)
+    rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, geometry, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
 

@@ -57,14 +57,14 @@ class Found:
         -1 for rows that no tree drew.
     misfit : int
     proved : bool array, shape (n_rows,)
-    belief : tuple of RowProblem and float array
+    marginals : tuple of RowProblem and float array
         Candidates and their probabilities: how sure the answer is of what is not proved.
     """
 
     pair: IntArray
     misfit: int
     proved: BoolArray
-    belief: tuple[RowProblem, FloatArray]
+    marginals: tuple[RowProblem, FloatArray]
 
 
 def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> Found:
@@ -201,7 +201,7 @@ def _sharpened(
     The prior of a candidate is how many rows are there by now, as the rows of a table resemble
     each other, and how many the population lets expect.
     """
-    belief, weight = np.zeros(len(u)), 0.0
+    marginals, weight = np.zeros(len(u)), 0.0
     for alpha in np.linspace(0.0, 1.0, _STEPS * effort + 1):
         if clock.stopped:
             break
@@ -214,12 +214,12 @@ def _sharpened(
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
-            best = Found(likely.complete(f.choice), f.misfit, best.proved, best.belief)
+            best = Found(likely.complete(f.choice), f.misfit, best.proved, best.marginals)
         # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
         # over several steps, shares come true.
         if alpha >= 0.5:
-            belief, weight = belief + u, weight + 1.0
-            best = replace(best, belief=(likely, belief / weight))
+            marginals, weight = marginals + u, weight + 1.0
+            best = replace(best, marginals=(likely, marginals / weight))
         if f.misfit == 0:
             break
     return best
@@ -264,8 +264,8 @@ def _solved(problem: RowProblem, best: Found, work: float, clock: Clock, seed: i
 
 def _combined(likely: RowProblem, best: Found, clock: Clock, seed: int) -> Found:
     """Look for whole rows among the candidates that stayed believable while sharpening."""
-    belief, u = best.belief
-    if not best.misfit or belief is not likely:
+    marginals, u = best.marginals
+    if not best.misfit or marginals is not likely:
         return best
     clock.tell("solving for whole rows", 0.9, best.misfit)
     for share in _BELIEVABLE:
@@ -343,7 +343,7 @@ def typical(
         rest, clock, reference=log_prior[rest.column], evaluations=_FIRST, beyond=_FIRST
     )  # fmt: skip
     if not f.misfit:
-        return replace(found, pair=rest.complete(f.choice), belief=(rest, f.u))
+        return replace(found, pair=rest.complete(f.choice), marginals=(rest, f.u))
     own = rest.column == rest.columns_of(found.pair)[rest.owner]
     # Few candidates first: what is found there is where the next search begins.
     for share in _BELIEVABLE:

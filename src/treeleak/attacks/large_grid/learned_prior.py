@@ -67,8 +67,8 @@ def _binned(times: FloatArray) -> tuple[IntArray, FloatArray]:
     n = len(times)
     if n <= _BINS:
         return np.arange(n), np.zeros(n)
-    middle = (np.cumsum(times) - times / 2) / max(times.sum(), 1.0)
-    wanted = np.minimum((middle * _BINS).astype(np.int64), _BINS - 1)
+    rank = (np.cumsum(times) - times / 2) / max(times.sum(), 1.0)
+    wanted = np.minimum((rank * _BINS).astype(np.int64), _BINS - 1)
     bin_ = np.unique(wanted, return_inverse=True)[1].ravel()
     size = np.bincount(bin_)[bin_]
     own = times + _DOUBT / size

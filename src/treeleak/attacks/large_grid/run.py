@@ -3,7 +3,7 @@
 Rows walk over the grid until they meet every count; the cells that they step into are all that is
 ever looked at. Many datasets meet the counts, and which one is handed over decides the error. So
 the walk goes on, now under what rows were found to be like, and draws more of them; the answer is
-the dataset nearest to the middle of these that meets every count.
+the dataset nearest to their Bayes estimate that meets every count.
 """
 
 from __future__ import annotations

@@ -20,15 +20,15 @@ __all__ = ["settled"]
 
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
-"""How rows walk where they meet every count, and from the middle of many to where they do."""
+"""How rows walk where they meet every count, and from the Bayes estimate to where they do."""
 _FITS, _PER_FIT, _BETWEEN = 5, 6, 5
 """How often what rows are like is fitted, datasets for each fit, and sweeps before each."""
 _SAMPLES, _APART = 40, 6
 """Datasets drawn by each walker after that, and sweeps between them."""
 _STRENGTH = 6.0
-"""Log prior per column's worth of expected distance, when the middle is approached."""
+"""Log prior per column's worth of expected distance, when the Bayes estimate is approached."""
 _NEAREST = 400
-"""Sweeps in which a dataset near the middle must meet the counts."""
+"""Sweeps in which a dataset near the Bayes estimate must meet the counts."""
 _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
@@ -44,7 +44,7 @@ def settled(
     clock: Clock,
     stage: str,
 ) -> Rows:
-    """Choose among the datasets that meet the counts: the nearest to the middle of many."""
+    """Choose among the datasets that meet the counts: the nearest to the Bayes estimate."""
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
@@ -102,13 +102,13 @@ def _nearest(
     clock: Clock,
     stage: str,
 ) -> IntArray:
-    """Go from the middle to a dataset that meets the counts, if that is near; else as it was."""
+    """Go from the Bayes estimate to a dataset that meets the counts, if that is near."""
     atom_cost = np.minimum.reduceat(cost, values.first, axis=1)
     n_atoms = values.atom_start[-2]
-    middle = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
-    middle = np.where(constraints.held < 0, middle, constraints.held)
+    estimate = cheapest(atom_cost[:, :n_atoms], values.atom_start[:-1]) - values.atom_start[:-2]
+    estimate = np.where(constraints.held < 0, estimate, constraints.held)
     label = atoms[:, -1:] - values.atom_start[-2]
-    walker = Walker.started(constraints, 0, np.hstack([middle, label]).astype(np.int32))
+    walker = Walker.started(constraints, 0, np.hstack([estimate, label]).astype(np.int32))
     walker.likes = near(constraints, atom_cost[:, :n_atoms], _STRENGTH)
     done = 0
     while walker.misfit and done < _NEAREST and not clock.stopped:

@@ -268,7 +268,7 @@ def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
 
 
 @njit()
-def _bathe(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, room: Any) -> None:
+def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, room: Any) -> None:
     """Draw all attributes of a row that is taken out, one after the other, given all else."""
     behind, before, words, leaf, score = room
     # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
@@ -460,7 +460,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
             if open_label[k]:
                 _relabel(trees, counts, rows, settings, k, score)
             _leaf_costs(trees, counts, settings, rows.label[k], k, above, cost)
-            _bathe(trees, likes, rows, drawn, k, cost, room)
+            _redraw(trees, likes, rows, drawn, k, cost, room)
             if settings.trades:
                 partner = _partner(rows, drawn, k, cost, score)
             rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, 1)

@@ -28,7 +28,7 @@ __all__ = ["bayes_estimate"]
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
 _MOST, _MOST_ROWS = 60, 24_000
-"""Samples of which a middle is taken value by value, at most, and rows in all of them."""
+"""Samples of which an estimate is taken value by value, at most, and rows in all of them."""
 
 
 def bayes_estimate(

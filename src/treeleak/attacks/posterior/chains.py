@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from treeleak.attacks.posterior.draw_kernels import (
     Prior,
     State,
-    believe_all,
     drop_all,
     room_for_gibbs,
+    set_log_priors,
     walk,
 )
 from treeleak.attacks.posterior.prior_kernels import HierarchicalPrior, imagine, relearn
@@ -167,13 +167,13 @@ class Chain:
             relearn(state_rng, atoms, target.ground, hierarchy)
             prior = as_prior(hierarchy)
         chain = cls(target, state, prior, hierarchy)
-        chain.believe(prior)
+        chain.adopt(prior)
         return chain
 
-    def believe(self, prior: Prior) -> None:
+    def adopt(self, prior: Prior) -> None:
         """Go on under another prior."""
         self.prior = prior
-        believe_all(self.state, self.target.ground, prior)
+        set_log_priors(self.state, self.target.ground, prior)
 
     def walked(
         self,
@@ -235,30 +235,13 @@ class Chain:
 def _obey_rules(
     target: PosteriorTarget, atoms: NDArray[np.int16], rng: np.random.Generator
 ) -> None:
-    """Send rows that break a rule, in place, to points that rules and known parts allow."""
-    ground, moves = target.ground, target.moves
-    if not len(ground.valid):
-        return
-    if not len(ground.table):
-        _mend(target, atoms, rng)
-        return
-    broken = ~ground.valid[atoms[:, :-1].astype(np.int64) @ ground.stride]
-    if not broken.any():
-        return
-    places = target.geometry.atoms(np.flatnonzero(ground.valid))
-    for g in np.unique(moves.group[broken]):
-        legal = moves.allowed[g, places + ground.start[:-2]].all(axis=1)
-        rows = np.flatnonzero(broken & (moves.group == g))
-        if not legal.any():
-            raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
-        atoms[rows, :-1] = rng.choice(places[legal], len(rows))
+    """Send rows that break a rule, in place, to points that rules and known parts allow.
 
-
-def _mend(target: PosteriorTarget, atoms: NDArray[np.int16], rng: np.random.Generator) -> None:
-    """The same rule by rule, where points are not listed."""
+    Where points are listed, all rules are one; else they are met in turn.
+    """
     ground, moves, n_rules = target.ground, target.moves, len(target.ground.rule_start)
     ends = np.append(ground.rule_start[1:], len(ground.valid))
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_TURNS if n_rules else 0):
         places = ground.rule_start + atoms[:, :-1].astype(np.int64) @ ground.rule_stride.T
         broken = ~ground.valid[places]
         if not broken.any():
@@ -274,10 +257,11 @@ def _mend(target: PosteriorTarget, atoms: NDArray[np.int16], rng: np.random.Gene
                 if not len(legal):
                     raise BadInput(f"row {rows[0]}: what is known of it breaks the schema's rules")
                 atoms[np.ix_(rows, own)] = rng.choice(legal, len(rows))
-    raise NotCovered(
-        f"rules between columns on a grid of {target.geometry.n_points:.3g} points: no rows are "
-        "found that meet them all"
-    )
+    if n_rules:
+        raise NotCovered(
+            f"rules between columns on a grid of {target.geometry.n_points:.3g} points: no rows "
+            "are found that meet them all"
+        )
 
 
 def _spread(target: PosteriorTarget, weights: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -24,7 +24,6 @@ __all__ = [
     "Moves",
     "Prior",
     "State",
-    "believe_all",
     "climb",
     "drop_all",
     "log_complete",
@@ -33,6 +32,7 @@ __all__ = [
     "log_prior_of",
     "log_surjections",
     "room_for_gibbs",
+    "set_log_priors",
     "split",
     "walk",
 ]
@@ -310,7 +310,7 @@ def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
 
 
 @njit()
-def believe_all(state: Any, ground: Any, prior: Any) -> None:
+def set_log_priors(state: Any, ground: Any, prior: Any) -> None:
     """Note the log probability of all rows under a prior, in place."""
     n_classes = ground.radix[-1]
     for i in range(len(state.atoms)):
@@ -707,7 +707,7 @@ def _gains(
 
 
 @njit()
-def _bathed(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
+def _drawn(i: int, a: int, atom: Any, log_weight: Any, state: Any, ground: Any, moves: Any) -> int:
     """Draw an atom of an attribute for row i, by weights, among those that it may have."""
     r, g = ground.radix[a], moves.group[i]
     ruled = len(ground.rule_start) > 0
@@ -789,7 +789,7 @@ def walk(
                 _look(e, state, law, penalty, tally)
         if hierarchy.every > 0 and step % hierarchy.every == 0:
             relearn(rng, atoms, ground, hierarchy)
-            believe_all(state, ground, prior)
+            set_log_priors(state, ground, prior)
         i = moves.open_rows[int(uniform(rng) * n_open)]
         g = moves.group[i]
         kind = uniform(rng)
@@ -843,7 +843,7 @@ def walk(
             now = weight[first[a]]
             for x in range(ground.radix[a]):
                 gain[x] = cold * gain[x] + cold_prior * weight[x]
-            new = _bathed(i, a, first, gain, state, ground, moves)
+            new = _drawn(i, a, first, gain, state, ground, moves)
             first[a] = new
             if new != atoms[i, a]:
                 _drop(first, 0, ground, leaf)

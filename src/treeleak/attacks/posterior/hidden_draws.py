@@ -2,7 +2,7 @@
 
 Several chains walk over datasets, first at high temperatures, then at 1. The prior is a tree
 over the attributes, fitted to what the chains themselves find: what the counts say of most rows
-speaks for those of which they say little. The answer is the middle of the samples, which errs
+speaks for those of which they say little. The answer is their Bayes estimate, which errs
 least on average; the likeliest dataset and the samples themselves come with it.
 """
 

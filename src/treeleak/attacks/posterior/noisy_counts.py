@@ -2,7 +2,7 @@
 
 Several chains walk over datasets. Each begins with rows as they might be before anything is
 counted, lets the counts in little by little, and learns on the way what rows are like: how far to
-believe the noise is then not a matter of choice. The answer is the middle of the samples, which
+believe the noise is then not a matter of choice. The answer is their Bayes estimate, which
 errs least on average; the likeliest dataset and the samples themselves come with it.
 
 Trees that saw different rows ask a row one question more: which tree it went to. It is answered
@@ -52,7 +52,7 @@ _PLAN = Plan(
 _LEAST_SWEEPS = 2.0
 """Sweeps of a stage with fewer of which a search has not settled."""
 _LEAST_SAMPLES, _MOST_SAMPLES, _MOST_ROWS = 20, 180, 100_000
-"""Samples of which the middle is taken, and rows in all of them."""
+"""Samples from which is estimated, and rows in all of them."""
 _JUDGES = 4
 """One of so many chains judges how far the answer errs."""
 _TREE = "the tree that a row went to"
@@ -136,7 +136,7 @@ def behind_noise(
 
 
 def most_samples(n_rows: int) -> int:
-    """Samples of which the middle is taken."""
+    """Samples from which is estimated."""
     return int(np.clip(_MOST_ROWS // n_rows, _LEAST_SAMPLES, _MOST_SAMPLES))
 
 

@@ -27,10 +27,10 @@ __all__ = ["SILENT", "prior_only"]
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
 _PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)
-"""As many chains and samples as make an answer of the counts: the middle of fewer errs more. They
-begin with rows as they are imagined, and walk only to where given values lead them."""
+"""As many chains and samples as make an answer of the counts: from fewer, the estimate errs more.
+They begin with rows as they are imagined, and walk only to where given values lead them."""
 _ROWS, _LEAST = 10_000, 20
-"""Rows in all samples of which the middle is taken, and samples: more make no better guess."""
+"""Rows in all samples from which is estimated, and samples: more make no better guess."""
 
 
 def prior_only(

@@ -137,7 +137,7 @@ class Walk:
                 break
             prior = self.fitted(self.drawn(chains, self.plan.between))
             for chain in chains:
-                chain.believe(as_kernel_prior(prior))
+                chain.adopt(as_kernel_prior(prior))
         return prior
 
     def fitted(self, found: Sequence[Drawn]) -> TreePrior:
@@ -191,7 +191,7 @@ class Walk:
         own = as_kernel_prior(prior)
 
         def frozen(chain: Chain) -> float:
-            chain.believe(own)
+            chain.adopt(own)
             chain.walked(_COLD_STAGES * self.plan.sweeps, self.clock, _COLD, learns=False)
             return chain.log_posterior
 
