@@ -671,7 +671,7 @@ def frequencies(
         land.ground,
         moves,
         chain.prior,
-        chain.belief,
+        chain.hierarchy,
         room_for_gibbs(land.radix),
     )
     _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)

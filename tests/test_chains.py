@@ -504,7 +504,7 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
         chain = Chain.started(scattered, prior, start)
         height = chain.log_posterior
         for _ in range(25):
-            kernel = chain.state, law, scattered.ground, moves, prior, chain.belief
+            kernel = chain.state, law, scattered.ground, moves, prior, chain.hierarchy
             walk(9, 1e-9, chains.MISSING_ROW_PENALTY, *kernel, room)
             assert chain.log_posterior >= height - 1e-6
             height = chain.log_posterior
@@ -709,7 +709,7 @@ def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     height = chain.log_posterior
     for _ in range(60):
         law = land.likelihood.law
-        parts = chain.state, law, land.ground, moves, kernel, chain.belief
+        parts = chain.state, law, land.ground, moves, kernel, chain.hierarchy
         walk(5, 1e-9, chains.MISSING_ROW_PENALTY, *parts, room_for_gibbs(land.radix))
         assert chain.log_posterior >= height - 1e-6
         height = chain.log_posterior

@@ -6,17 +6,13 @@ of a geometry. Attacks see only those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.schema import Joint
-
-if TYPE_CHECKING:
-    from treeleak.side_information.density import Density
-    from treeleak.side_information.population import Population
+from treeleak.side_information.density import Density
+from treeleak.side_information.population import Population
 
 __all__ = ["NOTHING", "Given", "KnownParts"]
 

@@ -109,11 +109,8 @@ class Search:
         self.start = np.array(start)
         total = [sum(values[i:j]) for i, j in pairwise(start)]
         self.total = np.array(total, dtype=object)
-        self.free = (
-            1
-            if exists
-            else whole_of(sizes, box) // math.prod(int(sizes[k][box[k]].sum()) for k in self.axes)
-        )
+        tested = math.prod(int(sizes[k][box[k]].sum()) for k in self.axes)
+        self.free = 1 if exists else whole_of(sizes, box) // tested
         self.share = np.ones(n_tests, dtype=object)
         for a in range(len(self.axes)):
             self._weigh(self.share, self.total, a, np.arange(start[a], start[a + 1]))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,10 +26,8 @@ from treeleak.evidence import Contradiction, CountSystem, ExactCounts, ExactTota
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, enumeration_tick
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.values import Values, values_of
+from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given
-
-if TYPE_CHECKING:
-    from treeleak.side_information.density import Density
 
 __all__ = ["exact"]
 
@@ -52,14 +49,8 @@ def exact(
 ) -> Answer:
     """Rebuild the rows behind exact counts.
 
-    Parameters
-    ----------
-    evidence : ExactCounts or ExactTotals
-    geometry : Geometry
-    clock : Clock
-    seed : int
-    given : Given
-        Of known parts, only those that stand in the geometry as a tree of their own.
+    An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that stand in the
+    geometry as a tree of their own.
 
     Returns
     -------

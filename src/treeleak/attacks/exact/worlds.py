@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
-
-if TYPE_CHECKING:
-    from treeleak.side_information.density import Density
+from treeleak.side_information.density import Density
 
 __all__ = ["World", "WorldSearch"]
 
@@ -249,8 +246,7 @@ class WorldSearch:
         """Put settled and open rows together, each value with its probability."""
         live = np.concatenate([self.settled, self._live(final.points)])
         cell = self.system.cell[self.live[live]]
-        whole = np.zeros((len(self.settled), self.values.n_values))
-        settled = self.values.cheapest(self.atoms[self.settled], whole)
+        settled = self.values.first[self.atoms[self.settled]]
         values = np.concatenate([settled, final.values])
         sure = np.ones(values.shape)
         if len(final.values):

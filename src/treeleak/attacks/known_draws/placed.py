@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import sparse
 
@@ -13,9 +11,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
-
-if TYPE_CHECKING:
-    from treeleak.side_information.density import Density
+from treeleak.side_information.density import Density
 
 __all__ = ["placed_rows", "typicality"]
 

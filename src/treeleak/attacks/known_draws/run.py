@@ -11,7 +11,6 @@ that is left goes through the same mill.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,10 +30,8 @@ from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
 from treeleak.partition.values import values_of
+from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given, KnownParts
-
-if TYPE_CHECKING:
-    from treeleak.side_information.density import Density
 
 __all__ = ["known_draws"]
 
@@ -50,14 +47,8 @@ def known_draws(
 ) -> Answer:
     """Rebuild the rows behind counts whose draws are known, in their order.
 
-    Parameters
-    ----------
-    evidence : KnownDraws
-    geometry : Geometry
-    clock : Clock
-    seed : int
-    given : Given
-        Of known parts, only those that stand in the geometry as a tree of their own.
+    An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that stand in the
+    geometry as a tree of their own.
 
     Returns
     -------

@@ -64,14 +64,7 @@ def hidden_draws(
 ) -> Answer:
     """Rebuild the rows behind counts of hidden draws.
 
-    Parameters
-    ----------
-    evidence : HiddenDraws
-    geometry : Geometry
-    clock : Clock
-    seed : int
-    given : Given
-        Rows keep their places where parts of them are known.
+    An :data:`~treeleak.attacks.Attack`. Rows keep their places where parts of them are known.
 
     Returns
     -------

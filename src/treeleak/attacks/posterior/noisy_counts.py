@@ -67,14 +67,7 @@ def behind_noise(
 ) -> Answer:
     """Rebuild the rows behind noisy counts, or behind leaves that name a class.
 
-    Parameters
-    ----------
-    evidence : NoisyCounts or LeafLabels
-    geometry : Geometry
-    clock : Clock
-    seed : int
-    given : Given
-        Rows keep their places where parts of them are known.
+    An :data:`~treeleak.attacks.Attack`. Rows keep their places where parts of them are known.
 
     Returns
     -------

@@ -42,14 +42,7 @@ def prior_only(
 ) -> Answer:
     """Guess rows from the shape of the trees, and from what is given, but from no count.
 
-    Parameters
-    ----------
-    evidence : NoisyCounts or LeafLabels
-        Taken for its number of rows.
-    geometry : Geometry
-    clock : Clock
-    seed : int
-    given : Given
+    An :data:`~treeleak.attacks.Attack`. The evidence is taken for its number of rows.
 
     Returns
     -------

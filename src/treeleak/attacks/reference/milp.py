@@ -58,14 +58,7 @@ def reference_milp(
 ) -> Answer:
     """Rebuild the rows with the published mixed-integer linear program.
 
-    Parameters
-    ----------
-    evidence : ExactCounts
-    geometry : Geometry
-    clock : Clock
-    seed : int
-        Without effect: the program has nothing random.
-    given : Given
+    An :data:`~treeleak.attacks.Attack`. The seed has no effect: the program has nothing random.
 
     Returns
     -------
