@@ -15,16 +15,7 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, count_on
 
-__all__ = [
-    "Search",
-    "Tests",
-    "captured",
-    "count_outside",
-    "inhabited",
-    "lies_in",
-    "relevant",
-    "whole_of",
-]
+__all__ = ["Search", "Tests", "captured", "count_outside", "inhabited", "relevant", "whole_of"]
 
 
 Bits = NDArray[np.uint64]
@@ -305,14 +296,6 @@ def _is_prime(n: int) -> bool:
 
 Tests = Mapping[int, BoolArray]
 """A box by the axes that it restricts, and the atoms that it leaves of each."""
-
-
-def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
-    """Say which points (atoms) lie in a box."""
-    held = np.ones(len(atoms), dtype=bool)
-    for k, mask in tests.items():
-        held &= mask[atoms[:, k]]
-    return held
 
 
 def relevant(box: Sequence[BoolArray], outside: Sequence[Tests]) -> list[Tests]:

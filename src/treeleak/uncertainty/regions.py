@@ -15,12 +15,11 @@ from treeleak.uncertainty.counting import (
     Tests,
     count_outside,
     inhabited,
-    lies_in,
     relevant,
     whole_of,
 )
 
-__all__ = ["Region"]
+__all__ = ["Region", "lies_in"]
 
 
 # Draw and refuse as long as one of so many points is kept; beyond, split first.
@@ -201,3 +200,11 @@ def _points(
         ends = np.cumsum(weight)
         out[:, k] = np.searchsorted(ends, rng.random(n) * ends[-1], side="right")
     return out
+
+
+def lies_in(tests: Tests, atoms: IntArray) -> BoolArray:
+    """Say which points (atoms) lie in a box."""
+    held = np.ones(len(atoms), dtype=bool)
+    for k, mask in tests.items():
+        held &= mask[atoms[:, k]]
+    return held

@@ -14,8 +14,9 @@ from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
 from treeleak.release import RuleList, read_model
 from treeleak.schema import Schema
-from treeleak.uncertainty.counting import Tests, lies_in
+from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.dataset import ProbabilisticDataset
+from treeleak.uncertainty.regions import lies_in
 from treeleak.uncertainty.sources import boxes_of, check_room, checked_schema
 from treeleak.uncertainty.space import Space, space_of
 

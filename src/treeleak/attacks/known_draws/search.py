@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Found", "search", "settled_by", "typical"]
 
