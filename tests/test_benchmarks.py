@@ -10,23 +10,31 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import hidden, interpretable, n_rows, noisy, raw, store
-from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
-from benchmarks.store import Store, flat, seed_range
-from benchmarks.tables import beside, depth_name, published
 from sklearn.metrics import roc_auc_score
 
 import treeleak
+from experiments.benchmarks import hidden, interpretable, n_rows, noisy, raw, store
+from experiments.benchmarks.known import (
+    BINS,
+    Case,
+    Floor,
+    calibration,
+    cases,
+    side_by_side,
+    verdicts,
+)
+from experiments.benchmarks.store import Store, flat, seed_range
+from experiments.benchmarks.tables import beside, depth_name, published
+from experiments.results_version import RESULTS_VERSION
+from experiments.store import Run
+from experiments.store import Store as RunStore
+from experiments.studies.dp_runs import not_answered
+from experiments.studies.ferry import SIZES, SUPPORTS, TREES
 from helpers import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
-from treeleak.studies.dp_runs import not_answered
-from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
-from treeleak.studies.results_version import RESULTS_VERSION
-from treeleak.studies.store import Run
-from treeleak.studies.store import Store as RunStore
 
 
 @dataclass(frozen=True)
@@ -702,7 +710,7 @@ def test_binary_data_is_timed_with_both_packages(monkeypatch, capsys, tmp_path):
 
 
 def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
-    monkeypatch.chdir(Path(raw.__file__).parents[1])
+    monkeypatch.chdir(Path(raw.__file__).parents[2])
     assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
     with pytest.raises(BadInput, match=str(tmp_path)):
         raw.seconds_of(tmp_path, [])

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from benchmarks.hidden_rows import clean, ways
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -52,6 +51,7 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
+from experiments.benchmarks.hidden_rows import clean, ways
 from test_cli import run
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.mutation_formats import FORMATS
-from benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
-from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.benchmarks.mutation_formats import FORMATS
+from experiments.benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
+from experiments.benchmarks.mutations import FAULTS, Case, run
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.application import app
@@ -25,8 +25,8 @@ from treeleak.release.readers.release_file import release_from_dict
 
 ROOT = Path(__file__).parents[1]
 SAME = """import zlib
-from benchmarks.mutation_formats import FORMATS
-from benchmarks.mutations import Case
+from experiments.benchmarks.mutation_formats import FORMATS
+from experiments.benchmarks.mutations import Case
 print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
 """
 MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}

@@ -150,9 +150,9 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_command(folder, tmp_path, 
 
 
 def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path, full):
+    from experiments import Store
     from treeleak.datasets import load_compas
     from treeleak.demo import make
-    from treeleak.studies import Store
 
     release = to_release(folder / "model.skops")
     rules = RuleList(("a",), (0, 1), (), DecisionRule((), 0, (3, 1)))
@@ -175,9 +175,6 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path,
 ALLOWED = {
     # Into a folder that is removed, or into memory.
     ("hardening/run.py", "write_bytes"): 2,
-    ("studies/gambs.py", "write_text"): 1,
-    ("studies/shown.py", "savefig"): 1,
-    ("studies/shown.py", "to_csv"): 1,
     ("demo.py", "to_csv"): 1,
     ("cli/reconstruct.py", "to_csv"): 2,
 }

@@ -21,12 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import experiments
 import treeleak
-from toy_study import TRACE, study, traced
-from treeleak import studies
-from treeleak.cli import app
-from treeleak.core.errors import BadInput
-from treeleak.studies import (
+from experiments import (  # fmt: skip
     STUDIES,
     Run,
     Store,
@@ -37,12 +34,15 @@ from treeleak.studies import (
     plan,
     results_version,
     runner,
-)  # fmt: skip
-from treeleak.studies.page import Standing, runs_of
-from treeleak.studies.published import read_published
-from treeleak.studies.shown import as_markdown, said
-from treeleak.studies.store import key_of
-from treeleak.studies.study import AHEAD, BEHIND, Table
+)
+from experiments.page import Standing, runs_of
+from experiments.shown import as_markdown, said
+from experiments.store import key_of
+from experiments.studies.published import read_published
+from experiments.study import AHEAD, BEHIND, Table
+from toy_study import ENVIRONMENT, TRACE, study, traced
+from treeleak.cli import app
+from treeleak.core.errors import BadInput
 
 TOY = Path(__file__).parent / "toy_study.py"
 
@@ -106,7 +106,7 @@ def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
 def test_many_processes_write_at_once(tmp_path):
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), "1", "30", "0.002"]
-    processes = [subprocess.Popen(command) for _ in range(4)]
+    processes = [subprocess.Popen(command, env=ENVIRONMENT) for _ in range(4)]
     assert [p.wait(timeout=120) for p in processes] == [0] * 4
     assert sorted(r.parameters["x"] for r in Store(path).runs("toy")) == [
         x for x in range(30) if x != 13
@@ -201,7 +201,7 @@ GOOD = b'["toy", {}, 1, {}, 0.5]\n'
 )  # fmt: skip
 def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, monkeypatch):
     if "more than" in why:
-        monkeypatch.setattr("treeleak.studies.store._MOST_TEXT", 1000)
+        monkeypatch.setattr("experiments.store._MOST_TEXT", 1000)
     store = Store(tmp_path / "runs.sqlite")
     with pytest.raises(BadInput, match=r"runs\.xz: No such file"):
         store.read(tmp_path / "runs.xz")
@@ -254,12 +254,16 @@ def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
 def test_files_that_move_or_change_make_no_run_due(tmp_path):
     store, toy = Store(tmp_path / "runs.sqlite"), study(5)
     carry_out(plan(toy, store), store)
-    package = shutil.copytree(Path(treeleak.__file__).parent, tmp_path / "treeleak")
+    package, beside = (
+        shutil.copytree(Path(own.__file__).parent, tmp_path / own.__name__)
+        for own in (treeleak, experiments)
+    )
     (package / "__main__.py").rename(package / "release" / "moved.py")
-    with (package / "schema.py").open("a") as file:
-        file.write("# One line more.\n")
+    for changed in (package / "schema" / "attributes.py", beside / "study.py"):
+        with changed.open("a") as file:
+            file.write("# One line more.\n")
     asked = (
-        "import sys, treeleak, toy_study as toy; from treeleak.studies import Store, plan\n"
+        "import sys, treeleak, toy_study as toy; from experiments import Store, plan\n"
         "print(treeleak.__file__, plan(toy.study(5), Store(sys.argv[1])).done)"
     )
     search = os.pathsep.join([str(tmp_path), str(TOY.parent)])
@@ -431,7 +435,7 @@ def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     monkeypatch.setenv(TRACE, str(tmp_path))
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), str(jobs), "200", "0.05"]
-    process = subprocess.Popen(command, start_new_session=True)
+    process = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
     deadline = time.monotonic() + 60
     while not path.exists() or len(Store(path).runs("toy")) < 10:
         assert time.monotonic() < deadline
@@ -523,7 +527,7 @@ def test_published_tables_are_the_papers():
 @pytest.fixture
 def toy(monkeypatch):
     own = {"toy": study(20)}
-    for place in (catalogue, studies):
+    for place in (catalogue, experiments):
         monkeypatch.setattr(place, "STUDIES", own)
     return own["toy"]
 

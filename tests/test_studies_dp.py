@@ -10,13 +10,8 @@ import pandas as pd
 import pytest
 
 import treeleak
-from helpers import shared_file, small_table
-from treeleak.core.errors import BadInput, NotCovered
-from treeleak.datasets.draft import draft_schema
-from treeleak.release import AllRows, Release, Tree
-from treeleak.release.noise.laws import Laplace
-from treeleak.studies import dp_runs, draft_dp
-from treeleak.studies.dp_runs import (
+from experiments.studies import dp_runs, draft_dp
+from experiments.studies.dp_runs import (
     accuracy,
     attack,
     attack_closely,
@@ -26,7 +21,7 @@ from treeleak.studies.dp_runs import (
     paper_forest,
     with_noise,
 )
-from treeleak.studies.draft_dp import (
+from experiments.studies.draft_dp import (
     FIGURE_10,
     FIGURE_12,
     FIGURE_13,
@@ -36,7 +31,12 @@ from treeleak.studies.draft_dp import (
     TABLE_7,
     point,
 )
-from treeleak.studies.published import read_published
+from experiments.studies.published import read_published
+from helpers import shared_file, small_table
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.datasets.draft import draft_schema
+from treeleak.release import AllRows, Release, Tree
+from treeleak.release.noise.laws import Laplace
 
 # ------------------------------------------------------------------------------------------ runs
 

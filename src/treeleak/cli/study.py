@@ -15,7 +15,7 @@ from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
 
 if TYPE_CHECKING:
-    from treeleak.studies import Plan, Store
+    from experiments import Plan, Store
 
 __all__ = ["studies"]
 
@@ -48,7 +48,7 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from treeleak.studies import STUDIES
+    from experiments import STUDIES
 
     out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("study", "paper", "what", "runs", "quick"):
@@ -74,7 +74,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run what is not done yet, and show the table. Stopped studies go on where they were."""
-    from treeleak.studies import Store, carry_out, find_study, plan
+    from experiments import Store, carry_out, find_study, plan
 
     study, store = find_study(name), Store(out / STORE)
     todo = plan(study, store, quick, any_version or any_code)
@@ -108,9 +108,9 @@ def show(
     """Show tables of what is done so far, and write them and the figures beside the store."""
     from rich.console import Console
 
-    from treeleak.studies import as_frame, find_study
-    from treeleak.studies.page import runs_of
-    from treeleak.studies.shown import render_tables, write_figures, write_tables
+    from experiments import as_frame, find_study
+    from experiments.page import runs_of
+    from experiments.shown import render_tables, write_figures, write_tables
 
     study = find_study(name)
     store, total = _made(out, f"; `treeleak study run {name}` does"), len(study.grid(quick))
@@ -134,8 +134,8 @@ def page(
     out: Folder = Path("studies"),
 ) -> None:
     """Write the page that compares all studies with the papers, from runs of any version."""
-    from treeleak.studies import STUDIES
-    from treeleak.studies.page import write_page
+    from experiments import STUDIES
+    from experiments.page import write_page
 
     store = _made(out)
     check_place(to)
@@ -152,7 +152,7 @@ def export_(
     out: Folder = Path("studies"),
 ) -> None:
     """Write the latest runs of all studies into one file, from which other stores read them."""
-    from treeleak.studies import STUDIES
+    from experiments import STUDIES
 
     store = _made(out)
     check_place(to, store.path)
@@ -166,7 +166,7 @@ def import_(
     out: Folder = Path("studies"),
 ) -> None:
     """Add the runs of a file to those that are kept; of equal ones the latest count."""
-    from treeleak.studies import Store
+    from experiments import Store
 
     if not file.is_file():
         raise BadInput(f"{file}: no such file")
@@ -175,7 +175,7 @@ def import_(
 
 def _made(out: Path, hint: str = "") -> Store:
     """Open a store that has to be there."""
-    from treeleak.studies import Store
+    from experiments import Store
 
     if not (out / STORE).exists():
         raise BadInput(f"{out / STORE}: nothing was run yet{hint}")
