@@ -29,7 +29,10 @@ from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 
-__all__ = ["Run", "Store", "key_of"]
+__all__ = ["FOLDER", "Run", "Store", "key_of", "store_file"]
+
+FOLDER = Path("results")
+"""Where runs, tables and figures are kept, unless another folder is named."""
 
 _WAIT = 60.0
 """Seconds to wait for others that write."""
@@ -84,7 +87,7 @@ def key_of(study: str, parameters: Mapping[str, Any]) -> str:
 
 
 class Store:
-    """The runs of all studies, in one file.
+    """The runs of all studies and benchmarks, in one file.
 
     Parameters
     ----------
@@ -219,6 +222,11 @@ class Store:
             f"{self.path}: the store cannot be used ({why}). Move it away to begin a new one; "
             "what is in it stays as it is"
         )
+
+
+def store_file(folder: Path) -> Path:
+    """Say where the store of a folder lies."""
+    return folder / "runs.sqlite"
 
 
 def _line(run: Run, at: float) -> tuple[Any, ...]:

@@ -35,13 +35,13 @@ from experiments import (  # fmt: skip
     results_version,
     runner,
 )
+from experiments.__main__ import app
 from experiments.page import Standing, runs_of
 from experiments.shown import as_markdown, said
 from experiments.store import key_of
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
 from toy_study import ENVIRONMENT, TRACE, study, traced
-from treeleak.cli import app
 from treeleak.core.errors import BadInput
 
 TOY = Path(__file__).parent / "toy_study.py"
@@ -527,13 +527,12 @@ def test_published_tables_are_the_papers():
 @pytest.fixture
 def toy(monkeypatch):
     own = {"toy": study(20)}
-    for place in (catalogue, experiments):
-        monkeypatch.setattr(place, "STUDIES", own)
+    monkeypatch.setattr(catalogue, "STUDIES", own)
     return own["toy"]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["study", *map(str, arguments)])
+    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):

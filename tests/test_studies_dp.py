@@ -53,7 +53,7 @@ def test_known_attributes_are_whole_groups_and_grow_one_by_one():
 
 @pytest.mark.parametrize("learner", ["discrete-laplace", "draft-dp", "sklearn"])
 def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypatch, learner):
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     record = accuracy(
         {"dataset": "small", "learner": learner, "seed": 0, "epsilon": 1000.0, "n_trees": 10,
          "depth": 5, "n_rows": 2}
@@ -136,7 +136,7 @@ def run_noisy(monkeypatch, result, **given):
             raise result
         return result
 
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     monkeypatch.setattr(
         dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
     )
@@ -176,7 +176,7 @@ def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(
 
 
 def test_a_run_without_an_answer_has_all_that_is_measured(monkeypatch):
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     monkeypatch.setattr(
         dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
     )

@@ -180,7 +180,9 @@ def test_figures_of_one_experiment_share_their_runs(tmp_path, tables, monkeypatc
 
 def test_a_missing_table_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("TREELEAK_DATA", str(tmp_path))
-    with pytest.raises(BadInput, match=r"corels_adult\.csv is not in the folder that TREELEAK_"):
+    with pytest.raises(
+        BadInput, match=r"corels_adult\.csv: no such file; TREELEAK_DATA .* publish"
+    ):
         STUDIES["ferry-figure-2"].check()
 
 

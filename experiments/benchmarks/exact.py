@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import (
     CONSOLE,
     TOLERANCE,
@@ -21,6 +21,7 @@ from experiments.benchmarks.tables import (
     published,
     statuses,
 )
+from experiments.data import DATASETS, draft
 from treeleak.datasets import draft_sample
 
 DEPTHS = (2, 3, 4, 5, 10, None)
@@ -132,13 +133,10 @@ def table(part: str, records: list[Record]) -> None:
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
-    parser.add_argument("--seeds", type=seed_range, default="0-4", help="first-last (default 0-4)")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    store = Store("exact", given.fresh)
+def main(args: Sequence[str]) -> None:
+    parser = Options("exact", __doc__, PARTS, "0-4")
+    given = parser.parse_args(args)
+    store = Records("exact", given.fresh, given.out)
     for part in PARTS if given.part == "all" else [given.part]:
         seeds = given.seeds if part != "large" else given.seeds[:1]
         records = store.collect(
@@ -146,7 +144,3 @@ def main() -> None:
             warm=lambda _: Case("compas", 3, 3, 0), apart=lambda case: case.n_rows > 1000,
         )  # fmt: skip
         table(part, records)
-
-
-if __name__ == "__main__":
-    main()

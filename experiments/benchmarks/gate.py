@@ -10,12 +10,11 @@ registers it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.cli import app
 from treeleak.learn import DPForestClassifier
@@ -747,14 +747,12 @@ def report(title: str, found: list[Outcome], clean: bool) -> None:
     CONSOLE.print(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(args: Sequence[str]) -> None:
+    parser = Options("gate", __doc__, kept=False)
     parser.add_argument("--only", default="", help="ways whose names hold this text")
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--time-limit", type=float, default=20.0, help="of each attack")
-    given = parser.parse_args()
+    given = parser.parse_args(args)
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), given.rows)
         lies = run(WAYS, replace(lab, folder=Path(folder) / "ways"), given.only, given.time_limit)
@@ -770,7 +768,3 @@ def main() -> None:
         f"{verdict(n_open + crashed == 0)}"
     )
     CONSOLE.print(f"{passed} of {len(clean)} clean models pass: {verdict(passed == len(clean))}")
-
-
-if __name__ == "__main__":
-    main()

@@ -8,17 +8,18 @@ with that power of the size. DRAFT reports 1.4 to 2.4 for its run time against t
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from experiments.benchmarks.store import Record, Store, draft, flat, seed_range
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, statuses, verdict
+from experiments.data import draft
 from experiments.studies.draft import exponent
 from treeleak.datasets import draft_sample
 from treeleak.schema import Schema
@@ -117,16 +118,14 @@ def table(draws: str, size: str, records: list[Record]) -> None:
     CONSOLE.print(said)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(args: Sequence[str]) -> None:
+    parser = Options("growth", __doc__, seeds="0-2")
     parser.add_argument("--draws", choices=[*SIZES, "all"], default="all")
     parser.add_argument(
         "--size", choices=["n_rows", "n_trees", "n_columns", "depth", "all"], default="all"
     )
-    parser.add_argument("--seeds", type=seed_range, default="0-2", help="first-last (default 0-2)")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    store = Store("growth", given.fresh)
+    given = parser.parse_args(args)
+    store = Records("growth", given.fresh, given.out)
     for draws in SIZES if given.draws == "all" else [given.draws]:
         for size in SIZES[draws] if given.size == "all" else [given.size]:
             if size not in SIZES[draws]:
@@ -136,7 +135,3 @@ def main() -> None:
                 warm=lambda case: Case(case.draws, 40, 3, None, 3, time_limit=10.0),
             )  # fmt: skip
             table(draws, size, records)
-
-
-if __name__ == "__main__":
-    main()

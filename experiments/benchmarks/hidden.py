@@ -12,7 +12,6 @@ population 10, growing 18, reference 6, five_thousand 6 per seed (``all`` does t
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import treeleak
-from experiments.benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import (
     CONSOLE,
     TOLERANCE,
@@ -38,6 +38,7 @@ from experiments.benchmarks.tables import (
     statuses,
     verdict,
 )
+from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
 from experiments.studies.dp_runs import known_names
 from treeleak.datasets import Dataset, draft_sample
@@ -549,12 +550,8 @@ def report(part: str, found: list[Record]) -> None:
             told_table(part, found)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
-    parser.add_argument("--seeds", type=seed_range, default="0-4", help="first-last (default 0-4)")
+def main(args: Sequence[str]) -> None:
+    parser = Options("hidden", __doc__, PARTS, "0-4")
     parser.add_argument(
         "--distinct", choices=["with", "without", "both"], default="both",
         help="use the numbers of distinct rows (default both); grid and reference never do",
@@ -562,10 +559,9 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--time-limit", type=float, help="instead of each part's own")
     parser.add_argument("--at-once", type=int, default=2, help="runs side by side (default 2)")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
+    given = parser.parse_args(args)
     distinct = {"with": (True,), "without": (False,), "both": (True, False)}[given.distinct]
-    store = Store("hidden", given.fresh)
+    store = Records("hidden", given.fresh, given.out)
     for part in PARTS if given.part == "all" else [given.part]:
         few = part == "five_thousand" and given.part == "all"
         seeds = given.seeds[:1] if few else given.seeds
@@ -577,7 +573,3 @@ def main() -> None:
         )  # fmt: skip
         if found:
             report(part, found)
-
-
-if __name__ == "__main__":
-    main()

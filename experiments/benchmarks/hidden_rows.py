@@ -1,7 +1,6 @@
 """Ways to hide a table in a model's file, and whether the gate lets them pass.
 
-Run ``python -m experiments.benchmarks.hidden_rows``: a line for each way. Every one must be
-refused or found.
+A line for each way. Every one must be refused or found.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardSca
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import new_table
 from treeleak.auditing import Policy, judge
 from treeleak.core.errors import TreeleakError
@@ -581,8 +581,9 @@ def outcome(path: Path, train: Mapping[str, Any]) -> tuple[str, str]:
     )
 
 
-def main() -> None:
+def main(args: Sequence[str]) -> None:
     """Try all ways, with and without the training rows."""
+    Options("hidden_rows", __doc__, kept=False).parse_args(args)
     rows, passed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for way in ways():
@@ -606,7 +607,3 @@ def main() -> None:
     console = Console(width=240)
     console.print(table)
     console.print(f"{passed} of {len(rows) - 1} ways pass the gate (floor: 0)")
-
-
-if __name__ == "__main__":
-    main()

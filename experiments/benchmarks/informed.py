@@ -7,21 +7,15 @@ beside the best valid constant; the best value of each column by itself stands b
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from experiments.benchmarks.store import (
-    DATASETS,
-    Record,
-    Store,
-    flat,
-    seed_range,
-    use_tables_beside,
-)
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, published_runs, verdict
+from experiments.data import DATASETS
 from experiments.studies.dp_runs import informed_attack
 from experiments.studies.draft_dp import BUDGETS
 
@@ -97,19 +91,12 @@ def table(records: list[Record]) -> None:
     CONSOLE.print(f"100 targets in {SECONDS:g} s: {verdict(slowest <= SECONDS)}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=seed_range, default="0-9", help="first-last (default 0-9)")
+def main(args: Sequence[str]) -> None:
+    parser = Options("informed", __doc__, seeds="0-9")
     parser.add_argument("--mechanism", default="draft-dp", help="or discrete-laplace")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    use_tables_beside()
-    records = Store("informed", given.fresh).collect(
+    given = parser.parse_args(args)
+    records = Records("informed", given.fresh, given.out).collect(
         cases(given.seeds, given.mechanism), run,
         warm=lambda _: Case("compas", 1.0, 0, n_targets=1), apart=lambda _: False,
     )  # fmt: skip
     table(records)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,22 @@
 """Trees on COMPAS beside the published runs of Ferry et al. (2024), seed by seed.
 
-Runs are those of `treeleak study run ferry-figure-2`, kept in the same store; what it lacks is run
-first. Figures 2 to 7 and what the paper says of them are studies of their own.
+Runs are those of the study ferry-figure-2; what the store lacks is run first. Figures 2 to 7 and
+what the paper says of them are studies of their own.
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from experiments import Store, as_frame, carry_out, find_study, plan
+from experiments import as_frame, carry_out, find_study, plan
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table, published_runs, verdict
 from experiments.page import runs_of
+from experiments.store import FOLDER, Store, store_file
 from experiments.studies.ferry import SIZES, SUPPORTS, TREES, models_of
 
 PUBLISHED_NAMES = dict(zip(TREES, ("DL8.5", "sklearn_DT"), strict=True))
@@ -61,18 +63,14 @@ def beside_published(models: pd.DataFrame) -> None:
         )
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--out", type=Path, default=Path("studies"), metavar="FOLDER")
+def main(args: Sequence[str]) -> None:
+    options = Options("interpretable", __doc__, kept=False)
+    options.add_argument("--out", type=Path, default=FOLDER, metavar="DIR")
     options.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once")
-    chosen = options.parse_args()
-    study, store = find_study("ferry-figure-2"), Store(chosen.out / "runs.sqlite")
+    chosen = options.parse_args(args)
+    study, store = find_study("ferry-figure-2"), Store(store_file(chosen.out))
     outcome = carry_out(plan(study, store), store, chosen.jobs)
     for parameters, why in outcome.failed:
         CONSOLE.print(f"{dict(parameters)}: {why}")
     runs = runs_of(study, store, quick=False)
     beside_published(models_of(as_frame(runs)))
-
-
-if __name__ == "__main__":
-    main()

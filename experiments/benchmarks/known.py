@@ -11,10 +11,9 @@ whole time: small 1 minute, thousand 5 to 60, two_thousand 10 to 40, shallow 5 t
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,8 +22,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from experiments.benchmarks import seeds as stripped_seeds
-from experiments.benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, depth_name, new_table, statuses
+from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
 from treeleak.datasets import draft_sample
 from treeleak.release import to_release
@@ -318,12 +319,8 @@ def verdicts(first: int, time_limit: float | None) -> Iterator[Small]:
         yield from (case, replace(case, method="reference-cp"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
-    parser.add_argument("--seeds", type=seed_range, default="0-4", help="first-last (default 0-4)")
+def main(args: Sequence[str]) -> None:
+    parser = Options("known", __doc__, PARTS, "0-4")
     parser.add_argument(
         "--reference-seeds", type=int, default=1, help="run the reference on so many (default 1)"
     )
@@ -332,16 +329,15 @@ def main() -> None:
         help="use the numbers of distinct rows (default both)",
     )  # fmt: skip
     parser.add_argument("--time-limit", type=float, help="instead of each part's own")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
+    given = parser.parse_args(args)
     distinct = {"with": (True,), "without": (False,), "both": (True, False)}[given.distinct]
-    store = Store("known", given.fresh)
+    store = Records("known", given.fresh, given.out)
     for part in PARTS if given.part == "all" else [given.part]:
         if part == "reference":
             todo = side_by_side(given.seeds[: given.reference_seeds], given.time_limit)
             reference_table(store.collect(todo, run, warm))
         elif part == "seeds":
-            of_seeds = Store("seeds", given.fresh)
+            of_seeds = Records("seeds", given.fresh, given.out)
             stripped_seeds.report(of_seeds, given.seeds[:1])
         elif part == "verdicts":
             small = store.collect(
@@ -356,7 +352,3 @@ def main() -> None:
             table(part, records)
             if part == "five_thousand":
                 calibration_table(records)
-
-
-if __name__ == "__main__":
-    main()

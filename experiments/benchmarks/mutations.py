@@ -7,7 +7,6 @@ when they hang; a case that was found is repeated by its name: ``--case "release
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing as mp
 import random
 import resource
@@ -27,6 +26,7 @@ from typing import Any
 from rich.table import Table
 
 from experiments.benchmarks.mutation_formats import FORMATS, TIME_LIMIT
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE
 from treeleak.core.errors import TreeleakError
 
@@ -225,16 +225,16 @@ def _warm_up(formats: Sequence[str]) -> None:
                     FORMATS[name].use(path, random.Random(0))()
 
 
-def main() -> int:
+def main(args: Sequence[str]) -> int:
     """Run what the command line asks for; 1 if anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options("mutations", __doc__, kept=False)
     parser.add_argument("--number", type=int, default=50_000, help="of each format")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--audits", type=float, default=0.1, help="share that is audited")
     parser.add_argument("--formats", nargs="*", default=list(FORMATS), choices=list(FORMATS))
     parser.add_argument("--case", help="repeat one: FORMAT:INDEX")
-    asked = parser.parse_args()
+    asked = parser.parse_args(args)
     if asked.case:
         name, _, index = asked.case.rpartition(":")
         _repeat(Case(name, asked.seed, int(index), asked.audits))
@@ -248,7 +248,3 @@ def main() -> int:
     tallies = run_all(cases, asked.jobs, lambda text: CONSOLE.print(text, markup=False))
     CONSOLE.print(_table(tallies))
     return int(any(tally.ends[fault] for tally in tallies.values() for fault in FAULTS))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

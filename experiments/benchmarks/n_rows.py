@@ -9,21 +9,20 @@ out.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from experiments.benchmarks.store import DATASETS, Record, Store, flat
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
-from experiments.studies.dp_runs import TREE_SEEDS, with_noise
+from experiments.data import DATASETS
+from experiments.studies.dp_runs import TREE_SEEDS, forest_path, with_noise
 from experiments.studies.draft_dp import DEPTHS, EPSILONS, TREES
 from treeleak.datasets import load_dp_forest
 from treeleak.datasets.draft import draft_schema
@@ -105,21 +104,13 @@ def _figures(runs: pd.DataFrame, met: str) -> list[str]:
 
 @cache
 def _forest(dataset: str, n_trees: int, depth: int, seed: int) -> Release:
-    folder = Path(os.environ.get("TREELEAK_DATA", "../shared/data"))
-    return load_dp_forest(folder / f"dp_forests_{dataset}.npz", n_trees, depth, seed, None)
+    return load_dp_forest(forest_path(dataset), n_trees, depth, seed, None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(args: Sequence[str]) -> None:
+    parser = Options("n_rows", __doc__)
     parser.add_argument("--runs", type=int, default=450, help="450: five times the grid")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    store = Store("n_rows", given.fresh)
+    given = parser.parse_args(args)
+    store = Records("n_rows", given.fresh, given.out)
     todo = list(cases(given.runs))
     report(store.collect(todo, run, warm=lambda _: todo[0], apart=lambda _: False))
-
-
-if __name__ == "__main__":
-    main()

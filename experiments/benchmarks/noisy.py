@@ -13,26 +13,18 @@ in all. All cells of a grid are written to a file beside the runs.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from experiments.benchmarks.hidden import LEAST, OTHERS, grid_score
-from experiments.benchmarks.store import (
-    DATASETS,
-    FOLDER,
-    Record,
-    Store,
-    draft,
-    flat,
-    seed_range,
-    use_tables_beside,
-)
+from experiments.benchmarks.options import Options, seed_range
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import (
     CONSOLE,
     beside,
@@ -42,6 +34,7 @@ from experiments.benchmarks.tables import (
     statuses,
     verdict,
 )
+from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
 from experiments.studies.dp_runs import TREE_SEEDS, attack
 from experiments.studies.draft_dp import DEPTHS, EPSILONS, LIMIT, TREES
@@ -163,6 +156,8 @@ SEEDS = (
 )
 ALONE = ("scale", "reference")
 """Parts whose seconds count."""
+GRIDS = ("table1", "fresh", "unknown", "population")
+"""Parts that have runs for each cell."""
 
 
 def run(case: Case) -> Record:
@@ -212,6 +207,13 @@ def cells_of(runs: pd.DataFrame, theirs: pd.DataFrame | None) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
+def write_cells(part: str, found: list[Record], folder: Path) -> None:
+    """Write one line per cell of a grid."""
+    path = folder / f"noisy_{part}.csv"
+    cells_of(_runs(found), _published_grid(part != "unknown")).to_csv(path, index=False)
+    CONSOLE.print(f"{part}: all cells are in {path}")
+
+
 def _title(part: str, runs: pd.DataFrame) -> str:
     limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
     return (
@@ -228,11 +230,9 @@ def _by_epsilon(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 def grid_table(
     part: str, found: list[Record], ratios: Mapping[float, float], n_known: bool = True
 ) -> None:
-    """Print one line per epsilon, and write one per cell."""
+    """Print one line per epsilon."""
     runs = _runs(found)
     cells = cells_of(runs, _published_grid(n_known))
-    path = FOLDER / f"noisy_{part}.csv"
-    cells.to_csv(path, index=False)
     out = new_table(
         _title(part, runs),
         "epsilon, cells, published, error, of paper, held, share, floor, met, ratio, floor, met, "
@@ -265,8 +265,7 @@ def grid_table(
         f"{part}: {lacking} of {len(cells)} cells lack the answer of a run (floor 0): "
         f"{verdict(lacking == 0)}\n"
         f"{part}: seconds, median {median:.2f} (floor {SECONDS[0]:g}), worst {worst:.2f} (floor "
-        f"{SECONDS[1]:g}): {verdict(quick)}\n"
-        f"{part}: all cells are in {path}"
+        f"{SECONDS[1]:g}): {verdict(quick)}"
     )
 
 
@@ -325,8 +324,6 @@ def population_table(part: str, found: list[Record]) -> None:
     """Print the error with a population and without, by epsilon and by cell."""
     runs = _runs(found)
     cells = cells_of(runs, _published_grid(True))
-    path = FOLDER / f"noisy_{part}.csv"
-    cells.to_csv(path, index=False)
     out = new_table(
         _title(part, runs),
         "dataset, epsilon, cells, error with, error without, ratio, expected, other draws, floor, "
@@ -352,7 +349,7 @@ def population_table(part: str, found: list[Record]) -> None:
     )
     for key, line in wide.iterrows():
         by_cell.add_row(*(str(k) for k in key), *(number(v) for v in line))
-    CONSOLE.print(by_cell, f"{part}: all cells are in {path}")
+    CONSOLE.print(by_cell)
 
 
 def columns_table(part: str, found: list[Record]) -> None:
@@ -456,11 +453,8 @@ REPORTS: dict[str, Callable[[str, list[Record]], None]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
+def main(args: Sequence[str]) -> None:
+    parser = Options("noisy", __doc__, PARTS)
     parser.add_argument(
         "--seeds", type=seed_range,
         help="first-last (default 0-4; of fresh and calibration 5-9, of reference 5)",
@@ -469,10 +463,8 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, choices=EPSILONS, default=EPSILONS)
     parser.add_argument("--time-limit", "--limit", type=float, help="instead of each part's own")
     parser.add_argument("--at-once", type=int, default=2, help="runs side by side (default 2)")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    use_tables_beside()
-    store = Store("noisy", given.fresh)
+    given = parser.parse_args(args)
+    store = Records("noisy", given.fresh, given.out)
     for part in PARTS if given.part == "all" else [given.part]:
         todo = PARTS[part](given.seeds or SEEDS[part], given.time_limit)
         found = store.collect(
@@ -482,7 +474,5 @@ def main() -> None:
         )  # fmt: skip
         if found:
             REPORTS[part](part, found)
-
-
-if __name__ == "__main__":
-    main()
+            if part in GRIDS:
+                write_cells(part, found, given.out)

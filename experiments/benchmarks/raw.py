@@ -16,13 +16,12 @@ another checkout as well, in turn, and compares medians of three.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,8 +33,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from experiments.benchmarks import exact, hidden, known
-from experiments.benchmarks.store import DATASETS, Record, Store, draft, flat, seed_range
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, number, statuses, verdict
+from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
 from experiments.studies.gambs import raw_adult
 from treeleak.core.errors import BadInput, NotCovered
@@ -299,8 +300,9 @@ def seconds_of(package: Path, names: Iterable[str]) -> dict[str, float]:
     """
     todo = "import json, sys; from experiments.benchmarks.raw import seconds_here, treeleak; " \
            "print(json.dumps([treeleak.__file__, seconds_here(sys.argv[1:])]))"  # fmt: skip
+    search = os.pathsep.join(map(str, (package, Path(__file__).parents[2])))
     done = subprocess.run(
-        [sys.executable, "-c", todo, *names], env=os.environ | {"PYTHONPATH": str(package)},
+        [sys.executable, "-c", todo, *names], env=os.environ | {"PYTHONPATH": search},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -342,20 +344,15 @@ def not_slower(here: float, there: float) -> str:
     return verdict(here <= max(SLOWER * there, there + NOTICED))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--part", choices=[*PARTS, "binary", "all"], default="all")
-    parser.add_argument("--seeds", type=seed_range, default="0-4", help="first-last (default 0-4)")
+def main(args: Sequence[str]) -> None:
+    parser = Options("raw", __doc__, [*PARTS, "binary"], "0-4")
     parser.add_argument("--rows", type=int, nargs="+", help="only lines of so many rows")
     parser.add_argument("--reference", action="store_true", help="run the published program too")
     parser.add_argument("--reference-limit", type=float, default=120.0, help="its seconds (120)")
     parser.add_argument("--time-limit", type=float, help="instead of each line's own")
     parser.add_argument("--against", type=Path, help="another checkout, to time binary data with")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    store = Store("raw", given.fresh)
+    given = parser.parse_args(args)
+    store = Records("raw", given.fresh, given.out)
     limit = given.reference_limit if given.reference else None
     for part in [*PARTS, "binary"] if given.part == "all" else [given.part]:
         if part == "binary":
@@ -365,7 +362,3 @@ def main() -> None:
         if lines:
             todo = cases(lines, given.seeds, given.time_limit, limit)
             floor_table(part, lines, store.collect(todo, run, warm))
-
-
-if __name__ == "__main__":
-    main()

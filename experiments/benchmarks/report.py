@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.benchmarks.options import Options
 from treeleak.report import render_html
 
 MEGABYTES, SECONDS = 10.0, 3.0
 
 
-def main() -> None:
+def main(args: Sequence[str]) -> None:
     from playwright.sync_api import sync_playwright
 
     from tests.test_browser import WIDE, large_audit, options
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options("report", __doc__, kept=False)
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--times", type=int, default=5)
-    asked = parser.parse_args()
+    asked = parser.parse_args(args)
     audit = large_audit(asked.rows)
     started = time.perf_counter()
     text = render_html(audit, "internal")
@@ -46,7 +47,3 @@ def main() -> None:
     print(f"opened in {max(seconds):.2f} s, the slowest of {asked.times} (floor: {SECONDS:g})")
     if size >= MEGABYTES or max(seconds) >= SECONDS:
         raise SystemExit("a floor is missed")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.core.errors import NotCovered
 from treeleak.uncertainty.regions import Tests, captured
@@ -138,13 +138,9 @@ def report(seeds: int, kinds: Sequence[str]) -> None:
     CONSOLE.print(table)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(args: Sequence[str]) -> None:
+    parser = Options("rule_counting", __doc__, kept=False)
     parser.add_argument("--seeds", type=int, default=5, help="lists of each kind (default 5)")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
-    given = parser.parse_args()
+    given = parser.parse_args(args)
     report(given.seeds, given.kinds)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +13,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from experiments.benchmarks.store import DATASETS, Record, Store, draft
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.records import Record, Records
+from experiments.data import DATASETS, draft
 from treeleak.core.errors import NotCovered
 from treeleak.datasets import draft_sample
 from treeleak.release import Release, to_release
@@ -93,11 +94,11 @@ def table(name: str, lines: Iterable[tuple[str, list[Record]]], floor: float | N
     Console(width=120).print(out)
 
 
-def collect(store: Store, cases: Iterable[Case]) -> list[Record]:
+def collect(store: Records, cases: Iterable[Case]) -> list[Record]:
     return store.collect(cases, run, warm=lambda _: WARM, apart=lambda _: False)
 
 
-def hidden_seeds(store: Store, first: int, runs: int = RUNS) -> list[tuple[str, list[Record]]]:
+def hidden_seeds(store: Records, first: int, runs: int = RUNS) -> list[tuple[str, list[Record]]]:
     """Search for seeds below BELOW, drawn from ``first``."""
     hidden = np.random.default_rng(first).integers(0, BELOW, runs)
     return [
@@ -109,14 +110,14 @@ def hidden_seeds(store: Store, first: int, runs: int = RUNS) -> list[tuple[str, 
     ]
 
 
-def report(store: Store, firsts: Iterable[int], runs: int = RUNS) -> None:
+def report(store: Records, firsts: Iterable[int], runs: int = RUNS) -> None:
     """Search for hidden seeds, and print how often and how fast they were found."""
     lines = [line for first in firsts for line in hidden_seeds(store, first, runs)]
     name = f"stripped seeds, searched among the first {RANGE:,}; floor: all in under {FLOOR:.0f} s"
     table(name, lines, FLOOR)
 
 
-def report_whole(store: Store) -> None:
+def report_whole(store: Records) -> None:
     """Search the whole range."""
     last = RANGE - 1
     cases = [
@@ -128,19 +129,14 @@ def report_whole(store: Store) -> None:
     table("the last seed of the range", lines, None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(args: Sequence[str]) -> None:
+    parser = Options("seeds", __doc__)
     parser.add_argument("--seed", type=int, default=0, help="draws the hidden seeds (default 0)")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--whole", action="store_true", help="also search the whole range")
-    parser.add_argument("--fresh", action="store_true", help="do not use stored runs")
-    given = parser.parse_args()
-    store = Store("seeds", given.fresh)
+    given = parser.parse_args(args)
+    store = Records("seeds", given.fresh, given.out)
     # Beside the seeds that can be repeated, others that nobody has seen.
     report(store, (given.seed, int(np.random.default_rng().integers(2**32))), given.runs)
     if given.whole:
         report_whole(store)
-
-
-if __name__ == "__main__":
-    main()

@@ -67,7 +67,7 @@ def depth_name(depth: float | None) -> str:
 
 def published_runs(name: str) -> pd.DataFrame | None:
     """The authors' runs as they stand in a file; None as for :func:`published`."""
-    path = Path(os.environ.get("TREELEAK_PUBLISHED", "../shared/published")) / name
+    path = Path(os.environ.get("TREELEAK_PUBLISHED", "")) / name
     if not path.exists():
         CONSOLE.print(f"no published figures: {path} does not exist; set TREELEAK_PUBLISHED")
         return None

@@ -14,12 +14,11 @@ have a table of their own without a floor: attacks find less there than they lea
 
 from __future__ import annotations
 
-import argparse
 import collections
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -31,6 +30,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.learn import DPForestClassifier
@@ -241,16 +241,14 @@ def show(title: str, done: list[dict[str, Any]], floor: float | None, most: bool
     return met
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+def main(args: Sequence[str]) -> None:
+    parser = Options("verdicts", __doc__, kept=False)
     parser.add_argument("--number", type=int, default=200, help="models of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each attack")
     parser.add_argument("--part", choices=("all", "clean", "leaky", "hard"), default="all")
-    asked = parser.parse_args()
+    asked = parser.parse_args(args)
     met = True
     for part, kinds, floor, n in (
         ("clean", CLEAN_KINDS, FALSE_ALARMS, asked.number),
@@ -262,7 +260,3 @@ def main() -> None:
             title = f"{part} models, seed {asked.seed}"
             met &= show(title, run(todo, asked.jobs), floor, most=part == "clean")
     sys.exit(0 if met else 1)
-
-
-if __name__ == "__main__":
-    main()

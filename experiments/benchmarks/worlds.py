@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.tree import DecisionTreeClassifier
 
+from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, verdict
+from experiments.data import data_file
+from treeleak.core.errors import BadInput
 from treeleak.learn import OptimalRuleList
 from treeleak.release import Release, to_release
 from treeleak.schema import Numeric, Schema
@@ -55,11 +56,11 @@ def trees(seeds: range) -> None:
 
 
 def rule_list() -> None:
-    path = Path(os.environ.get("TREELEAK_DATA", "../shared/data")) / "corels_compas.csv"
-    if not path.exists():
-        CONSOLE.print(f"no rule list: {path} does not exist; set TREELEAK_DATA")
+    try:
+        table = pd.read_csv(data_file("corels_compas.csv"))
+    except BadInput as why:
+        CONSOLE.print(f"no rule list: {why}")
         return
-    table = pd.read_csv(path)
     learner = OptimalRuleList(10, min_support=0.01)
     start = time.perf_counter()
     learner.fit(table.iloc[:, :-1], table.iloc[:, -1])
@@ -82,6 +83,7 @@ def _seconds(do: Callable[[], object]) -> float:
     return statistics.median(took)
 
 
-if __name__ == "__main__":
+def main(args: Sequence[str]) -> None:
+    Options("worlds", __doc__, kept=False).parse_args(args)
     trees(range(5))
     rule_list()

@@ -6,12 +6,10 @@ are the same trees with noise of their own; "trained" ones are new, on rows draw
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 import zlib
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 import treeleak
+from experiments.data import data_file, draft
 from experiments.study import Parameters, Record
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.core.private import dataclass
-from treeleak.datasets import Dataset, draft_sample, load_dp_forest, load_draft
+from treeleak.datasets import Dataset, draft_sample, load_dp_forest
 from treeleak.learn import DPForestClassifier
 from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.reconstruction import Reconstruction
@@ -60,8 +59,6 @@ ROW_BY_ROW = (
     "perfect_outliers",
 )  # fmt: skip
 """What :func:`attack_closely` adds to a record."""
-
-table = cache(load_draft)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +138,7 @@ def informed_attack(parameters: Parameters) -> Record:
     parameters : mapping
         ``dataset``, ``epsilon``, ``seed``, ``mechanism``, ``n_targets``, ``n_trees``, ``depth``.
     """
-    p, data = parameters, table(parameters["dataset"])
+    p, data = parameters, draft(parameters["dataset"])
     rng = np.random.default_rng(p["seed"])
     chosen = rng.choice(len(data.X), INFORMED_ROWS[p["dataset"]], replace=False)
     X, y = _rows(data, chosen)
@@ -177,7 +174,7 @@ def accuracy(parameters: Parameters) -> Record:
     """
     from sklearn.ensemble import RandomForestClassifier
 
-    p, data = parameters, table(parameters["dataset"])
+    p, data = parameters, draft(parameters["dataset"])
     chosen = np.arange(p["n_rows"])
     X, y = _rows(data, chosen)
     if p["learner"] == "sklearn":
@@ -216,11 +213,7 @@ def forest_path(dataset: str) -> Path:
     BadInput
         If TREELEAK_DATA names no folder with them.
     """
-    name = f"dp_forests_{dataset}.npz"
-    path = Path(os.environ.get("TREELEAK_DATA", ".")) / name
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file; TREELEAK_DATA must name the folder that holds it")
-    return path
+    return data_file(f"dp_forests_{dataset}.npz")
 
 
 def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Release:
@@ -291,7 +284,7 @@ def not_answered(status: str, seconds: float) -> Record:
 
 
 def _attacked(p: Parameters) -> _Attacked:
-    data = table(p["dataset"])
+    data = draft(p["dataset"])
     chosen = np.arange(p["n_rows"])
     if p["forest"] == "trained":
         numbered = replace(data, X=pd.DataFrame({"row": range(len(data.X))}))

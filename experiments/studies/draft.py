@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.data import NAMES, NEEDS, draft, have_tables
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -21,7 +22,6 @@ from experiments.drawing import (
 )
 from experiments.studies.dp_runs import known_names
 from experiments.studies.published import read_published
-from experiments.studies.tables import NAMES, NEEDS, have_tables
 from experiments.study import Parameters, Record, Study, Table, no_figures, verdict
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def attack(parameters: Parameters) -> Record:
     from sklearn.ensemble import RandomForestClassifier
 
     import treeleak
-    from treeleak.datasets import draft_sample, load_draft
+    from treeleak.datasets import draft_sample
 
     p = parameters
-    data = load_draft(p["dataset"])
+    data = draft(p["dataset"])
     X, y = draft_sample(data, p["n_rows"], p["seed"])
     forest = RandomForestClassifier(
         p["n_trees"],
@@ -498,10 +498,10 @@ def attack_knowing(parameters: Parameters) -> Record:
     from sklearn.ensemble import RandomForestClassifier
 
     import treeleak
-    from treeleak.datasets import draft_sample, load_draft
+    from treeleak.datasets import draft_sample
 
     p = parameters
-    data = load_draft(p["dataset"])
+    data = draft(p["dataset"])
     X, y = draft_sample(data, 100, p["seed"])
     forest = RandomForestClassifier(random_state=p["seed"]).fit(X, y)
     mask = pd.DataFrame(data=False, index=X.index, columns=X.columns)

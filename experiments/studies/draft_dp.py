@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.data import NAMES, NEEDS, have_tables
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -29,7 +30,6 @@ from experiments.studies.dp_runs import (
     informed_attack,
 )
 from experiments.studies.published import read_published
-from experiments.studies.tables import NAMES, NEEDS, have_tables
 from experiments.study import AHEAD, Parameters, Study, Table, no_figures, verdict
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ depth, and CART; rule lists of single literals: the best of each length, and the
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -16,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from experiments.data import data_file
 from experiments.drawing import COLOURS, MARKERS, legend_below, panels, styled
 from experiments.studies.published import read_published
 from experiments.study import AGREES, DIFFERS, Parameters, Record, Study, Table
-from treeleak.core.errors import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,13 +92,7 @@ def _path(dataset: str) -> Path:
     BadInput
         If it is not there.
     """
-    path = Path(os.environ.get("TREELEAK_DATA", "")) / f"corels_{dataset}.csv"
-    if not path.is_file():
-        raise BadInput(
-            f"{path.name} is not in the folder that TREELEAK_DATA names; its authors publish it: "
-            f"{SOURCE}"
-        )
-    return path
+    return data_file(f"corels_{dataset}.csv", SOURCE)
 
 
 def _have_tables() -> None:

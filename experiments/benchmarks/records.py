@@ -1,4 +1,4 @@
-"""What the benchmarks share: a store in which one run is one record, and DRAFT's tables.
+"""Runs of benchmarks: one run is one record, kept in the store that studies have, too.
 
 A record holds the parameters of the run ("case"), the results version, the outcome, the peak
 memory of the process, and the versions of everything underneath. It is kept as soon as it exists,
@@ -9,7 +9,6 @@ equal, and of several versions, the last.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import re
 import resource
 import time
@@ -20,43 +19,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from rich.console import Console
-from rich.progress import track
 
+from experiments.progress import watched
 from experiments.results_version import RESULTS_VERSION
-from experiments.store import Run, key_of
-from experiments.store import Store as RunStore
-from treeleak.datasets import Dataset, load_draft
+from experiments.store import FOLDER, Run, Store, key_of, store_file
 from treeleak.reconstruction import versions
 
-__all__ = [
-    "DATASETS",
-    "FOLDER",
-    "Record",
-    "Store",
-    "draft",
-    "flat",
-    "seed_range",
-    "use_tables_beside",
-]
+__all__ = ["Record", "Records", "flat"]
 
-DATASETS = ("compas", "adult", "default_credit")
-FOLDER = Path(".benchmarks")
-BESIDE = Path("../shared/data")
 VERSION = "results_version"
 
 # A process that was killed gives no answer.
 _LONGEST = 3600.0
-# Seconds.
-_LOG_EVERY = 60.0
 
 Record = dict[str, Any]
 Case = TypeVar("Case")
 """A frozen dataclass of plain values: the parameters of one run."""
 
 
-class Store:
-    """The records of one benchmark, in the store that studies have, too.
+class Records:
+    """The records of one benchmark.
 
     Parameters
     ----------
@@ -74,7 +56,7 @@ class Store:
     """
 
     def __init__(self, name: str, fresh: bool = False, folder: Path = FOLDER) -> None:
-        self._name, self._kept = name, RunStore(folder / "runs.sqlite")
+        self._name, self._kept = name, Store(store_file(folder))
         runs = [] if fresh else self._kept.runs(name)
         self._records = {
             self._key(r.parameters): {"case": r.parameters, VERSION: r.version, **r.record}
@@ -110,11 +92,17 @@ class Store:
         done = _one_by_one(todo, run, warm, apart)
         if at_once > 1 and todo:
             done = _side_by_side(todo, run, warm, at_once)
-        for record in _watched(done, len(todo)):
-            self._records[self._key(record["case"])] = record
-            outcome = {k: v for k, v in record.items() if k != "case"}
-            self._kept.add(Run(self._name, record["case"], record[VERSION], outcome), again=True)
+        start = time.perf_counter()
+        with watched(len(todo)) as told:
+            for n, record in enumerate(done, 1):
+                self._keep(record)
+                told(n, len(todo), time.perf_counter() - start)
         return [self._records[self._key(asdict(c))] for c in cases]  # type: ignore[call-overload]
+
+    def _keep(self, record: Record) -> None:
+        self._records[self._key(record["case"])] = record
+        outcome = {k: v for k, v in record.items() if k != "case"}
+        self._kept.add(Run(self._name, record["case"], record[VERSION], outcome), again=True)
 
     def _key(self, case: Mapping[str, Any]) -> str:
         """Name a run whatever its version."""
@@ -124,25 +112,6 @@ class Store:
 def flat(records: Iterable[Record]) -> pd.DataFrame:
     """Parameters and outcomes as columns, one row per record."""
     return pd.DataFrame([{**r["case"], **{k: r[k] for k in r if k != "case"}} for r in records])
-
-
-@cache
-def draft(name: str) -> Dataset:
-    """One of DRAFT's tables, from the folder beside the project if it is there."""
-    home = None if os.environ.get("TREELEAK_DATA") or not BESIDE.exists() else BESIDE
-    return load_draft(name, home)
-
-
-def use_tables_beside() -> None:
-    """Let studies find tables beside the project too, if no other folder is named."""
-    if not os.environ.get("TREELEAK_DATA") and BESIDE.exists():
-        os.environ["TREELEAK_DATA"] = str(BESIDE)
-
-
-def seed_range(text: str) -> range:
-    """Read ``first-last``, or one number."""
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
 
 
 def _one_by_one(
@@ -170,22 +139,6 @@ def _side_by_side(
         done = pool.imap_unordered(_unpacked, [(run, case, warm(case)) for case in todo])
         for _ in todo:
             yield done.next(timeout=_LONGEST)
-
-
-def _watched(records: Iterable[Record], total: int) -> Iterator[Record]:
-    """Show how many are done, and how long the rest may take; in a log, once a minute."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        yield from track(records, "running", total, console=console)
-        return
-    start = told = time.perf_counter()
-    for n, record in enumerate(records, 1):
-        yield record
-        now = time.perf_counter()
-        if now - told >= _LOG_EVERY or (n == total and now - start >= _LOG_EVERY):
-            gone, left = (now - start) / 60, (now - start) / n * (total - n) / 60
-            console.print(f"{n} of {total} runs, {gone:.0f} min gone, about {left:.0f} min left")
-            told = now
 
 
 def _unpacked(given: tuple[Callable[[Any], Record], Any, Any]) -> Record:
