@@ -37,29 +37,29 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m experiments.benchmarks.exact
-	$(BIN)/python -m experiments.benchmarks.exact --seeds 5-9
-	$(BIN)/python -m experiments.benchmarks.seeds
-	$(BIN)/python -m experiments.benchmarks.known
-	$(BIN)/python -m experiments.benchmarks.known --seeds 5-9
-	$(BIN)/python -m experiments.benchmarks.hidden
-	$(BIN)/python -m experiments.benchmarks.hidden --seeds 5-9
-	$(BIN)/python -m experiments.benchmarks.raw --seeds 0 --reference
-	$(BIN)/python -m experiments.benchmarks.raw --seeds 5-6
-	$(BIN)/python -m experiments.benchmarks.growth
-	$(BIN)/python -m experiments.benchmarks.n_rows
-	$(BIN)/python -m experiments.benchmarks.noisy
-	$(BIN)/python -m experiments.benchmarks.noisy --part scale --seeds 5-9
-	$(BIN)/python -m experiments.benchmarks.gate
-	$(BIN)/python -m experiments.benchmarks.informed
-	$(BIN)/python -m experiments.benchmarks.informed --seeds 10-19
-	$(BIN)/python -m experiments.benchmarks.worlds
-	$(BIN)/python -m experiments.benchmarks.interpretable
-	$(BIN)/python -m experiments.benchmarks.rule_counting
+	$(BIN)/python -m experiments run exact
+	$(BIN)/python -m experiments run exact --seeds 5-9
+	$(BIN)/python -m experiments run seeds
+	$(BIN)/python -m experiments run known
+	$(BIN)/python -m experiments run known --seeds 5-9
+	$(BIN)/python -m experiments run hidden
+	$(BIN)/python -m experiments run hidden --seeds 5-9
+	$(BIN)/python -m experiments run raw --seeds 0 --reference
+	$(BIN)/python -m experiments run raw --seeds 5-6
+	$(BIN)/python -m experiments run growth
+	$(BIN)/python -m experiments run n_rows
+	$(BIN)/python -m experiments run noisy
+	$(BIN)/python -m experiments run noisy --part scale --seeds 5-9
+	$(BIN)/python -m experiments run gate
+	$(BIN)/python -m experiments run informed
+	$(BIN)/python -m experiments run informed --seeds 10-19
+	$(BIN)/python -m experiments run worlds
+	$(BIN)/python -m experiments run interpretable
+	$(BIN)/python -m experiments run rule_counting
 
 # How long a browser takes to open 40,000 rows.
 bench-report: $(VENV)/.dev $(VENV)/.browser
-	TREELEAK_BROWSER=needed $(BIN)/python -m experiments.benchmarks.report
+	TREELEAK_BROWSER=needed $(BIN)/python -m experiments run report
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

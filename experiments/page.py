@@ -24,13 +24,13 @@ _SHOWN = 0.5
 _INTRODUCTION = """\
 # The papers' experiments
 
-Made by `treeleak study page` from stored runs; nothing here is typed by hand. Each study is one
-table or figure of a paper: `treeleak study run NAME` runs what is missing, with `--quick` a part
-that takes two minutes. A study has its part below once more than half of its runs are done.
-Published figures are the means printed in the papers. Runs that the papers count as unanswered are
-in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees* and *DIFFERS*
-say whether what a paper reports is so here, too. Runs have a results version, which is raised when
-answers change.
+Made by `python -m experiments page` from stored runs; nothing here is typed by hand. Each study is
+one table or figure of a paper: `python -m experiments run NAME` runs what is missing, with
+`--quick` a part that takes two minutes. A study has its part below once more than half of its runs
+are done. Published figures are the means printed in the papers. Runs that the papers count as
+unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees*
+and *DIFFERS* say whether what a paper reports is so here, too. Runs have a results version, which
+is raised when answers change.
 """
 
 

@@ -22,6 +22,7 @@ import typer
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.__main__ import app as experiments
 from treeleak import schema
 from treeleak.cli import app
 from treeleak.release import bounds
@@ -160,7 +161,7 @@ def options_of(command: Any) -> set[str]:
 
 
 def test_named_options_exist():
-    options = options_of(COMMANDS)
+    options = options_of(COMMANDS) | options_of(typer.main.get_command(experiments))
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         named = re.findall(r"`(--[a-z-]+)", page.read_text(encoding="utf-8"))
         assert set(named) <= options, relative(page)
@@ -170,11 +171,11 @@ def test_named_modules_exist():
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     rooms = text[text.index("## The rooms") : text.index("## The exact attack")]
     for paragraph in rooms.split("\n\n"):
-        modules = re.findall(r"\*\*`(treeleak[\w.]*)`\*\*", paragraph)
+        modules = re.findall(r"\*\*`((?:treeleak|experiments)[\w.]*)`\*\*", paragraph)
         for module in modules:
             importlib.import_module(module)
         if len(modules) == 1:
-            package = ROOT / "src" / modules[0].replace(".", "/")
+            package = Path(importlib.import_module(modules[0]).__file__).parent
             own = {p.stem for p in package.glob("*.py")} - {"__init__"}
             assert own <= set(re.findall(r"`(\w+)[`.]", paragraph)) | {"_kernels"}, modules[0]
     for name in set(re.findall(r"`(treeleak(?:\.[a-z_]+)+)`", text)):

@@ -3,6 +3,7 @@
 import hashlib
 import lzma
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -36,12 +37,14 @@ from experiments import (  # fmt: skip
     runner,
 )
 from experiments.__main__ import app
+from experiments.catalogue import BENCHMARKS
 from experiments.page import Standing, runs_of
 from experiments.shown import as_markdown, said
 from experiments.store import key_of
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
 from toy_study import ENVIRONMENT, TRACE, study, traced
+from treeleak import cli
 from treeleak.core.errors import BadInput
 
 TOY = Path(__file__).parent / "toy_study.py"
@@ -554,6 +557,46 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert failed.exit_code == 1
     assert "ValueError: thirteen" in failed.stderr
     assert "361" in failed.stdout
+
+
+def test_studies_are_no_command_of_the_package_any_more():
+    told = CliRunner().invoke(cli.app, ["study", "run", "draft-table-2", "--quick"])
+    assert told.exit_code == 2
+    assert "type: python -m experiments run draft-table-2 --quick" in told.stderr
+    assert "experiments list" in CliRunner().invoke(cli.app, ["study"]).stderr
+    commands = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout
+    assert not re.search(r"^\W*study\b", commands, re.MULTILINE)
+
+
+def test_no_module_of_the_package_needs_the_experiments():
+    for path in Path(treeleak.__file__).parent.rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) experiments\b", path.read_text(), re.MULTILINE), (
+            path
+        )
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_says_what_it_can_be_asked(name):
+    asked = run("run", name, "--help")
+    assert asked.exit_code == 0, asked.output
+    assert f"usage: python -m experiments run {name}" in asked.stdout
+    assert name in run("list").stdout
+
+
+def test_every_benchmark_is_named():
+    folder = Path(experiments.__file__).parent
+    mains = {p.stem for p in folder.glob("benchmarks/*.py") if "\ndef main(" in p.read_text()}
+    assert mains == set(BENCHMARKS)
+    told = (folder / "README.md").read_text()
+    for name in mains - {"report"}:
+        assert f"| `python -m experiments run {name}` |" in told
+
+
+def test_a_benchmark_shows_its_tables_when_it_runs(tmp_path):
+    told = run("show", "exact", "--out", tmp_path)
+    assert told.exit_code == 2
+    assert "`python -m experiments run exact`" in told.stderr
+    assert run("run", "exact", "--part", "none").exit_code == 2
 
 
 def test_runs_of_other_versions_count_if_they_may(toy, tmp_path, raised):

@@ -182,21 +182,6 @@ class Lab:
         return Attempt(place, (*given, *options), policy)
 
 
-@cache
-def _released(kind: str, n_rows: int, n_trees: int) -> str:
-    lab = Lab(Path(), n_rows, n_trees)
-    exact = kind == "exact"
-    model = (
-        private(lab, lab.X, lab.y, 10, 5, 200.0)
-        if kind == "noisy"
-        else lab.forest(bootstrap=not exact)
-    )
-    document = release_to_dict(to_release(model))
-    if kind == "hidden":
-        document["sampling"] |= {"tree_seeds": [], "forest_seed": None}
-    return json.dumps(document)
-
-
 def private(lab: Lab, X: Any, y: Any, epsilon: float, seed: int = 0) -> Any:
     """A private forest of some rows."""
     forest = DPForestClassifier(

@@ -17,14 +17,14 @@ MEGABYTES, SECONDS = 10.0, 3.0
 
 
 def main(args: Sequence[str]) -> None:
-    from playwright.sync_api import sync_playwright
-
-    from tests.test_browser import WIDE, large_audit, options
-
     parser = Options("report", __doc__, kept=False)
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--times", type=int, default=5)
     asked = parser.parse_args(args)
+    from playwright.sync_api import sync_playwright
+
+    from tests.test_browser import WIDE, large_audit, options
+
     audit = large_audit(asked.rows)
     started = time.perf_counter()
     text = render_html(audit, "internal")
