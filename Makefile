@@ -4,10 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
+
+dev: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from experiments.__main__ import app as experiments
+from experiments.catalogue import BENCHMARKS, STUDIES
 from treeleak import schema
 from treeleak.cli import app
 from treeleak.release import bounds
@@ -144,7 +145,8 @@ def test_named_commands_exist(page):
         if program == "make":
             assert first in targets
         elif program == "python" and first == "-m":
-            assert (ROOT / (rest[0].replace(".", "/") + ".py")).exists(), rest[0]
+            assert rest[0] == "experiments", rest[0]
+            check_experiment(*rest[1:])
         elif program == "python":
             assert (ROOT / first).exists()
         else:
@@ -152,6 +154,17 @@ def test_named_commands_exist(page):
             while words and not words[0].startswith("--") and hasattr(command, "commands"):
                 command = command.commands[words.pop(0)]
             assert {word for word in words if word.startswith("--")} <= options_of(command)
+
+
+def check_experiment(asked: str = "list", name: str = "", *more: str) -> None:
+    """``python -m experiments`` knows a command, what it runs, and the options of a study."""
+    known = typer.main.get_command(experiments).commands
+    one, *others = asked.split("|")
+    assert {one, *others} <= set(known)
+    if asked in ("run", "show"):
+        assert name in {*STUDIES, *BENCHMARKS, "NAME"}
+    if name not in BENCHMARKS:
+        assert {word for word in more if word.startswith("--")} <= options_of(known[one])
 
 
 def options_of(command: Any) -> set[str]:
