@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import treeleak
-from experiments.studies import dp_runs, draft_dp
+from experiments.studies import dp_cells, dp_runs
+from experiments.studies.dp_cells import point
 from experiments.studies.dp_runs import (
     accuracy,
     attack,
@@ -29,7 +30,6 @@ from experiments.studies.draft_dp import (
     TABLE_4,
     TABLE_5,
     TABLE_7,
-    point,
 )
 from experiments.studies.published import read_published
 from helpers import shared_file, small_table
@@ -332,7 +332,7 @@ def informed_lines():
         {"dataset": d, "epsilon": e, "seed": s, "mechanism": "draft-dp", "n_targets": 50,
          "error": 0.2 / e, "majority": 0.2, "inliers": 0.1, "outliers": 0.2, "perfect": 0.5,
          "perfect_inliers": 0.6, "perfect_outliers": 0.4, "seconds": 3.0}
-        for d in draft_dp.DATASETS for e in (1.0, 10.0) for s in (0, 1)
+        for d in dp_cells.DATASETS for e in (1.0, 10.0) for s in (0, 1)
     ]  # fmt: skip
 
 
@@ -397,14 +397,14 @@ def test_grids_are_the_papers():
     assert len(FIGURE_13.grid(quick=False)) == 3 * 7 * 10
     # Attributes of the three tables, as the adversary may know none to all but one.
     assert len(FIGURE_12.grid(quick=False)) == 5 * sum(
-        len(draft_schema(d).attributes) for d in draft_dp.DATASETS
+        len(draft_schema(d).attributes) for d in dp_cells.DATASETS
     )
 
 
 def test_published_tables_are_the_papers():
     for number, name in ((1, "error"), (2, "tail"), (4, "error"), (6, "seconds")):
         table = read_published(f"draft_dp_table_{number}")
-        assert len(table.drop_duplicates(draft_dp.CELL)) == 270
+        assert len(table.drop_duplicates(dp_cells.CELL)) == 270
         assert table[name].isna().sum() == (4 if number == 4 else 3)
     compas = read_published("draft_dp_table_1").query("dataset == 'compas' and epsilon == 5")
     assert compas.query("n_trees == 10").error.tolist() == [0.07, 0.06, 0.06]

@@ -22,8 +22,8 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, verdict
 from experiments.data import DATASETS
+from experiments.studies.dp_cells import DEPTHS, EPSILONS, TREES
 from experiments.studies.dp_runs import TREE_SEEDS, forest_path, with_noise
-from experiments.studies.draft_dp import DEPTHS, EPSILONS, TREES
 from treeleak.datasets import load_dp_forest
 from treeleak.datasets.draft import draft_schema
 from treeleak.partition import Geometry, reachable_leaves

@@ -36,8 +36,8 @@ from experiments.benchmarks.tables import (
 )
 from experiments.data import DATASETS, draft
 from experiments.results_version import say_versions
+from experiments.studies.dp_cells import DEPTHS, EPSILONS, LIMIT, TREES
 from experiments.studies.dp_runs import TREE_SEEDS, attack
-from experiments.studies.draft_dp import DEPTHS, EPSILONS, LIMIT, TREES
 
 TOLERANCE, SHARE = 0.003, 0.9
 RATIOS = {0.1: 0.75, 1.0: 0.85} | dict.fromkeys(EPSILONS[2:], 0.8)

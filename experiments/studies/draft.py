@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.data import NAMES, NEEDS, draft, have_tables
+from experiments.data import DATASETS, NAMES, NEEDS, draft, have_tables
 from experiments.drawing import (
     COLOURS,
     MARKERS,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["STUDIES", "attack", "exponent"]
 
 PAPER = "DRAFT 2024"
-DATASETS = ("compas", "adult", "default_credit")
 DEPTHS = (2, 3, 4, 5, 10, None)
 TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 SEEDS = range(5)
@@ -107,6 +107,18 @@ def _warm(p: Parameters) -> Parameters:
     return {**p, **small, "n_rows": 40}
 
 
+_study = partial(
+    Study,
+    paper=PAPER,
+    run=attack,
+    experiment=EXPERIMENT,
+    seconds=_seconds,
+    warm=_warm,
+    check=have_tables,
+    needs=NEEDS,
+)
+
+
 def _cross(
     seeds: Sequence[int],
     trees: Sequence[int],
@@ -178,44 +190,30 @@ def _open(runs: pd.DataFrame) -> int:
     return int((runs.status == UNANSWERED).sum())
 
 
-TABLE_2 = Study(
+TABLE_2 = _study(
     name="draft-table-2",
-    paper=PAPER,
     what="table 2: run time with 100 trees, by depth",
     full=lambda: list(_cross(SEEDS, [100], DEPTHS, ("none", "hidden"))),
     quick=lambda: (
         list(_cross([0], [100], DEPTHS, ("none",), time_limit=5.0))
         + list(_cross([0], [100], [None], ("hidden",), time_limit=10.0))
     ),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_2"), "depth", 2),
     figures=no_figures,
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )
 
 _TABLE_3_TREES = (1, 10, 30, 50, 80, 100)
 
-TABLE_3 = Study(
+TABLE_3 = _study(
     name="draft-table-3",
-    paper=PAPER,
     what="table 3: run time with trees of any depth, by their number",
     full=lambda: list(_cross(SEEDS, _TABLE_3_TREES, [None], ("none", "hidden"))),
     quick=lambda: (
         list(_cross([0], _TABLE_3_TREES, [None], ("none",), time_limit=10.0))
         + list(_cross([0], [10], [None], ("hidden",), time_limit=10.0))
     ),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=lambda runs: _times(runs, read_published("draft_table_3"), "n_trees", 3),
     figures=no_figures,
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )
 
 # -------------------------------------------------------------------- figure 2: error against trees
@@ -266,47 +264,33 @@ def _against_trees(runs: pd.DataFrame, rows: Sequence[str], columns: Sequence[st
         return _finished(figure, axes)
 
 
-FIGURE_2 = Study(
+FIGURE_2 = _study(
     name="draft-figure-2",
-    paper=PAPER,
     what="figure 2: error against the number of trees, by depth",
     full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "hidden"))),
     quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none",), time_limit=3.0))
     + list(_cross([0], [10], [2, 5, None], ("hidden",), time_limit=5.0)),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=lambda runs: _errors(
         runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-2",
         "DRAFT, figure 2: mean error",
     ),
     figures=lambda runs: {"draft-figure-2": _against_trees(runs, DATASETS, ("none", "hidden"))},
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )  # fmt: skip
 
 
 # ---------------------------------------------------------------- figure 4: draws known
 
 
-FIGURE_4 = Study(
+FIGURE_4 = _study(
     name="draft-figure-4",
-    paper=PAPER,
     what="figure 4: error without bootstrap beside that with draws known",
     full=lambda: list(_cross(SEEDS, TREES, DEPTHS, ("none", "known"))),
     quick=lambda: list(_cross([0], [1, 10, 100], [2, 5, None], ("none", "known"), time_limit=2.0)),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=lambda runs: _errors(
         runs, ["dataset", "bootstrap", "depth", "n_trees"], "draft-figure-4",
         "DRAFT, figure 4: mean error without bootstrap, and with draws known",
     ),
     figures=lambda runs: {"draft-figure-4": _against_trees(runs, DATASETS, ("none", "known"))},
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )  # fmt: skip
 
 
@@ -364,20 +348,13 @@ def _methods_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
         return {"draft-figure-3": _finished(figure, axes)}
 
 
-TABLE_4 = Study(
+TABLE_4 = _study(
     name="draft-table-4",
-    paper=PAPER,
     what="table 4 and figure 3: treeleak, CP and MILP on COMPAS",
     full=lambda: _by_method(SEEDS, TREES, LIMIT),
     quick=lambda: _by_method([0], [1, 10], 3.0),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=_of_methods,
     figures=_methods_drawn,
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )
 
 
@@ -464,20 +441,13 @@ def _growth_drawn(runs: pd.DataFrame) -> dict[str, Figure]:
     return {"draft-tables-6-to-8": figure}
 
 
-TABLES_6_TO_8 = Study(
+TABLES_6_TO_8 = _study(
     name="draft-tables-6-to-8",
-    paper=PAPER,
     what="slides, tables 6 to 8: run time against the number of rows",
     full=lambda: _sizes(SEEDS, _SIZES, 120.0),
     quick=lambda: _sizes([0], (25, 100, 500), 20.0),
-    run=attack,
-    experiment=EXPERIMENT,
     tables=_growth,
     figures=_growth_drawn,
-    seconds=_seconds,
-    warm=_warm,
-    check=have_tables,
-    needs=NEEDS,
 )
 
 # ----------------------------------------------------- figure 5, appendix D: parts that are known
