@@ -40,6 +40,7 @@ class _Run(TyperCommand):
 app = commands(
     "Experiments: studies repeat those of the papers, benchmarks hold treeleak against floors.",
     "Exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.",
+    completion=False,
 )
 
 Name = Annotated[

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+import experiments
 import treeleak
 from test_cli import run
 from treeleak.core.ending import private_folder
@@ -184,10 +185,11 @@ WRITES = {
 }  # fmt: skip
 
 
-def test_nothing_else_writes_files():
+def writes_of(folder):
+    """Calls that write files, by module and name."""
     found: dict[tuple[str, str], int] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
         # The process of its own in which pickles are read writes where it is told to.
         if name == "release/readers/unpickle_worker.py" or name == "core/output.py":
             continue
@@ -199,7 +201,20 @@ def test_nothing_else_writes_files():
             opens = called == "open" and any(str(m) in {"w", "wb", "a", "x", "xb"} for m in modes)
             if called in WRITES or opens:
                 found[name, called] = found.get((name, called), 0) + 1
-    assert found == ALLOWED, "write files by treeleak.core.output.write_file"
+    return found
+
+
+def test_nothing_else_writes_files():
+    assert writes_of(PACKAGE) == ALLOWED, "write files by treeleak.core.output.write_file"
+
+
+def test_nothing_else_that_studies_share_writes_files():
+    found = writes_of(Path(experiments.__file__).parent)
+    assert {place: n for place, n in found.items() if "benchmarks/" not in place[0]} == {
+        ("shown.py", "savefig"): 1,
+        ("shown.py", "to_csv"): 1,
+        ("studies/gambs.py", "write_text"): 1,
+    }
 
 
 # --------------------------------------------------------------------------------- told to end

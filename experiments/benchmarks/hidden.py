@@ -36,10 +36,10 @@ from experiments.benchmarks.tables import (
     number,
     published,
     statuses,
+    title,
     verdict,
 )
 from experiments.data import DATASETS, draft
-from experiments.results_version import say_versions
 from experiments.studies.dp_runs import known_names
 from treeleak.datasets import Dataset, draft_sample
 
@@ -312,14 +312,6 @@ def grid_score(
     return int((own <= other + tolerance).sum()), float(np.exp(ratio.mean()))
 
 
-def _title(part: str, runs: pd.DataFrame) -> str:
-    limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
-    return (
-        f"hidden draws, {part}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit "
-        f"{limits} s; {say_versions(runs.results_version)}"
-    )
-
-
 def _by(runs: pd.DataFrame, *names: str) -> Iterator[tuple[Any, pd.DataFrame]]:
     yield from runs.groupby(list(names), sort=False)
 
@@ -352,7 +344,7 @@ def floor_table(part: str, found: list[Record], floors: dict[tuple[str, str, boo
     """Print one line per forest and kind of counts."""
     all_runs, theirs = _runs(found), _published_bootstrap()
     out = new_table(
-        _title(part, all_runs),
+        title(f"hidden draws, {part}", all_runs),
         "dataset, N, depth, counts, error, worst, expected, exact rows, status, s median, "
         "s max, MB, published, answered, paper s, floor, met",
         left="dataset, counts, status, floor",
@@ -378,7 +370,7 @@ def grid_table(found: list[Record]) -> None:
     """
     all_runs, theirs = _runs(found), _published_bootstrap()
     out = new_table(
-        _title("grid, drawn counts", all_runs),
+        title("hidden draws, grid, drawn counts", all_runs),
         "dataset, trees, depth, error, all seeds, expected, status, s median, s max, "
         "published, answered, paper s, met",
         left="dataset, status",
@@ -413,7 +405,7 @@ def columns_table(found: list[Record]) -> None:
     if theirs is not None:
         theirs = theirs[theirs.known == "attributes"]
     out = new_table(
-        _title("known columns, depth None", all_runs),
+        title("hidden draws, known columns, depth None", all_runs),
         "dataset, counts, known, error, all seeds, expected, status, s median, published, "
         "answered, paper s, met",
         left="dataset, counts, status",
@@ -437,7 +429,7 @@ def membership_table(found: list[Record]) -> None:
     """Print how far probabilities of membership, and of values, are from what is true."""
     all_runs = _runs(found)
     out = new_table(
-        _title("membership", all_runs),
+        title("hidden draws, membership", all_runs),
         "depth, counts, dataset, answered, members, others, calibration error, equal numbers, "
         "not told, ROC AUC, error, expected, |difference|, floor, met",
         left="counts, dataset",
@@ -478,7 +470,7 @@ def told_table(part: str, found: list[Record]) -> None:
     """Print the error with what was told, and without."""
     all_runs = _runs(found)
     out = new_table(
-        _title(part, all_runs),
+        title(f"hidden draws, {part}", all_runs),
         "dataset, depth, counts, error with, error without, ratio, better, worse, expected, "
         "status, s median",
         left="dataset, counts, status",
@@ -505,7 +497,7 @@ def reference_table(found: list[Record]) -> None:
     theirs = _published_bootstrap()
     own = all_runs[all_runs.method == "auto"]
     out = new_table(
-        _title("reference, drawn counts", all_runs),
+        title("hidden draws, reference, drawn counts", all_runs),
         "dataset, trees, depth, method, status, error, s first, s median, times as long, "
         "published, answered, paper s",
         left="dataset, method, status",

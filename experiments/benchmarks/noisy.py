@@ -32,10 +32,10 @@ from experiments.benchmarks.tables import (
     number,
     published,
     statuses,
+    title,
     verdict,
 )
 from experiments.data import DATASETS, draft
-from experiments.results_version import say_versions
 from experiments.studies.dp_cells import DEPTHS, EPSILONS, LIMIT, TREES
 from experiments.studies.dp_runs import TREE_SEEDS, attack
 
@@ -214,14 +214,6 @@ def write_cells(part: str, found: list[Record], folder: Path) -> None:
     CONSOLE.print(f"{part}: all cells are in {path}")
 
 
-def _title(part: str, runs: pd.DataFrame) -> str:
-    limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
-    return (
-        f"noisy counts, {part}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit "
-        f"{limits} s; {say_versions(runs.results_version)}"
-    )
-
-
 def _by_epsilon(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     yield from ((f"{e:g}", group) for e, group in runs.groupby("epsilon"))
     yield "all", runs
@@ -234,7 +226,7 @@ def grid_table(
     runs = _runs(found)
     cells = cells_of(runs, _published_grid(n_known))
     out = new_table(
-        _title(part, runs),
+        title(f"noisy counts, {part}", runs),
         "epsilon, cells, published, error, of paper, held, share, floor, met, ratio, floor, met, "
         "unanswered, expected / error, s median, s max",
         left="epsilon",
@@ -273,7 +265,7 @@ def calibration_table(part: str, found: list[Record]) -> None:
     """Print how far the stated error is from the real one."""
     runs = _runs(found)
     out = new_table(
-        _title(f"{part}, what the answer says of its error", runs),
+        title(f"noisy counts, {part}, what the answer says of its error", runs),
         "epsilon, forests, answered, expected, error, ratio of means, mean of ratios, "
         "|difference|, floor, met",
         left="epsilon",
@@ -297,10 +289,7 @@ def rows_table(part: str, found: list[Record]) -> None:
     low, high = np.array([b or (np.nan, np.nan) for b in runs.between], dtype=float).T
     runs = runs.assign(inside=(low <= runs.n_rows) & (runs.n_rows <= high), wide=high - low)
     out = new_table(
-        _title(
-            f"{part}, the number of rows (intervals on fresh noise: experiments.benchmarks.n_rows)",
-            runs,
-        ),
+        title(f"noisy counts, {part}, the number of rows (intervals on fresh noise: n_rows)", runs),
         "epsilon, forests, inside 95 %, median width, median |N - true|, exact",
         left="epsilon",
     )
@@ -325,7 +314,7 @@ def population_table(part: str, found: list[Record]) -> None:
     runs = _runs(found)
     cells = cells_of(runs, _published_grid(True))
     out = new_table(
-        _title(part, runs),
+        title(f"noisy counts, {part}", runs),
         "dataset, epsilon, cells, error with, error without, ratio, expected, other draws, floor, "
         "met, status, s median, s max",
         left="dataset, status",
@@ -356,7 +345,7 @@ def columns_table(part: str, found: list[Record]) -> None:
     """Print one line per number of known attributes; the error is that of the others."""
     runs, theirs = _runs(found), _published("draft_dp_2026_partial.csv")
     out = new_table(
-        _title(f"{part}, 10 trees, depth 5, epsilon 5", runs),
+        title(f"noisy counts, {part}, 10 trees, depth 5, epsilon 5", runs),
         "dataset, known, error, expected, status, s median, published, answered, ratio",
         left="dataset, status",
     )
@@ -382,7 +371,7 @@ def scale_table(part: str, found: list[Record]) -> None:
     """Print one line per table of rows."""
     runs, theirs = _runs(found), _published("draft_dp_2026_scalability.csv")
     out = new_table(
-        _title(f"{part}, 10 trees, depth 5, epsilon 5", runs),
+        title(f"noisy counts, {part}, 10 trees, depth 5, epsilon 5", runs),
         "dataset, N, runs, error, worst, expected, status, s median, s max, MB, published, "
         "paper s, floor, met",
         left="dataset, status, floor",
@@ -409,7 +398,7 @@ def reference_table(part: str, found: list[Record]) -> None:
     """
     runs = _runs(found)
     out = new_table(
-        _title(f"{part}, 10 trees, depth 5, epsilon 5, fresh noise", runs),
+        title(f"noisy counts, {part}, 10 trees, depth 5, epsilon 5, fresh noise", runs),
         "dataset, method, status, error, log likelihood, of the likeliest, of the truth, s median",
         left="dataset, method, status",
     )

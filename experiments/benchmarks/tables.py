@@ -11,6 +11,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from experiments.results_version import say_versions
+
 __all__ = [
     "CONSOLE",
     "TOLERANCE",
@@ -22,6 +24,7 @@ __all__ = [
     "published",
     "published_runs",
     "statuses",
+    "title",
     "verdict",
 ]
 
@@ -45,6 +48,15 @@ def new_table(title: str, names: str, left: str) -> Table:
         justify = "left" if name in left.split(", ") else "right"
         out.add_column(name, justify=justify, no_wrap=True)
     return out
+
+
+def title(what: str, runs: pd.DataFrame) -> str:
+    """Say what was run: seeds, time limits, results versions."""
+    limits = " / ".join(f"{t:g}" for t in runs.time_limit.unique())
+    return (
+        f"{what}: seeds {runs.seed.min()} to {runs.seed.max()}, time limit {limits} s; "
+        f"{say_versions(runs.results_version)}"
+    )
 
 
 def statuses(runs: pd.DataFrame) -> str:

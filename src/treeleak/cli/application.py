@@ -57,7 +57,7 @@ class _Group(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
-def commands(told: str, epilog: str) -> typer.Typer:
+def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
     """Make an application whose errors are one line and an exit status.
 
     Parameters
@@ -66,10 +66,13 @@ def commands(told: str, epilog: str) -> typer.Typer:
         What it is for.
     epilog : str
         What stands below its options.
+    completion : bool
+        Whether shells can be told to complete what is typed.
     """
     return typer.Typer(
         cls=_Group,
         no_args_is_help=True,
+        add_completion=completion,
         # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
         rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
         pretty_exceptions_enable=False,
