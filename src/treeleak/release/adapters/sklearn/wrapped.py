@@ -8,8 +8,9 @@ from typing import Any
 
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.adapters.sklearn.attributes import WRAPPERS, fitted
+from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
-from treeleak.release.pipeline.names import UnknownStep, input_columns, output_columns
+from treeleak.release.pipeline.names import input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Release
