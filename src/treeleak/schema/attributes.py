@@ -18,7 +18,15 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.schema.checks import finite_bounds, labels_of, names_of, number_of, set_interval
+from treeleak.schema.checks import (
+    finite_ends,
+    flag_of,
+    labels_of,
+    names_of,
+    number_of,
+    set_ends,
+    settle,
+)
 
 __all__ = ["Attribute", "Binary", "Categorical", "Joint", "Numeric", "OneHot", "Ordinal"]
 
@@ -62,9 +70,7 @@ class _Single(Attribute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.missing, (bool, np.bool_)):
-            raise BadSchema(f"column {self.name!r}: missing must be true or false")
-        object.__setattr__(self, "missing", bool(self.missing))
+        settle(self, missing=flag_of(self.missing, f"column {self.name!r}: missing"))
 
     def _domain(self, x: FloatArray) -> BoolArray:
         raise NotImplementedError
@@ -110,7 +116,7 @@ class Ordinal(_Single):
                     f"ordinal column {self.name!r}: {side} is {value!r:.40}, and floats skip whole "
                     "numbers from 2^53 on: call the column numeric"
                 )
-            object.__setattr__(self, side, int(value))
+            settle(self, **{side: int(value)})
         if self.low > self.high:
             raise BadSchema(f"ordinal column {self.name!r}: low {self.low} > high {self.high}")
 
@@ -136,7 +142,7 @@ class Numeric(_Single):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_interval(self, f"numeric column {self.name!r}")
+        set_ends(self, f"numeric column {self.name!r}")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -146,7 +152,7 @@ class Numeric(_Single):
         return (x >= self.low) & (x <= self.high)
 
     def _extra(self) -> dict[str, Any]:
-        return finite_bounds(self)
+        return finite_ends(self)
 
 
 @dataclass(frozen=True)
@@ -163,20 +169,21 @@ class Categorical(_Single):
     def __post_init__(self) -> None:
         super().__post_init__()
         what = f"categorical column {self.name!r}"
-        if self.labels is not None:
-            object.__setattr__(self, "labels", labels_of(self.labels, what))
-        codes = self.values or range(len(self.labels or ()))
+        labels = None if self.labels is None else labels_of(self.labels, what)
+        codes = self.values or range(len(labels or ()))
         values = tuple(number_of(v, f"{what}: each value") for v in codes)
-        if self.labels is not None and len(self.labels) != len(values):
-            raise BadSchema(f"{what}: {len(self.labels)} labels for {len(values)} values")
+        if labels is not None and len(labels) != len(values):
+            raise BadSchema(f"{what}: {len(labels)} labels for {len(values)} values")
         if not values:
             raise BadSchema(f"{what}: no values")
         if len(set(values)) != len(values):
             raise BadSchema(f"{what}: a value stands twice")
         order = sorted(range(len(values)), key=values.__getitem__)
-        object.__setattr__(self, "values", tuple(values[i] for i in order))
-        if self.labels is not None:
-            object.__setattr__(self, "labels", tuple(self.labels[i] for i in order))
+        settle(
+            self,
+            values=tuple(values[i] for i in order),
+            labels=None if labels is None else tuple(labels[i] for i in order),
+        )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -201,10 +208,8 @@ class OneHot(Attribute):
     def __post_init__(self) -> None:
         super().__post_init__()
         what = f"one-hot group {self.name!r}"
-        object.__setattr__(self, "members", names_of(self.members, what))
-        if not isinstance(self.at_most_one, (bool, np.bool_)):
-            raise BadSchema(f"{what}: at_most_one must be true or false")
-        object.__setattr__(self, "at_most_one", bool(self.at_most_one))
+        settle(self, members=names_of(self.members, what))
+        settle(self, at_most_one=flag_of(self.at_most_one, f"{what}: at_most_one"))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -12,12 +12,14 @@ import numpy as np
 from treeleak.core.errors import BadSchema
 
 __all__ = [
-    "finite_bounds",
+    "finite_ends",
+    "flag_of",
     "labels_of",
     "list_of",
     "names_of",
     "number_of",
-    "set_interval",
+    "set_ends",
+    "settle",
     "weights_of",
 ]
 
@@ -33,26 +35,31 @@ def list_of(value: Any, what: str) -> tuple[Any, ...]:
 
 def names_of(value: Any, what: str) -> tuple[str, ...]:
     """Read different names of columns, one at least."""
-    names = list_of(value, f"{what}: columns")
-    if not names:
+    if not (names := _different(value, what, "column", "the name of a column")):
         raise BadSchema(f"{what}: no columns")
-    for name in names:
-        if not isinstance(name, str):
-            raise BadSchema(f"{what}: the name of a column must be text, not {name!r:.80}")
-    if len(set(names)) != len(names):
-        raise BadSchema(f"{what}: a column stands twice")
     return names
 
 
 def labels_of(value: Any, what: str) -> tuple[str, ...]:
     """Read different labels."""
-    labels = list_of(value, f"{what}: labels")
-    for label in labels:
-        if not isinstance(label, str):
-            raise BadSchema(f"{what}: a label must be text, not {label!r:.80}")
-    if len(set(labels)) != len(labels):
-        raise BadSchema(f"{what}: a label stands twice")
-    return labels
+    return _different(value, what, "label", "a label")
+
+
+def _different(value: Any, what: str, one: str, text: str) -> tuple[str, ...]:
+    texts = list_of(value, f"{what}: {one}s")
+    for own in texts:
+        if not isinstance(own, str):
+            raise BadSchema(f"{what}: {text} must be text, not {own!r:.80}")
+    if len(set(texts)) != len(texts):
+        raise BadSchema(f"{what}: a {one} stands twice")
+    return texts
+
+
+def flag_of(value: Any, what: str) -> bool:
+    """Read a truth value, numpy's included."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise BadSchema(f"{what} must be true or false")
+    return bool(value)
 
 
 def number_of(value: Any, what: str, finite: bool = True) -> float:
@@ -74,17 +81,23 @@ def weights_of(value: Any, what: str) -> dict[str, float]:
     return {name: number_of(v, f"{what}, column {name!r}: the value") for name, v in value.items()}
 
 
-def set_interval(item: Any, what: str) -> None:
-    """Check the ends of a range, and make them floats."""
-    low = float(number_of(item.low, f"{what}: low", finite=False))
-    high = float(number_of(item.high, f"{what}: high", finite=False))
+def set_ends(item: Any, what: str) -> None:
+    """Check ``low`` and ``high`` of an attribute or rule, and make them floats."""
+    low, high = (
+        float(number_of(getattr(item, end), f"{what}: {end}", finite=False))
+        for end in ("low", "high")
+    )
     if low > high or low == math.inf or high == -math.inf:
         raise BadSchema(f"{what}: no number lies from {low} to {high}")
-    object.__setattr__(item, "low", low)
-    object.__setattr__(item, "high", high)
+    settle(item, low=low, high=high)
 
 
-def finite_bounds(item: Any) -> dict[str, float]:
+def finite_ends(item: Any) -> dict[str, float]:
     """List the ends of a range that are no infinity."""
-    bounds = {"low": item.low, "high": item.high}
-    return {side: value for side, value in bounds.items() if math.isfinite(value)}
+    return {end: x for end in ("low", "high") if math.isfinite(x := getattr(item, end))}
+
+
+def settle(item: Any, **fields: Any) -> None:
+    """Replace what a frozen object was given by what was read of it."""
+    for name, value in fields.items():
+        object.__setattr__(item, name, value)

@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.schema.checks import finite_bounds, names_of, set_interval, weights_of
+from treeleak.schema.checks import finite_ends, names_of, set_ends, settle, weights_of
 
 __all__ = ["AtMost", "Implies", "Linear", "Rule"]
 
@@ -56,7 +56,7 @@ class Implies(Rule):
 
     def __post_init__(self) -> None:
         for side in ("given", "then"):
-            object.__setattr__(self, side, weights_of(getattr(self, side), f"implies: {side}"))
+            settle(self, **{side: weights_of(getattr(self, side), f"implies: {side}")})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,8 +81,8 @@ class Linear(Rule):
     kind: ClassVar[str] = "linear"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", weights_of(self.coefficients, "linear"))
-        set_interval(self, f"linear rule over {list(self.coefficients)}")
+        settle(self, coefficients=weights_of(self.coefficients, "linear"))
+        set_ends(self, f"linear rule over {list(self.coefficients)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Linear(Rule):
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind, "coefficients": dict(self.coefficients)}
-        return out | finite_bounds(self)
+        return out | finite_ends(self)
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class AtMost(Rule):
     kind: ClassVar[str] = "at-most"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", names_of(self.members, "at-most rule"))
+        settle(self, members=names_of(self.members, "at-most rule"))
         if isinstance(self.k, bool) or not isinstance(self.k, Integral) or self.k < 0:
             raise BadSchema(f"at-most rule: k must be a whole number from 0 on, not {self.k!r:.80}")
-        object.__setattr__(self, "k", int(self.k))
+        settle(self, k=int(self.k))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,21 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
-from treeleak.core.errors import BadSchema, cause
+from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.core.text_files import read_text
+from treeleak.schema import schema_file
 from treeleak.schema.attributes import Attribute, Binary, OneHot
-from treeleak.schema.checks import list_of, names_of
+from treeleak.schema.checks import list_of, names_of, settle
 from treeleak.schema.rules import AtMost, Rule
-from treeleak.schema.schema_file import (
-    ATTRIBUTES,
-    MOST_BYTES,
-    RULES,
-    SCHEMA_VERSION,
-    build,
-    entries,
-    toml,
-)
 
 __all__ = ["Schema"]
 
@@ -53,11 +42,9 @@ class Schema:
     rules: tuple[Rule, ...] = ()
 
     def __init__(self, attributes: Iterable[Attribute], rules: Iterable[Rule] = ()) -> None:
-        object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "rules", tuple(rules))
-        seen: dict[str, str] = {}
+        settle(self, attributes=tuple(attributes), rules=tuple(rules))
+        seen: dict[str, Attribute] = {}
         names: set[str] = set()
-        zero_one: set[str] = set()
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise BadSchema(f"a {type(attribute).__name__} is no attribute")
@@ -67,16 +54,15 @@ class Schema:
             for column in attribute.columns:
                 if column in seen:
                     raise BadSchema(
-                        f"column {column!r} belongs to both {seen[column]!r} and {attribute.name!r}"
+                        f"column {column!r} belongs to both {seen[column].name!r} and "
+                        f"{attribute.name!r}"
                     )
-                seen[column] = attribute.name
-            if isinstance(attribute, (Binary, OneHot)):
-                zero_one.update(attribute.columns)
+                seen[column] = attribute
         for rule in self.rules:
             for column in rule.columns:
                 if column not in seen:
                     raise BadSchema(f"{rule.kind!r} rule names {column!r}: no such column")
-                if isinstance(rule, AtMost) and column not in zero_one:
+                if isinstance(rule, AtMost) and not isinstance(seen[column], (Binary, OneHot)):
                     raise BadSchema(f"{rule.kind!r} rule names {column!r}: no 0/1 column")
 
     @classmethod
@@ -154,11 +140,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the schema as it stands in a schema file (see docs/schema-file.md)."""
-        out: dict[str, Any] = {
-            "version": SCHEMA_VERSION,
-            "attribute": [a.to_dict() for a in self.attributes],
-        }
-        return out | ({"rule": [r.to_dict() for r in self.rules]} if self.rules else {})
+        return schema_file.described(self.attributes, self.rules)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
@@ -169,15 +151,7 @@ class Schema:
         BadSchema
             Naming the entry that cannot be read.
         """
-        if not isinstance(data, Mapping) or data.get("version") != SCHEMA_VERSION:
-            raise BadSchema(f"not a schema of version {SCHEMA_VERSION}")
-        # A misspelt table would otherwise drop a whole list of attributes or rules in silence.
-        if unknown := set(data) - {"version", "attribute", "rule"}:
-            raise BadSchema(f"unknown keys {sorted(map(str, unknown))}")
-        return cls(
-            [build(ATTRIBUTES, e, "attribute") for e in entries(data, "attribute")],
-            [build(RULES, e, "rule") for e in entries(data, "rule")],
-        )
+        return cls(*schema_file.made(data))
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -188,19 +162,8 @@ class Schema:
         BadSchema
             Naming the file and what is wrong with it.
         """
-        text = read_text(path, MOST_BYTES, BadSchema)
-        try:
-            is_json = Path(path).suffix.lower() == ".json"
-            return cls.from_dict(json.loads(text) if is_json else tomllib.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise BadSchema(f"{path}: {cause(error)}") from error
+        return schema_file.read(path, cls.from_dict)
 
     def to_toml(self) -> str:
         """Write the schema as TOML."""
-        lines = [f"version = {SCHEMA_VERSION}"]
-        described = self.to_dict()
-        for table in ("attribute", "rule"):
-            for entry in described.get(table, ()):
-                lines += ["", f"[[{table}]]"]
-                lines += [f"{key} = {toml(value)}" for key, value in entry.items()]
-        return "\n".join(lines) + "\n"
+        return schema_file.to_toml(self.to_dict())
