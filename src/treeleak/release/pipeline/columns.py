@@ -8,11 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from treeleak.core.private import dataclass
-from treeleak.release.pipeline.inputs import (
-    Number,
-    Reading,
-    Unreadable,
-)
+from treeleak.release.pipeline.inputs import Number, Reading, Unreadable
 from treeleak.release.stored import StoredObject
 
 __all__ = ["Columns", "Readings", "Rule", "UnknownStep", "bounded", "tried", "undone"]

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.release.pipeline.columns import Columns, Readings, UnknownStep, bounded, tried, undone
-from treeleak.release.pipeline.inputs import (
-    MISSING,
-    Code,
-    Indicator,
-    Number,
-    Reading,
-    Unreadable,
-)
+from treeleak.release.pipeline.inputs import MISSING, Code, Indicator, Number, Reading, Unreadable
 from treeleak.release.stored import Opaque, StoredObject
 
 __all__ = ["bins", "one_hot", "ordinal"]

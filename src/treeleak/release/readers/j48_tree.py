@@ -12,13 +12,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.release.bounds import (
-    MOST_CLASSES,
-    MOST_COLUMNS,
-    MOST_COUNTS,
-    MOST_ROWS,
-    at_most,
-)
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_COUNTS, MOST_ROWS, at_most
 from treeleak.release.tree import LEAF, Tree
 
 __all__ = ["TreeBuilder", "nested_lines"]
