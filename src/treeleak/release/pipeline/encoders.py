@@ -74,9 +74,8 @@ def one_hot(step: StoredObject, columns: Columns) -> Columns:
     combine = step.get("feature_name_combiner", "concat")
     if isinstance(combine, (Opaque, StoredObject)):
         raise UnknownStep("a OneHotEncoder that names its columns by a function")
-    infrequent = step.get("_default_to_infrequent_mappings") or [None] * len(columns.names)
-    if not step.get("_infrequent_enabled"):
-        infrequent = [None] * len(columns.names)
+    infrequent = step.get("_infrequent_enabled") and step.get("_default_to_infrequent_mappings")
+    infrequent = infrequent or [None] * len(columns.names)
     dropped = step.get("_drop_idx_after_grouping", step.get("drop_idx_"))
     # A row of an unknown category has no 1, where such rows are let in at all. The rows that the
     # encoder learnt its categories from have none.
@@ -88,21 +87,18 @@ def one_hot(step: StoredObject, columns: Columns) -> Columns:
     for i, (feature, categories) in enumerate(
         zip(columns.names, step.get("categories_"), strict=True)
     ):
-        labels = list(categories)
+        labels, at = list(categories), list(range(len(categories)))
         if infrequent[i] is not None:
             mapping = np.asarray(infrequent[i])
             labels = [c for c, to in zip(labels, mapping, strict=True) if to < mapping.max()]
             labels.append("infrequent_sklearn")
         drop = None if dropped is None else dropped[i]
         if drop is not None:
-            del labels[int(drop)]
+            del labels[int(drop)], at[int(drop)]
         text = bounded(text + len(feature) * len(labels))
         own = [f"{feature}_{label}" for label in labels]
         names += own
         if infrequent[i] is None:
-            at = list(range(len(categories)))
-            if drop is not None:
-                del at[int(drop)]
             readings += _indicators(step, columns.readings[i], categories, at, complete)
         else:
             why = Unreadable("OneHotEncoder gives infrequent categories one column")

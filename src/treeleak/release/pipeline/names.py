@@ -151,19 +151,14 @@ def _pipeline(step: StoredObject, columns: Columns) -> Columns:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        (
-            "Binarizer",
-            "Normalizer",
-            "PowerTransformer",
-            "QuantileTransformer",
-        ),
-        changed,
-    ),
-    **dict.fromkeys(
-        ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"),
-        scaler,
-    ),
+    "Binarizer": changed,
+    "Normalizer": changed,
+    "PowerTransformer": changed,
+    "QuantileTransformer": changed,
+    "MaxAbsScaler": scaler,
+    "MinMaxScaler": scaler,
+    "RobustScaler": scaler,
+    "StandardScaler": scaler,
     "OrdinalEncoder": ordinal,
     "FunctionTransformer": function,
     "SimpleImputer": imputer,
