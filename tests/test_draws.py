@@ -15,6 +15,7 @@ from sklearn.utils.random import sample_without_replacement
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
+from treeleak.release.draws import recompute
 from treeleak.release.draws import seeds as draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
@@ -286,11 +287,11 @@ def test_weights_of_rows_are_drawn_by(single):
 
 def test_chances_keep_the_precision_that_weights_were_given_in():
     weights = np.random.default_rng(3).random(5000).astype(np.float32)
-    exact, single = draws._cumulated(tuple(weights.astype(float).tolist()))
+    exact, single = recompute._cumulated(tuple(weights.astype(float).tolist()))
     assert not np.array_equal(exact, single)
     p = (weights / weights.sum()).astype(float).cumsum()
     np.testing.assert_array_equal(single, p / p[-1])
-    assert len(list(draws._cumulated((0.1, 0.2)))) == 1
+    assert len(list(recompute._cumulated((0.1, 0.2)))) == 1
 
 
 @pytest.mark.parametrize("rule", ["", "scikit-learn 1.5.2 bagging"])
@@ -486,7 +487,7 @@ def test_a_tree_that_drew_another_number_is_named():
 
 
 def test_a_table_beyond_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(draws, "MAX_ENTRIES", 30 * 60 - 1)
+    monkeypatch.setattr(recompute, "MAX_ENTRIES", 30 * 60 - 1)
     with pytest.raises(NotCovered, match="1800 in all, are too many"):
         known_draws(forest(forest_seed=1234)[0])
 

@@ -48,7 +48,7 @@ from treeleak.core.clock import Clock
 from treeleak.datasets import draft_sample, load_draft
 from treeleak.evidence import evidence_for
 from treeleak.metrics import partial_error
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.tree import Release
 from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import KnownTables

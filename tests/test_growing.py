@@ -32,7 +32,7 @@ from helpers import (
 )
 from treeleak import BadInput, Binary, Implies, NotCovered, Schema, reconstruct
 from treeleak.evidence import Contradiction
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.tree import Bootstrap, Release
 from treeleak.side_information.earlier_release import Releases, aligned, told_apart
 from treeleak.side_information.known_tables import KnownTables

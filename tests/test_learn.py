@@ -39,7 +39,7 @@ from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.release import StoredObject, snapshot, to_release
-from treeleak.release.infer_schema import check_schema
+from treeleak.release.check_schema import check_schema
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Tree

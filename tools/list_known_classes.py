@@ -2,7 +2,7 @@
 
 Usage: ``python tools/list_known_classes.py WHEEL...`` with a wheel of each version that model files
 come from (``pip download --no-deps scikit-learn==1.9.1``). The sources are read and not run. What
-several versions say is put together in src/treeleak/audit/known_classes.json.
+several versions say is put together in src/treeleak/auditing/inventory/known_classes.json.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OUT = Path(__file__).parents[1] / "src/treeleak/audit/known_classes.json"
+OUT = Path(__file__).parents[1] / "src/treeleak/auditing/inventory/known_classes.json"
 LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
 LEFT_OUT = (
     "/tests/",

@@ -30,8 +30,10 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.release import Release, to_release
-from treeleak.release.draws.seeds import Draws, known_draws
-from treeleak.release.infer_schema import check_schema, infer_schema, told_by_transformers
+from treeleak.release.check_schema import check_schema
+from treeleak.release.draws.recompute import Draws
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.infer_schema import infer_schema, told_by_transformers
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.stated_noise import check_counts_agree

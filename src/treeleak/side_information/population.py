@@ -25,7 +25,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.values import Values, values_of
-from treeleak.release.infer_schema import read_columns
+from treeleak.release.check_schema import read_columns
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 
