@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
+from helpers.brute_force import histograms
+from helpers.grids import cuts_for, schemas, some_rows
+from helpers.releases import counted, random_tree
 from treeleak.attacks.annealing import SearchSpace, pack, run_all
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact

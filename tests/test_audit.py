@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing import Entry, Measurement, Variant
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure, singled_out

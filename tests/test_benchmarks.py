@@ -17,7 +17,7 @@ from benchmarks.tables import beside, depth_name, published
 from sklearn.metrics import roc_auc_score
 
 import treeleak
-from helpers import small_table
+from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.release import AllRows, Release, Tree

@@ -16,7 +16,7 @@ from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE

@@ -12,21 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
 
-from helpers import (
-    Drawn,
-    all_points,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    drawn,
-    frequencies,
-    random_tree,
-    released_counts,
-    rows_in,
-    schemas,
-    some_parts,
-    written,
-)
+from helpers.brute_force import released_counts, rows_in
+from helpers.cases import Drawn, some_parts
+from helpers.grids import all_points, cuts_for, schemas
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree
+from helpers.walks import frequencies, written
 from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior.chains import Chain, PosteriorTarget, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import State, log_prior_of, room_for_gibbs, split, walk

@@ -15,23 +15,15 @@ import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
 
 J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337
 LABEL = "again"
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def save(folder, X, y, **options):

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.releases import assert_same
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
 from treeleak.release.noise.laws import (
@@ -49,7 +50,6 @@ ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(
     (ROOT / "src/treeleak/formats/release.schema.json").read_text(encoding="utf-8")
 )
-ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SIZES = st.floats(1e-9, 1e9)
@@ -165,23 +165,6 @@ def releases(draw: st.DrawFn) -> Release:
         origin=draw(st.text(max_size=5)),
         notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
     )
-
-
-def assert_same(a: Release, b: Release) -> None:
-    # Whose words its texts are is not in a file.
-    for name in Release.__dataclass_fields__:
-        if name not in ("trees", "of_file"):
-            assert getattr(a, name) == getattr(b, name), name
-    assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
-    assert len(a.trees) == len(b.trees)
-    for mine, other in zip(a.trees, b.trees, strict=True):
-        for name in ARRAYS:
-            x, y = getattr(mine, name), getattr(other, name)
-            assert (x is None) == (y is None), name
-            if x is not None:
-                np.testing.assert_array_equal(x, y, err_msg=name, strict=True)
-        # array_equal takes -0.0 for 0.0: compare the very bits.
-        assert mine.threshold.tobytes() == other.threshold.tobytes()
 
 
 @settings(max_examples=60)

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.leaf_words import LeafWords
 from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.auditing.disclosure.releasable import ELSEWHERE, speaks_of_none

@@ -16,21 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from helpers import (
-    FEW,
-    Drawn,
-    as_multiset,
-    counted,
-    cuts_for,
-    datasets,
-    leaves_of,
-    random_tree,
-    schemas,
-    shuffled,
-    some_drawn,
-    some_rows,
-    stands_in,
-)
+from helpers.brute_force import as_multiset, datasets, stands_in
+from helpers.cases import Drawn, some_drawn
+from helpers.grids import FEW, cuts_for, schemas, shuffled, some_rows
+from helpers.releases import counted, leaves_of, random_tree
 from treeleak import (
     BadInput,
     Binary,

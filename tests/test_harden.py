@@ -33,9 +33,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
-from test_cli import run
-from test_release_files import rewrite
+from helpers.cli import run
+from helpers.documents import rewrite, valid
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, parse_steps

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.article29 import assess
 from treeleak.core.errors import BadInput
 from treeleak.metrics.inference import (

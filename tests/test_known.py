@@ -11,21 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import (
-    Drawn,
-    bootstrap_draws,
-    cuts_for,
-    drawn,
-    leaves_of,
-    ordered_datasets,
-    random_tree,
-    schemas,
-    shuffled,
-    some_drawn,
-    some_rows,
-    summed,
-    tampered,
-)
+from helpers.brute_force import ordered_datasets
+from helpers.cases import Drawn, some_drawn
+from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
 from treeleak.attacks.known_draws import run as known

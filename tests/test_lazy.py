@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from helpers import FEW, Stated, columns_of_any_kind, tampered
+from helpers.cases import Stated
+from helpers.grids import FEW, columns_of_any_kind
+from helpers.releases import tampered
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer

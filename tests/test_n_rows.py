@@ -10,12 +10,13 @@ import pytest
 from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from helpers import noise_drawn
+from helpers.noise import noise_drawn
+from helpers.releases import stumps
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import AllRows, Bootstrap, Disjoint, Release, Tree
+from treeleak.release.tree import Bootstrap, Disjoint
 
 
 def bagged(n=60, seed=0, trees=20, **options):
@@ -173,27 +174,6 @@ LAWS = [
     Gaussian(20.0, "towards zero"),
     Gaussian(4.0),
 ]
-
-
-def stumps(sums, noise, sampling=None, n_leaves=2, **options):
-    """Trees of a chain of tests, with two classes, whose counts add up to these sums."""
-    trees = []
-    for total in sums:
-        n = 2 * n_leaves - 1
-        inner = np.arange(n) < n_leaves - 1
-        left = np.where(inner, n - 1 - np.arange(n), -1)
-        right = np.where(inner, np.arange(n) + 1, -1)
-        counts = np.zeros((n, 2))
-        counts[n_leaves - 1, 1] = total
-        trees.append(
-            Tree(
-                np.where(inner, 0, -1), np.where(inner, np.arange(n) + 0.5, np.nan), left, right,
-                np.zeros(n, dtype=bool), counts,
-            )
-        )  # fmt: skip
-    return Release(
-        tuple(trees), ("a",), (0, 1), sampling or AllRows(), "rows", None, noise=noise, **options
-    )
 
 
 @pytest.mark.parametrize("noise", [law for law in LAWS if law.whole], ids=str)

@@ -20,19 +20,10 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest, loggamma
 
-from helpers import (
-    all_points,
-    as_multiset,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    datasets,
-    drawn,
-    frequencies,
-    leaves_of,
-    random_tree,
-    written,
-)
+from helpers.brute_force import as_multiset, datasets
+from helpers.grids import all_points, cuts_for
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from helpers.walks import frequencies, written
 from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from test_cli import run
+from helpers.cli import run
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file

@@ -15,7 +15,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import all_points, bootstrap_draws, counted, leaves_of, random_tree
+from helpers.grids import all_points
+from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree
 from treeleak.datasets import load_adult
 from treeleak.partition import Geometry
 from treeleak.reconstruction.granularity import Grid, grid_behind

@@ -15,19 +15,14 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 from scipy.stats import binom
 
-from helpers import (
-    all_points,
+from helpers.brute_force import datasets, ordered_datasets
+from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.releases import (
     bootstrap_draws,
     counted,
-    cuts_for,
-    datasets,
     drawn,
     leaves_of,
-    ordered_datasets,
     random_tree,
-    schemas,
-    shuffled,
-    some_rows,
     summed,
     tampered,
 )

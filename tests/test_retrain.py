@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.cli import app
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening import retrain as module

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from helpers import Stated, columns_of_any_kind, tampered
+from helpers.cases import Stated
+from helpers.grids import columns_of_any_kind
+from helpers.releases import tampered
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock

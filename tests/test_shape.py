@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import held_against

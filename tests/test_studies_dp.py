@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import treeleak
-from helpers import shared_file, small_table
+from helpers.tables import shared_file, small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets.draft import draft_schema
 from treeleak.release import AllRows, Release, Tree

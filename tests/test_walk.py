@@ -12,15 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import (
-    Stated,
-    bootstrap_draws,
-    columns_of_any_kind,
-    counted,
-    drawn,
-    random_tree,
-    rows_at,
-)
+from helpers.cases import Stated
+from helpers.grids import columns_of_any_kind
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk

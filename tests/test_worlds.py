@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
-from helpers import all_points, counted, leaves_of, random_tree, values_of
+from helpers.grids import all_points, values_of
+from helpers.releases import counted, leaves_of, random_tree
 from treeleak.core.errors import BadModel
 from treeleak.release import Condition, DecisionRule, RuleList
 from treeleak.schema import (
