@@ -138,6 +138,7 @@ def test_a_damaged_store_is_named(path):
         collect(path, [Sum(1)])
 
 
+@pytest.mark.slow
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
     big, small = Store("sums", folder=path).collect(

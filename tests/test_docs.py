@@ -61,6 +61,7 @@ def claims(source: str) -> Iterator[tuple[str, Any]]:
                 continue
 
 
+@pytest.mark.slow
 @with_blocks("python")
 def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -84,6 +85,7 @@ def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
             yield shlex.split(command), [w for w in map(words, shown.split("…")) if w]
 
 
+@pytest.mark.slow
 @with_blocks("console")
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -95,6 +97,7 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
             assert piece in words(result.output), arguments
 
 
+@pytest.mark.slow
 def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
     """The guide's examples: ten trees, at least ten rows in every leaf; and one tree."""
     import skops.io
@@ -242,6 +245,7 @@ def test_pictures_are_well_formed_and_told_in_words_too(picture):
     assert len(alt.split()) > 10
 
 
+@pytest.mark.slow
 def test_pictures_are_those_of_the_script(tmp_path):
     pytest.importorskip("matplotlib")
     script = ROOT / "tools" / "draw_pictures.py"

@@ -18,6 +18,7 @@ SCRIPTS = sorted(ROOT.glob("examples/*.py"))
 WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(

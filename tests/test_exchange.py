@@ -15,10 +15,11 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.examples import examples
 from helpers.releases import assert_same
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
@@ -167,7 +168,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
 
 
-@settings(max_examples=60)
+@examples(60, fast=15)
 @given(releases())
 def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, release: Release):
     path = tmp_path_factory.mktemp("release", numbered=True) / "release.json"
@@ -178,6 +179,7 @@ def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, re
     assert not re.search(r"NaN|Infinity", json.dumps(release_to_dict(release)["trees"]))
 
 
+@examples(100, fast=15)
 @given(releases())
 def test_what_is_written_meets_the_published_json_schema(release: Release):
     jsonschema.validate(release_to_dict(release), PUBLISHED)

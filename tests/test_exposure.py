@@ -72,7 +72,7 @@ def with_canary(encode):
     return X, y
 
 
-@pytest.mark.parametrize("trees", [1, 10])
+@pytest.mark.parametrize("trees", [1, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["one-hot", "numbers"])
 @pytest.mark.parametrize("told", [True, False])
 def test_a_releasable_edition_holds_no_canary(kind, trees, told):
@@ -322,6 +322,7 @@ def test_figures_come_as_a_table(audited):
                    if part == "exposure")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_tables_may_be_arrays_lists_and_series(data):
     X, y, schema = data
     X, schema = X[list(schema.columns)], schema

@@ -421,6 +421,7 @@ def binary(tmp_path_factory):
     return folder, rows, label
 
 
+@pytest.mark.slow
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
     source, out = folder / "model.skops", tmp_path / "out.skops"
@@ -445,6 +446,7 @@ def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     assert again.verdict == "not assessed"
 
 
+@pytest.mark.slow
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
     found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=4)

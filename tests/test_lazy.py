@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers.cases import Stated
+from helpers.examples import examples, seeds
 from helpers.grids import FEW, columns_of_any_kind
 from helpers.releases import tampered
 from treeleak import Reconstruction, reconstruct
@@ -94,13 +95,13 @@ def check(case: Stated, after: int = LONG) -> str:
     return by_walk.status
 
 
-@settings(max_examples=60)
+@examples(60, fast=10)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_what_can_be_met_is_met(schema, seed, kind):
     assert check(Stated(schema, seed, kind)) in ("feasible", "nothing to walk over")
 
 
-@settings(max_examples=30)
+@examples(30, fast=8)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["draws", "distinct"]))
 def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
     case = Stated(schema, seed, kind)
@@ -108,13 +109,14 @@ def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, 
     check(case, 12)
 
 
-def test_exact_counts_that_were_moved_are_proved_to_contradict():
+@seeds(60, fast=10)
+def test_exact_counts_that_were_moved_are_proved_to_contradict(seeds):
     seen = []
-    for seed in range(60):
+    for seed in seeds:
         case = Stated([*FEW, SMALL][seed % (len(FEW) + 1)], seed, "rows")
         case.count(tampered(case.release, np.random.default_rng(seed)))
         seen.append(check(case, 120))
-    assert all(seen.count(status) >= 10 for status in ("feasible", "infeasible"))
+    assert all(seen.count(status) >= len(seeds) / 6 for status in ("feasible", "infeasible"))
 
 
 def impossible(seed: int = 0) -> Stated:

@@ -71,6 +71,7 @@ def test_commands_open_no_socket(folder, arguments):
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.slow
 def test_the_package_opens_no_socket():
     process = watched(WATCHED + PYTHON)
     assert process.returncode == 0, process.stderr

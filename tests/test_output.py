@@ -279,6 +279,7 @@ def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*", numb
     return json.loads(done.stdout.rpartition("told ")[2])
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
     command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]

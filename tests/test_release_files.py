@@ -541,6 +541,7 @@ def test_a_malformed_pickle_is_an_error(tmp_path, data):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_pickle_that_grows_without_bound_is_stopped(tmp_path):
     grown = b"\x80\x04]q\x00" + b"".join(
         b"](" + (b"h" + bytes([i])) * 10 + b"eq" + bytes([i + 1]) for i in range(30)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
+from helpers.examples import examples
 from helpers.grids import all_points, values_of
 from helpers.releases import counted, leaves_of, random_tree
 from treeleak.core.errors import BadModel
@@ -218,7 +219,7 @@ makers = st.sampled_from([tree_toy, list_toy, set_toy])
 
 
 @given(makers, seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=12)
 def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int) -> None:
     toy = maker(seed)
     if toy is None:
