@@ -33,6 +33,8 @@ REFERENCE = (
 )  # fmt: skip
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LONG = {"bootstrap", "dp-forests", "learners", "quickstart", "raw-data"}
+"""Pages whose code takes more than two seconds."""
 COMMANDS = typer.main.get_command(app)
 
 
@@ -46,8 +48,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def with_blocks(language: str) -> Any:
-    pages = [p for p in PAGES if blocks(p, language)]
-    return pytest.mark.parametrize("page", pages, ids=relative)
+    pages = [
+        pytest.param(p, marks=pytest.mark.slow if p.stem in LONG else (), id=relative(p))
+        for p in PAGES
+        if blocks(p, language)
+    ]
+    return pytest.mark.parametrize("page", pages)
 
 
 def claims(source: str) -> Iterator[tuple[str, Any]]:
@@ -61,7 +67,6 @@ def claims(source: str) -> Iterator[tuple[str, Any]]:
                 continue
 
 
-@pytest.mark.slow
 @with_blocks("python")
 def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -85,12 +90,13 @@ def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
             yield shlex.split(command), [w for w in map(words, shown.split("…")) if w]
 
 
-@pytest.mark.slow
 @with_blocks("console")
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
+        if "--time-limit" in arguments:  # What is printed says the same after less time.
+            arguments[arguments.index("--time-limit") + 1] = "5"
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
         for piece in shown:
@@ -245,7 +251,6 @@ def test_pictures_are_well_formed_and_told_in_words_too(picture):
     assert len(alt.split()) > 10
 
 
-@pytest.mark.slow
 def test_pictures_are_those_of_the_script(tmp_path):
     pytest.importorskip("matplotlib")
     script = ROOT / "tools" / "draw_pictures.py"

@@ -352,6 +352,7 @@ def test_candidates_are_the_most_probable_rows():
     assert listed.min() >= np.sort(posterior.ravel())[-10]
 
 
+@pytest.mark.slow
 def test_the_expected_error_is_the_real_one_on_average():
     errors, expected = [], []
     for seed in range(30):

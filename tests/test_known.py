@@ -156,7 +156,8 @@ def test_every_kind_of_column(schema, seed, distinct):
 
 
 @pytest.mark.parametrize("stage", ["dual", "solver", "nothing"])
-def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage):
+@seeds(60, fast=20)
+def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, seeds):
     """Fits that are cut short, or an integer solver that is too small, leave claims true."""
     if stage == "dual":
         monkeypatch.setattr(known, "_FIRST", 1)
@@ -168,7 +169,7 @@ def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage):
         monkeypatch.setattr(known, "_FIRST", 1)
         monkeypatch.setattr(known, "_SECOND", 1)
     statuses = set()
-    for seed in range(60):
+    for seed in seeds:
         case, distinct = some_drawn(seed), bool(seed % 2)
         answer = attacked(case, distinct, clock=Clock(0.3))
         statuses.add(answer.status)
