@@ -309,6 +309,7 @@ harden.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     found = ended(tmp_path, command, before=BUSY, delays=[0.2])
@@ -352,6 +353,7 @@ treeleak.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_it(folder, tmp_path):
     found = ended(tmp_path, ["audit", folder / "model.skops"], before=WORKERS)
     assert found[0][0] == 143

@@ -99,6 +99,7 @@ def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
     assert all(truth)
 
 
+@pytest.mark.slow
 def test_what_midpoints_leave_no_choice_of_is_found():
     right = sole = 0
     for seed, bootstrap in itertools.product(range(60), (False, True)):
