@@ -178,6 +178,7 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     assert audited(data, 100.0).verdict == LEAK
 
 
+@pytest.mark.slow
 def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     release = fitted(data, 5.0)
     rebuilt = guessed(release, data[3])
@@ -211,6 +212,7 @@ def test_a_population_is_granted_to_the_guess_too(data):
     valid(json.loads(found.to_json()))
 
 
+@pytest.mark.slow
 def test_the_command_line_end_to_end(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y, _, schema = data
