@@ -16,7 +16,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.compile_kernels
+	$(BIN)/python tests/compile_kernels.py
 	$(PYTEST) -m "not slow and not browser"
 
 # What `make test` leaves out, and all examples of what it tries on a few.
