@@ -707,6 +707,7 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
     valid(json.loads(drawn.to_json()))
 
 
+@pytest.mark.slow
 def test_places_count_where_rows_have_an_order(drawn, data):
     from treeleak.auditing.assessors.measurement import measure
     from treeleak.verification.training_rows import TrainingRows

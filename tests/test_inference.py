@@ -195,6 +195,7 @@ def test_few_control_rows_say_nothing_of_singling_out(case):
     assert found.inference[0].risk.control.n == 100
 
 
+@pytest.mark.slow
 def test_many_people_are_tried_in_part(case):
     X, release, rebuilt = case
     many = pd.concat([X] * 100, ignore_index=True)

@@ -220,7 +220,9 @@ def test_huge_noise_has_the_shape_of_small_noise():
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
-@pytest.mark.parametrize(("true", "n_trees", "n_leaves"), [(100, 4, 4), (3, 1, 8)])
+@pytest.mark.parametrize(
+    ("true", "n_trees", "n_leaves"), [(3, 1, 8), pytest.param(100, 4, 4, marks=pytest.mark.slow)]
+)
 def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
     noise, true, n_trees, n_leaves
 ):
