@@ -329,7 +329,7 @@ WALKS = [
     ("kind", "mix", "likes"),
     # What is learned is told the classes: they do not change then.
     [
-        (*how, likes)
+        pytest.param(*how, likes, marks=() if likes == "near" else pytest.mark.slow)
         for how in WALKS
         for likes in ("flat", "near", "learned")
         if "classes" not in how or likes != "learned"
