@@ -3,8 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Neighbours in a file share what is costly to make: each worker takes a run of them.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo dev test test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test test-slow test-all test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -16,7 +18,14 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python tests/compile_kernels.py
+	$(PYTEST) -m "not slow and not browser"
+
+# What `make test` leaves out, and all examples of what it tries on a few.
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m "slow and not browser"
+
+test-all: test test-slow
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed

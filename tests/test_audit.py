@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing import Entry, Measurement, Variant
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure, singled_out
@@ -707,6 +707,7 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
     valid(json.loads(drawn.to_json()))
 
 
+@pytest.mark.slow
 def test_places_count_where_rows_have_an_order(drawn, data):
     from treeleak.auditing.assessors.measurement import measure
     from treeleak.verification.training_rows import TrainingRows
@@ -848,6 +849,7 @@ def silent_on_n(model, distinct):
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
 
 
+@pytest.mark.slow
 def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     X, y, schema = small(data, 24)
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
@@ -860,6 +862,7 @@ def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     assert str(found.reconstruction.row_count) == "24 rows, as given"
 
 
+@pytest.mark.slow
 def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     X, y, schema = small(data, 24)
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
@@ -921,6 +924,7 @@ def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     assert finding.text.startswith("All 10 training rows that were not given were rebuilt")
 
 
+@pytest.mark.slow
 def test_with_and_without_the_population(data):
     X, y, schema = small(data)
     population = pd.concat([X, 1 - X])
@@ -944,6 +948,7 @@ def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
     assert overall(find([], None, likely, far, 0, variants=variants)) == LEAK
 
 
+@pytest.mark.slow
 def test_an_earlier_model_is_told(data):
     X, y, schema = small(data)
     model = without_seeds(X, y, n_estimators=10)

@@ -31,7 +31,7 @@ from experiments.results_version import RESULTS_VERSION
 from experiments.store import Run, Store
 from experiments.studies.dp_runs import not_answered
 from experiments.studies.ferry import SIZES, SUPPORTS, TREES
-from helpers import small_table
+from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.release import AllRows, Release, Tree
@@ -147,6 +147,7 @@ def test_a_damaged_store_is_named(path):
         collect(path, [Sum(1)])
 
 
+@pytest.mark.slow
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
     big, small = Records("sums", folder=path).collect(

@@ -35,6 +35,8 @@ REFERENCE = (
 )  # fmt: skip
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LONG = {"bootstrap", "dp-forests", "learners", "quickstart", "raw-data"}
+"""Pages whose code takes more than two seconds."""
 COMMANDS = typer.main.get_command(app)
 
 
@@ -48,8 +50,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def with_blocks(language: str) -> Any:
-    pages = [p for p in PAGES if blocks(p, language)]
-    return pytest.mark.parametrize("page", pages, ids=relative)
+    pages = [
+        pytest.param(p, marks=pytest.mark.slow if p.stem in LONG else (), id=relative(p))
+        for p in PAGES
+        if blocks(p, language)
+    ]
+    return pytest.mark.parametrize("page", pages)
 
 
 def claims(source: str) -> Iterator[tuple[str, Any]]:
@@ -91,12 +97,15 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
+        if "--time-limit" in arguments:  # What is printed says the same after less time.
+            arguments[arguments.index("--time-limit") + 1] = "5"
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
         for piece in shown:
             assert piece in words(result.output), arguments
 
 
+@pytest.mark.slow
 def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
     """The guide's examples: ten trees, at least ten rows in every leaf; and one tree."""
     import skops.io

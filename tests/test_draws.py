@@ -12,6 +12,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.random import sample_without_replacement
 
+from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
@@ -98,6 +99,7 @@ def with_sampling(release, **changed):
 # ------------------------------------------------------------------------------- the generator
 
 
+@examples(100, fast=20)
 @given(SEEDS, st.integers(1, 2000))
 def test_numbers_are_those_of_numpy(seed, n):
     expected = np.random.RandomState(seed).randint(0, 2**32, n, dtype=np.uint32)
@@ -111,6 +113,7 @@ def test_seeds_of_trees_are_those_of_a_forest(seed, n):
     assert _mt19937.tree_seeds(seed, n).tolist() == expected == seeds_of(seed, n).tolist()
 
 
+@examples(100, fast=20)
 @given(st.lists(SEEDS, min_size=1, max_size=3), SIZES, SIZES, st.booleans())
 @example([0, 2**32 - 1], 1, 1500, False)
 @example([2**32 - 1, 0], 1024, 1500, False)

@@ -52,7 +52,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
 from experiments.benchmarks.hidden_rows import clean, ways
-from test_cli import run
+from helpers.cli import run
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.inventory import take_inventory

@@ -31,8 +31,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import treeleak.learn.forest as module
-from test_exchange import assert_same
-from test_noise import fits
+from helpers.noise import fits
+from helpers.releases import assert_same
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.rules import Context
 from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning

@@ -92,6 +92,7 @@ def test_noise_on_the_counts_of_no_rows(tmp_path: Path, release: dict):
     assert audited(path)[0] == 0
 
 
+@pytest.mark.slow
 def test_noisy_counts_of_more_rows_than_are_rebuilt(tmp_path: Path, release: dict):
     path = tmp_path / "model.json"
     told = noisy(release, 1e-4, n_rows=None)
@@ -183,6 +184,7 @@ def test_an_array_of_no_dimension_where_a_list_should_be():
     assert take_inventory(stored, Context(None, None, None))
 
 
+@pytest.mark.slow
 def test_a_case_is_the_same_in_every_process():
     made = subprocess.run(
         [sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT

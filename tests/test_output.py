@@ -20,7 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import experiments
 import treeleak
-from test_cli import run
+from helpers.cli import run
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -291,6 +291,7 @@ def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*", numb
     return json.loads(done.stdout.rpartition("told ")[2])
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
     command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]
@@ -320,6 +321,7 @@ harden.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     found = ended(tmp_path, command, before=BUSY, delays=[0.2])
@@ -363,6 +365,7 @@ treeleak.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_it(folder, tmp_path):
     found = ended(tmp_path, ["audit", folder / "model.skops"], before=WORKERS)
     assert found[0][0] == 143

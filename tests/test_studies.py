@@ -106,6 +106,7 @@ def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
     assert store.runs("toy")[0].record == {"a": 0.5, "b": 3, "c": None, "d": [True], "e": "inf"}
 
 
+@pytest.mark.slow
 def test_many_processes_write_at_once(tmp_path):
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), "1", "30", "0.002"]
@@ -431,6 +432,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
     assert len(store.runs("toy")) == outcome.finished == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     tmp_path, monkeypatch, jobs

@@ -32,7 +32,7 @@ from experiments.studies.draft_dp import (
     TABLE_7,
 )
 from experiments.studies.published import read_published
-from helpers import shared_file, small_table
+from helpers.tables import shared_file, small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets.draft import draft_schema
 from treeleak.release import AllRows, Release, Tree

@@ -185,7 +185,7 @@ def calibration(sure: np.ndarray, right: np.ndarray) -> list[list[float]]:
 def run_small(case: Small) -> Record:
     """Ask whether the counts of a small forest can be met."""
     # The tests' way of making counts that may have no rows behind them.
-    from tests.helpers import tampered
+    from tests.helpers.releases import tampered
 
     rng = np.random.default_rng(case.forest)
     data = draft(DATASETS[rng.integers(len(DATASETS))])
