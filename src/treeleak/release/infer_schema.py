@@ -14,14 +14,17 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.release.check_schema import read_columns
+from treeleak.release.check_schema import check_schema, match_levels, read_columns
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 __all__ = [
+    "check_schema",
     "infer_rule_schema",
     "infer_schema",
+    "match_levels",
+    "read_columns",
     "suggest_rule_schema",
     "suggest_schema",
     "told_by_transformers",

@@ -28,7 +28,7 @@ from treeleak.release.readers.weka_report import (
 from treeleak.release.registry import reader
 from treeleak.release.tree import AllRows, Release, UnknownSampling
 
-__all__ = ["read_j48"]
+__all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
 
 # Digits behind the point with which WEKA prints a threshold at most.
 DIGITS = 6
