@@ -33,8 +33,8 @@ from treeleak.auditing.assessors.measurement import measure, singled_out
 from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.core.percent import percent
 from treeleak.metrics import Significance

@@ -9,8 +9,8 @@ from treeleak.auditing.assessors.counts import THRESHOLD, Counts, count_rules
 from treeleak.auditing.assessors.uncertainty import Uncertainty, left_by_rules
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.result import Audit, Provenance
 from treeleak.core.errors import Mismatch, NotCovered
 from treeleak.release import RuleList

@@ -34,8 +34,8 @@ from treeleak.auditing.assessors.uncertainty import Uncertainty, left_by_tree, u
 from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.standing import standing_of
 from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.result import Audit, Provenance
 from treeleak.auditing.rule_list_audit import audit_rules
 from treeleak.core.clock import Clock, Progress

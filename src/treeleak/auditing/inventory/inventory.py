@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, known_class
 from treeleak.auditing.inventory.rules import (
@@ -22,7 +23,6 @@ from treeleak.auditing.inventory.rules import (
     STORED,
     UNKNOWN,
     Change,
-    Context,
     Mark,
     Rule,
 )
