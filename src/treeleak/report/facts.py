@@ -9,9 +9,9 @@ from typing import Any
 from treeleak.core.percent import percent
 
 __all__ = [
-    "NONE", "Doc", "Fact", "by_what", "capital", "ended", "fact_of_draws", "facts_of_counts",
-    "facts_of_rebuilt", "facts_of_uncertainty", "facts_of_unlike", "likely", "listed",
-    "name_of_group", "over_others", "reasons_of", "risks_of", "share_of",
+    "NONE", "Doc", "Fact", "by_what", "capital", "ended", "group_name", "likely", "listed",
+    "of_counts", "of_draws", "of_rebuilt", "of_uncertainty", "of_unlike", "over_others", "reasons",
+    "risks", "share",
 ]  # fmt: skip
 
 Doc = Mapping[str, Any]
@@ -25,9 +25,9 @@ _ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"
 _SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
 
 
-def share_of(share: float | None, digits: int = 0) -> str:
+def share(part: float | None, digits: int = 0) -> str:
     """Write a share, if there is one."""
-    return NONE if share is None else percent(share, digits)
+    return NONE if part is None else percent(part, digits)
 
 
 def capital(text: str) -> str:
@@ -46,7 +46,7 @@ def listed(texts: Sequence[str], most: int = 5) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def reasons_of(found: Doc, part: str) -> list[str]:
+def reasons(found: Doc, part: str) -> list[str]:
     """Say why a part was not assessed."""
     return [ended(p["reason"]) for p in found["not_assessed"] if p["part"] == part]
 
@@ -59,7 +59,7 @@ def by_what(entries: Iterable[Doc]) -> dict[str, list[Doc]]:
     return groups
 
 
-def facts_of_counts(counts: Doc) -> Iterator[Fact]:
+def of_counts(counts: Doc) -> Iterator[Fact]:
     """Say how few rows stand behind leaves or rules: number, and share of all."""
     total, leaves = counts["total"], counts["total"]["leaves"] or 1
     unit = "rows" if counts["unit"] == "rows" else "draws (a row may count twice)"
@@ -84,7 +84,7 @@ def likely(rebuilt: Doc) -> bool:
     return bool(rebuilt["row_count"])
 
 
-def fact_of_draws(rebuilt: Doc) -> str:
+def of_draws(rebuilt: Doc) -> str:
     """Say whether it is known which rows each tree drew; nothing where trees drew none."""
     if rebuilt["draws"] is not None:
         return f"Which rows each tree drew is known from: {rebuilt['draws']}."
@@ -93,7 +93,7 @@ def fact_of_draws(rebuilt: Doc) -> str:
     return ""
 
 
-def facts_of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
+def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
     """Say what was rebuilt, and how sure it is; ``n_values`` are all, with those given."""
     order = "row k is row k of the training table" * rebuilt["ordered"]
     yield "Rows rebuilt", f"{rebuilt['n_rows']:,}{', in their order' * rebuilt['ordered']}", order
@@ -120,7 +120,7 @@ def facts_of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact
         yield "Thresholds midway between these rows", percent(rebuilt["midpoints_met"]), many
 
 
-def facts_of_unlike(individual: Doc | None) -> Iterator[Fact]:
+def of_unlike(individual: Doc | None) -> Iterator[Fact]:
     """Say how right rows are that resemble others, and those that stand apart."""
     for what, key in (("resemble others", "inliers"), ("stand apart", "outliers")):
         group = (individual or {}).get(key)
@@ -129,7 +129,7 @@ def facts_of_unlike(individual: Doc | None) -> Iterator[Fact]:
             yield f"in the {group['n_rows']:,} rows that {what}", percent(group["error"], 1), said
 
 
-def facts_of_uncertainty(left: Doc) -> Iterator[Fact]:
+def of_uncertainty(left: Doc) -> Iterator[Fact]:
     """Say what one tree or one rule list leaves to know."""
     bits = f"{left['mean_bits']:.1f} of {left['row_bits']:.1f} bits"
     yield "Left of a row, on average (Dist_G)", percent(left["dist_g"], 1), bits
@@ -149,7 +149,7 @@ def _of_worlds(left: Doc) -> Iterator[Fact]:
         yield "their values that differ from the nearest", percent(left["nearest"], 1), ""
 
 
-def name_of_group(group: Doc) -> str:
+def group_name(group: Doc) -> str:
     """Name a group of people; of a one-hot group, the columns often begin with its own name."""
     name, column = str(group["group"]), group["column"]
     return name if name.startswith(column) else f"{column}: {name}"
@@ -162,7 +162,7 @@ def over_others(column: Doc) -> float:
     return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
 
 
-def risks_of(article29: Doc) -> Iterator[tuple[str, Doc]]:
+def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
     """Name the risks that were assessed."""
     if article29["singling_out"] is not None:
         yield "Singling out", article29["singling_out"]

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from treeleak.core.percent import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
-from treeleak.report.facts import NONE, capital, share_of
+from treeleak.report import facts
 from treeleak.report.plainly import Text, plainly
 from treeleak.report.tables import bullets, part, table
 
@@ -65,11 +65,15 @@ def _line(state: State, measured: bool) -> list[str | Text]:
     line: list[str | Text] = [
         state.step,
         Text(verdict, style=_STYLES.get(verdict, "")),
-        leak.status or NONE,
-        share_of(leak.wrong, 1),
+        leak.status or facts.NONE,
+        facts.share(leak.wrong, 1),
     ]
     if measured:
-        line += [share_of(leak.exact_rows), share_of(leak.guess, 1), share_of(leak.shape, 1)]
+        line += [
+            facts.share(leak.exact_rows),
+            facts.share(leak.guess, 1),
+            facts.share(leak.shape, 1),
+        ]
     return line
 
 
@@ -107,7 +111,7 @@ def _answers(result: Hardened) -> Text:
 
 def _left(result: Hardened) -> Iterator[RenderableType]:
     leaks = dict.fromkeys(
-        f"{capital(e.what)} ({', '.join(e.names[:4])}). {e.why}" for e in result.still_there
+        f"{facts.capital(e.what)} ({', '.join(e.names[:4])}). {e.why}" for e in result.still_there
     )
     yield from bullets((*(f"Still there: {text}" for text in leaks), *_ALWAYS))
 
@@ -131,7 +135,7 @@ def _way(way: Alternative) -> tuple[str, ...]:
     lost = f"{100 * way.lost:+.1f} ± {100 * way.lost_se:.1f}" if way.settings else ""
     used = way.what, percent(way.accuracy, 1), lost
     if way.error is None or way.guess is None or way.exact_rows is None:
-        return (*used, "not assessed", NONE, NONE)
+        return (*used, "not assessed", facts.NONE, facts.NONE)
     # Time ran out: a longer attack may do better.
     wrong = f"{'' if way.ended else '≤ '}{percent(way.error, 1)}"
     return (*used, wrong, percent(way.guess, 1), percent(way.exact_rows))

@@ -15,7 +15,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.plain import shortened
-from treeleak.report.facts import name_of_group, over_others
+from treeleak.report import facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
     if not measured:
         columns = [c for c in columns if c["expected"] is not None]
     # Those that the model adds most to stand at the top.
-    lines = sorted(measured or columns, key=over_others)[-MOST_LINES:]
+    lines = sorted(measured or columns, key=facts.over_others)[-MOST_LINES:]
     if not lines:
         raise NotCovered("no column tells of enough rows to be shown")
     ax = _axes(ax, 1.6 + 0.3 * len(lines))
@@ -149,7 +149,7 @@ def plot_groups(audit: Audit, ax: Axes | None = None, edition: Edition = "releas
     ax.scatter(
         guess, at, 36, marker="D", c="white", edgecolors=GREY, label="random guess", zorder=3
     )
-    _named(ax, [f"{name_of_group(g)}  ({g['rows']:,} rows)" for g in groups])
+    _named(ax, [f"{facts.group_name(g)}  ({g['rows']:,} rows)" for g in groups])
     ax.set_title("Values wrong, by group", loc="left")
     _legend(ax)
     _shares(ax, "share of the values that are wrong", whole=False)

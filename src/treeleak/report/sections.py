@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.percent import percent
+from treeleak.report import facts
 from treeleak.report.blocks import (
     Bar,
     Bars,
@@ -19,16 +20,7 @@ from treeleak.report.blocks import (
     Stack,
     Tone,
 )
-from treeleak.report.facts import (
-    Doc,
-    by_what,
-    capital,
-    ended,
-    facts_of_counts,
-    facts_of_uncertainty,
-    listed,
-    reasons_of,
-)
+from treeleak.report.facts import Doc
 
 __all__ = [
     "TONES", "advice", "counts", "inventory", "not_assessed", "notes", "provenance", "reasons",
@@ -80,7 +72,7 @@ _VERDICTS = (
 
 def reasons(found: Doc, part: str) -> list[Block]:
     """Say why a part was not assessed."""
-    return [Prose(f"Not assessed: {why}") for why in reasons_of(found, part)]
+    return [Prose(f"Not assessed: {why}") for why in facts.reasons(found, part)]
 
 
 def ruling(found: Doc) -> Section | None:
@@ -91,7 +83,7 @@ def ruling(found: Doc) -> Section | None:
     table = Grid(
         f"Checks of the policy “{ruled['policy']}”",
         ("Check", "Asked for", "Found", "State"),
-        tuple((capital(c["what"]), c["bound"], c["found"], c["state"]) for c in order),
+        tuple((facts.capital(c["what"]), c["bound"], c["found"], c["state"]) for c in order),
         tones=tuple(_STATES[c["state"]] for c in order),
     )
     closed = Prose("What could not be assessed does not pass.", quiet=True)
@@ -110,7 +102,7 @@ def verdict(found: Doc) -> Section:
     )
     held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == said)
     does_not = next(r[2] for r in _VERDICTS if r[0] == said)
-    fixed = Prose(f"The verdict follows from a fixed rule. “{capital(said)}”, because:")
+    fixed = Prose(f"The verdict follows from a fixed rule. “{facts.capital(said)}”, because:")
     others = Grid(
         "All verdicts",
         ("Verdict", "Says", "Does not say"),
@@ -145,12 +137,12 @@ def inventory(found: Doc) -> Section:
 def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
     rows = [
         (
-            capital(what),
+            facts.capital(what),
             " ".join(dict.fromkeys(e["why"] for e in same)),
             ", ".join(dict.fromkeys(name for e in same for name in e["names"])),
             ", ".join(dict.fromkeys(e["where"] for e in same)),
         )
-        for what, same in by_what(entries).items()
+        for what, same in facts.by_what(entries).items()
     ]
     return Grid(
         caption,
@@ -168,7 +160,7 @@ def counts(found: Doc) -> Section:
     if told is None:
         said = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
         return Section.of(key, _PARTS[key], [*reasons(found, key), *said])
-    rows = tuple((capital(what), n, share) for what, n, share in facts_of_counts(told))
+    rows = tuple((facts.capital(what), n, share) for what, n, share in facts.of_counts(told))
     table = Grid(f"Counts of {told['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2}))
     remark = Prose(
         "Output checkers ask for these tables. They decide nothing here: small leaves are neither "
@@ -187,7 +179,7 @@ def _of_size(counts: Doc) -> Stack:
         (f"{threshold} {unit} or more", leaves - small, "grey"),
     ]
     return Stack(
-        f"{capital(counts['of'])} by the number of their {unit}",
+        f"{facts.capital(counts['of'])} by the number of their {unit}",
         f"of {leaves:,} {counts['of']}",
         tuple(
             Share(name, n / (leaves or 1), f"{n:,} ({percent(n / (leaves or 1))})", tone)
@@ -231,9 +223,9 @@ def uncertainty(found: Doc, of: str) -> Section:
         (("Known", "plain"),),
         tuple(Bar(_part_of_rows(int(q)), (1 - share,)) for q, share in left["quantiles"].items()),
     )
-    facts = [(capital(what), n, more) for what, n, more in facts_of_uncertainty(left)]
+    told = [(facts.capital(what), n, more) for what, n, more in facts.of_uncertainty(left)]
     domains = ("Domains", f"schema {left['schema']}", "")
-    blocks: list[Block] = [Facts((*facts, domains))]
+    blocks: list[Block] = [Facts((*told, domains))]
     if left["quantiles"]:
         blocks.append(spread)
     if found["edition"] == "releasable":
@@ -244,7 +236,7 @@ def uncertainty(found: Doc, of: str) -> Section:
             (e["name"], percent(e["left"]), f"{e['rows']:,}", e["where"]) for e in left["exposed"]
         ]
         columns = ("Name", "Left", "Rows", "Where")
-        least = f"{capital(of)} that leave least"
+        least = f"{facts.capital(of)} that leave least"
         blocks.append(Grid(least, columns, tuple(rows), numeric=frozenset({1, 2})))
     blocks += [Prose(note, quiet=True) for note in left["notes"]]
     return Section.of(key, title, blocks)
@@ -258,12 +250,12 @@ def _part_of_rows(part: int) -> str:
 def not_assessed(found: Doc) -> Section:
     """What was not assessed, and why."""
     rows = [
-        (_PARTS.get(p["part"], capital(p["part"])), capital(ended(p["reason"])))
+        (_PARTS.get(p["part"], facts.capital(p["part"])), facts.capital(facts.ended(p["reason"])))
         for p in found["not_assessed"]
     ]
     unknown = dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "not assessed")
     if unknown:
-        rows.append(("Parts of the file", f"{capital(listed(list(unknown)))}."))
+        rows.append(("Parts of the file", f"{facts.capital(facts.listed(list(unknown)))}."))
     rows.append(
         (
             "All other attacks",

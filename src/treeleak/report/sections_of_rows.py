@@ -7,20 +7,9 @@ from collections.abc import Callable, Iterator
 from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.findings.score_words import by_chance
 from treeleak.core.percent import percent
+from treeleak.report import facts
 from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
-from treeleak.report.facts import (
-    NONE,
-    Doc,
-    Fact,
-    capital,
-    ended,
-    fact_of_draws,
-    facts_of_rebuilt,
-    facts_of_unlike,
-    name_of_group,
-    risks_of,
-    share_of,
-)
+from treeleak.report.facts import Doc, Fact
 from treeleak.report.sections import reasons
 
 __all__ = ["MOST_BARS", "against_guesses", "article29", "columns", "groups", "recovered"]
@@ -35,11 +24,11 @@ def recovered(found: Doc) -> Section:
     if (rebuilt := found["reconstruction"]) is None:
         return Section.of(key, title, reasons(found, "reconstruction"))
     took = f"{rebuilt['seconds']:.1f} s" + ", interrupted" * rebuilt["interrupted"]
-    said = f"{capital(rebuilt['status'])} ({took}): {rebuilt['meaning']}."
+    said = f"{facts.capital(rebuilt['status'])} ({took}): {rebuilt['meaning']}."
     blocks: list[Block] = [Prose(said)]
     if rebuilt["contradiction"] is not None:
-        return Section.of(key, title, [*blocks, Prose(ended(rebuilt["contradiction"]))])
-    if draws := fact_of_draws(rebuilt):
+        return Section.of(key, title, [*blocks, Prose(facts.ended(rebuilt["contradiction"]))])
+    if draws := facts.of_draws(rebuilt):
         blocks.append(Prose(draws))
     if (exposure := found["exposure"]) is not None and exposure["recovered"]["n_rows"]:
         blocks.append(_how_sure(exposure["recovered"]))
@@ -62,7 +51,7 @@ def _how_sure(recovered: Doc) -> Stack:
 
 
 def _of_rebuilt(rebuilt: Doc) -> Iterator[Fact]:
-    first, *others = facts_of_rebuilt(rebuilt)
+    first, *others = facts.of_rebuilt(rebuilt)
     yield first
     if (rows := rebuilt["row_count"]) is not None:
         low, high = rows["between"]
@@ -108,11 +97,11 @@ def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]
         return None
     lines = [Bar("In the rebuilt rows", (right(m["scores"]),))]
     lines += [
-        Bar(capital(v["what"]), (right(v["measurement"]["scores"]),))
+        Bar(facts.capital(v["what"]), (right(v["measurement"]["scores"]),))
         for v in found["variants"]
         if v["measurement"] is not None
     ]
-    lines += [Bar(capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
+    lines += [Bar(facts.capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
     return Bars(
         f"{what}: the more beside the yardsticks, the more leaks",
         "share of the values, each row laid beside the one that it fits best",
@@ -127,11 +116,11 @@ _KNOWS = {"schema": "the schema", "model": "the trees without counts", "people":
 
 def _of_yardstick(y: Doc) -> tuple[str, ...]:
     scores = y["scores"]
-    wrong = NONE if scores["categories"] is None else percent(scores["categories"], 1)
-    off = NONE if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
+    wrong = facts.NONE if scores["categories"] is None else percent(scores["categories"], 1)
+    off = facts.NONE if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
     chance = by_chance(y["nearer"])
     error = f"{percent(scores['error'], 1)} ± {percent(y['sd'], 1)}"
-    return capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
+    return facts.capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
 
 
 def _of_measured(m: Doc) -> Iterator[Fact]:
@@ -155,8 +144,8 @@ def _of_measured(m: Doc) -> Iterator[Fact]:
     if (order := m["in_order"]) is not None:
         usual = f"the usual values of the class {percent(order['usual'], 1)}"
         yield "Error in their own place", percent(order["error"], 1), usual
-    for what, error, more in facts_of_unlike(m["individual"]):
-        yield capital(what), f"error {error}", more
+    for what, error, more in facts.of_unlike(m["individual"]):
+        yield facts.capital(what), f"error {error}", more
     if (test := m["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
         told = "none: the model told of these very rows"
@@ -173,7 +162,7 @@ def article29(found: Doc) -> Section | None:
         return None
     lines = [
         (name, *map(_rate, (r["success"], r["baseline"], r["control"])), _between(r["risk"]))
-        for name, r in risks_of(risks)
+        for name, r in facts.risks(risks)
     ]
     blocks: list[Block] = [
         Prose(
@@ -202,7 +191,7 @@ def article29(found: Doc) -> Section | None:
 
 
 def _rate(rate: Doc | None) -> str:
-    return NONE if rate is None else _between(rate, "share")
+    return facts.NONE if rate is None else _between(rate, "share")
 
 
 def _between(told: Doc, key: str = "value") -> str:
@@ -234,7 +223,7 @@ def columns(found: Doc) -> Section | None:
     rows = [
         (
             c["column"],
-            *map(share_of, (c["right"], c["guess"], c["majority"], c["expected"], c["proved"])),
+            *map(facts.share, (c["right"], c["guess"], c["majority"], c["expected"], c["proved"])),
             "yes" if c["tested"] else "no",
         )
         for c in order
@@ -257,16 +246,16 @@ def groups(found: Doc) -> Section | None:
         return None
     told = [g for g in exposure["groups"] if g["error"] is not None]
     names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random guess", "plain"))
-    bars = [Bar(name_of_group(g), (1 - g["error"], 1 - g["guess"])) for g in told]
+    bars = [Bar(facts.group_name(g), (1 - g["error"], 1 - g["guess"])) for g in told]
     title = "How right the values are, by group: the more, the more leaks"
     left_out = max(len(bars) - MOST_BARS, 0)
     chart = Bars(title, "1 - error (DRAFT)", names, tuple(bars), left_out=left_out)
     rows = [
         (
-            name_of_group(g),
-            NONE if g["rows"] is None else f"{g['rows']:,}",
-            *(share_of(g[k], 1) for k in ("error", "guess")),
-            share_of(g["exact"]),
+            facts.group_name(g),
+            facts.NONE if g["rows"] is None else f"{g['rows']:,}",
+            *(facts.share(g[k], 1) for k in ("error", "guess")),
+            facts.share(g["exact"]),
         )
         for g in exposure["groups"]
     ]

@@ -16,10 +16,10 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.auditing.result import Edition
 from treeleak.core.percent import percent
-from treeleak.report import sections
+from treeleak.report import facts, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone
-from treeleak.report.facts import Doc, likely, listed
+from treeleak.report.facts import Doc
 from treeleak.report.rows import most_exposed
 from treeleak.report.sections import TONES
 
@@ -97,7 +97,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
 def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     kinds = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
-    more = [f"In the file, for attacks to work with: {listed(kinds)}."] if kinds else []
+    more = [f"In the file, for attacks to work with: {facts.listed(kinds)}."] if kinds else []
     if m is not None:
         share, how = _exact(m, rebuilt)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."
@@ -163,7 +163,7 @@ def _tiles(found: Doc) -> Iterator[Tile]:
         if rebuilt["expected_error"] is not None:
             wrong = percent(rebuilt["expected_error"], 1)
             yield Tile(wrong, "of values wrong, as the attack expects", "its own estimate")
-    if rebuilt is not None and rebuilt["n_rows"] and not likely(rebuilt):
+    if rebuilt is not None and rebuilt["n_rows"] and not facts.likely(rebuilt):
         said = "alone or with others like them"
         proved = percent(rebuilt["share_proved_rows"])
         yield Tile(proved, "of rows proved, as far as trees tell", said)

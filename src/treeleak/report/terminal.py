@@ -18,20 +18,8 @@ from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
-from treeleak.report.facts import (
-    Doc,
-    by_what,
-    ended,
-    fact_of_draws,
-    facts_of_counts,
-    facts_of_rebuilt,
-    facts_of_uncertainty,
-    facts_of_unlike,
-    name_of_group,
-    over_others,
-    risks_of,
-    share_of,
-)
+from treeleak.report import facts
+from treeleak.report.facts import Doc
 from treeleak.report.plainly import Text, escape, plainly
 from treeleak.report.tables import bullets, figures, part, table
 
@@ -110,7 +98,7 @@ def _source(audit: Audit) -> Group:
 
 
 def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
-    leaks = by_what(e for e in entries if e["mark"] == "leaks")
+    leaks = facts.by_what(e for e in entries if e["mark"] == "leaks")
     if leaks:
         yield Text("Leaks: stems from single rows, or says how they were drawn", style="red")
     for what, same in leaks.items():
@@ -119,10 +107,10 @@ def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
         why = dict.fromkeys(e["why"] for e in same)
         yield Padding(Text(" ".join(why)), (0, 0, 0, 2), expand=False)
     yield Text("" if leaks else "Nothing was found that stems from single rows.")
-    if unknown := by_what(e for e in entries if e["mark"] == "not assessed"):
+    if unknown := facts.by_what(e for e in entries if e["mark"] == "not assessed"):
         yield Text("Not assessed", style="yellow")
         yield from bullets(f"{what}: {_names(same)}" for what, same in unknown.items())
-    if harmless := by_what(e for e in entries if e["mark"] == "harmless"):
+    if harmless := facts.by_what(e for e in entries if e["mark"] == "harmless"):
         yield Text.assemble(("Harmless: ", "green"), ", ".join(harmless))
 
 
@@ -147,7 +135,7 @@ def _counts(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         return
     if audit.budget is not None:
         yield Text()
-    yield figures(_indented(facts_of_counts(told["counts"])))
+    yield figures(_indented(facts.of_counts(told["counts"])))
     if audit.counts.of == "leaves" and len(audit.counts.trees) > 1:
         yield Text(_worst(audit.counts), style="dim")
 
@@ -173,7 +161,7 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     found = rebuilt.to_dict()
     took = f"{rebuilt.seconds:.1f} s" + (", interrupted" if rebuilt.interrupted else "")
     yield Text.assemble((rebuilt.status, "bold"), f" ({took}): {rebuilt.meaning}.")
-    if draws := fact_of_draws(found):
+    if draws := facts.of_draws(found):
         yield Text(draws)
     if rebuilt.draws_hidden:
         beside = ", and how many different ones"
@@ -184,8 +172,8 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if rebuilt.contradiction is not None:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
-        facts = [(what, figure) for what, figure, _ in facts_of_rebuilt(found, rebuilt.given.size)]
-        yield figures([*facts, *_of_others(rebuilt)])
+        own = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
+        yield figures([*own, *_of_others(rebuilt)])
     if m is not None:
         yield Text()
         yield _measurement(m, told["measurement"]["individual"], rebuilt)
@@ -206,10 +194,10 @@ def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
     """What was used, side by side."""
     all_ = [(rebuilt, audit.measurement)]
     all_ += [(v.reconstruction, v.measurement) for v in audit.variants]
-    lines = [("Values wrong, as expected", *(share_of(r.expected_error, 1) for r, _ in all_))]
+    lines = [("Values wrong, as expected", *(facts.share(r.expected_error, 1) for r, _ in all_))]
     if any(m is not None for _, m in all_):
-        exact = (share_of(None if m is None else m.exact_rows) for _, m in all_)
-        wrong = (share_of(None if m is None else m.error, 1) for _, m in all_)
+        exact = (facts.share(None if m is None else m.exact_rows) for _, m in all_)
+        wrong = (facts.share(None if m is None else m.error, 1) for _, m in all_)
         lines += [("Training rows rebuilt exactly", *exact), ("Values wrong", *wrong)]
     heads = ("With less to go by", "all of it", *(v.what for v in audit.variants))
     return table(heads, lines, wraps=False, widest=14)
@@ -236,7 +224,7 @@ def _of_measured(
             yield "in their own place", percent(m.located_in_order)
     if individual and individual["all"]["worst"] is not None:
         yield "Values wrong in the worst row", percent(individual["all"]["worst"])
-    for what, error, more in facts_of_unlike(individual):
+    for what, error, more in facts.of_unlike(individual):
         yield what, f"{error}, {more}"
     if m.significance is not None:
         yield from _against_others(m.significance)
@@ -290,12 +278,12 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     )
     measured = [c for c in exposed["columns"] if c["right"] is not None]
     if measured:
-        most = sorted(measured, key=over_others, reverse=True)[:MOST_COLUMNS]
+        most = sorted(measured, key=facts.over_others, reverse=True)[:MOST_COLUMNS]
         yield Text()
         yield table(
             ("Columns most exposed", "right", "random guess", "most common"),
             [
-                (c["column"], *(share_of(c[k]) for k in ("right", "guess", "majority")))
+                (c["column"], *(facts.share(c[k]) for k in ("right", "guess", "majority")))
                 for c in most
             ],
         )
@@ -305,7 +293,7 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
             ("Groups of training rows", "rows", "exact", "values wrong", "random guess"),
             map(_of_group, exposed["groups"]),
         )
-    if risks is not None and (tried := [_of_risk(*risk) for risk in risks_of(risks)]):
+    if risks is not None and (tried := [_of_risk(*risk) for risk in facts.risks(risks)]):
         heads = ("success", "without it", "other people", "risk", "(95 %)")
         yield Text()
         yield table(("Risks in Article 29's terms", *heads), tried)
@@ -315,15 +303,15 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
 
 def _of_group(group: Doc) -> tuple[str, ...]:
     rows = "" if group["rows"] is None else f"{group['rows']:,}"
-    wrong, guess = share_of(group["error"], 1), share_of(group["guess"], 1)
-    return name_of_group(group), rows, share_of(group["exact"]), wrong, guess
+    wrong, guess = facts.share(group["error"], 1), facts.share(group["guess"], 1)
+    return facts.group_name(group), rows, facts.share(group["exact"]), wrong, guess
 
 
 def _of_risk(what: str, told: Doc) -> tuple[str, ...]:
     rates = (None if told[k] is None else told[k]["share"] for k in _RATES)
     risk = told["risk"]
     between = f"{percent(risk['low'])} to {percent(risk['high'])}"
-    return (what, *map(share_of, rates), percent(risk["value"]), between)
+    return (what, *map(facts.share, rates), percent(risk["value"]), between)
 
 
 _RATES = ("success", "baseline", "control")
@@ -338,7 +326,7 @@ def _uncertainty(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield from _reasons(audit, "uncertainty")
         return
     yield Text(left.in_full if shown["exposed"] else left.average)
-    yield figures(_indented(facts_of_uncertainty(shown)))
+    yield figures(_indented(facts.of_uncertainty(shown)))
     if quantiles := shown["quantiles"]:
         # Shares that are left of single rows, from the most exposed to the least.
         named = {"0": "first", "50": "half", "100": "all"}
@@ -363,7 +351,7 @@ def _reasons(audit: Audit, name: str) -> Iterator[RenderableType]:
     for what, why in audit.not_assessed:
         if what == name:
             said = f"Not assessed{_AGAINST.get(name, '')}"
-            yield Text.assemble((said, "yellow"), f": {ended(why)}")
+            yield Text.assemble((said, "yellow"), f": {facts.ended(why)}")
 
 
 def _rows(rebuilt: Reconstruction) -> RenderableType:
