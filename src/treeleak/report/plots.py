@@ -171,7 +171,7 @@ def plot_leaf_sizes(audit: Audit, ax: Axes | None = None) -> Axes:
     """
     release, counts = audit.release, audit.counts
     if release is None or counts is None:
-        why = dict(audit.not_assessed).get("counts", "these are rules, which have no leaves")
+        why = audit.reason("counts", "these are rules, which have no leaves")
         raise NotCovered(why)
     known = [(rows_in_nodes(tree), tree.leaves) for tree in release.trees]
     sizes = np.concatenate([rows[leaves] for rows, leaves in known if rows is not None])
@@ -238,7 +238,7 @@ def plot_trace(reconstruction: Reconstruction, ax: Axes | None = None) -> Axes:
 def _exposure(audit: Audit, edition: Edition = "releasable") -> dict[str, Any]:
     found: dict[str, Any] | None = audit.to_dict(edition)["exposure"]
     if found is None:
-        raise NotCovered(dict(audit.not_assessed).get("reconstruction", "no rows were rebuilt"))
+        raise NotCovered(audit.reason("reconstruction", "no rows were rebuilt"))
     return found
 
 

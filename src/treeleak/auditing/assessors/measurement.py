@@ -181,11 +181,8 @@ def measure(
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
-    rebuilt, true = reconstruction.X, truth.X
-    numbers = np.arange(len(rebuilt))
-    if len(rebuilt) != len(true):
-        numbers, reconstruction = _as_many(reconstruction, len(true), seed)
-        rebuilt = _rows(reconstruction)
+    numbers, reconstruction = _as_many(reconstruction, len(truth.X), seed)
+    rebuilt, true = _rows(reconstruction), truth.X
     given, schema = reconstruction.given, reconstruction.schema
     known = pd.DataFrame(given, columns=rebuilt.columns)
     matching = best_matching(rebuilt, true, schema)
