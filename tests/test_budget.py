@@ -20,8 +20,8 @@ from helpers.documents import valid
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.run import _context
 from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.datasets import load_dp_forest, load_draft

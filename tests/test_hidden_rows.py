@@ -55,9 +55,9 @@ from experiments.benchmarks.hidden_rows import clean, ways
 from helpers.cli import run
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive

@@ -33,8 +33,8 @@ from sklearn.utils import estimator_checks
 import treeleak.learn.forest as module
 from helpers.noise import fits
 from helpers.releases import assert_same
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree

@@ -17,8 +17,8 @@ import treeleak
 from experiments.benchmarks.mutation_formats import FORMATS
 from experiments.benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
 from experiments.benchmarks.mutations import FAULTS, Case, run
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.application import app
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict

@@ -18,6 +18,7 @@ from helpers.documents import valid
 from treeleak.cli import app
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening import retrain as module
+from treeleak.hardening import ways
 from treeleak.hardening.retrain import retrain
 
 
@@ -32,8 +33,8 @@ def data():
 def few_ways():
     """Each way to train takes seconds: two of a kind are enough."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "EPSILONS", (0.3, 3.0))
-        patched.setattr(module, "LEAVES", (5, 10))
+        patched.setattr(ways, "EPSILONS", (0.3, 3.0))
+        patched.setattr(ways, "LEAVES", (5, 10))
         yield
 
 
@@ -73,7 +74,7 @@ def test_leaks_are_those_of_an_audit(compared, data):
     assert (now.verdict, now.status) == (audit.verdict, audit.reconstruction.status)
     assert now.error == audit.measurement.error
     assert now.exact_rows == audit.measurement.exact_rows
-    assert {a.epsilon for a in compared.alternatives} == {None, *module.EPSILONS}
+    assert {a.epsilon for a in compared.alternatives} == {None, *ways.EPSILONS}
 
 
 @pytest.mark.slow
@@ -122,13 +123,13 @@ def test_settings_are_read_from_a_file_and_from_inside_others(data, tmp_path):
     skops.io.dump(pipeline, tmp_path / "model.skops")
     searched = GridSearchCV(forest, {"min_samples_leaf": [6]}, cv=2).fit(X, y)
     for model in (tmp_path / "model.skops", pipeline, searched):
-        kind, settings = module._settings(model, trust_pickle=False)
+        kind, settings = ways.settings_of(model, trust_pickle=False)
         assert kind is RandomForestClassifier
         assert {k: settings[k] for k in ("n_estimators", "min_samples_leaf", "max_depth")} == {
             "n_estimators": 7, "min_samples_leaf": 6, "max_depth": 3,
         }  # fmt: skip
-        ways = [way.settings for way in module._ways(kind, settings, 0)]
-        assert ways == [{}, {"min_samples_leaf": 10}]
+        found = [way.settings for way in ways.ways_of(kind, settings, 0)]
+        assert found == [{}, {"min_samples_leaf": 10}]
 
 
 def test_an_interrupt_keeps_what_was_done(data, monkeypatch):

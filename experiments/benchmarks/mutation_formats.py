@@ -30,8 +30,8 @@ from experiments.benchmarks.mutation_seeds import (
 )
 from treeleak.auditing import Audit
 from treeleak.auditing.assessors.counts import count_leaves, count_rules
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.tables import Beside, Tables, training_rows
 from treeleak.core.errors import NotCovered
 from treeleak.release import Release, RuleList, StoredObject, read_j48, read_model, to_release
