@@ -3,18 +3,29 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Neighbours in a file share what is costly to make: each worker takes a run of them.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test test-slow test-all test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
+
+dev: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python tests/compile_kernels.py
+	$(PYTEST) -m "not slow and not browser"
+
+# What `make test` leaves out, and all examples of what it tries on a few.
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m "slow and not browser"
+
+test-all: test test-slow
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
@@ -37,29 +48,29 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.exact
-	$(BIN)/python -m benchmarks.exact --seeds 5-9
-	$(BIN)/python -m benchmarks.seeds
-	$(BIN)/python -m benchmarks.known
-	$(BIN)/python -m benchmarks.known --seeds 5-9
-	$(BIN)/python -m benchmarks.hidden
-	$(BIN)/python -m benchmarks.hidden --seeds 5-9
-	$(BIN)/python -m benchmarks.raw --seeds 0 --reference
-	$(BIN)/python -m benchmarks.raw --seeds 5-6
-	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.n_rows
-	$(BIN)/python -m benchmarks.noisy
-	$(BIN)/python -m benchmarks.noisy --part scale --seeds 5-9
-	$(BIN)/python -m benchmarks.gate
-	$(BIN)/python -m benchmarks.informed
-	$(BIN)/python -m benchmarks.informed --seeds 10-19
-	$(BIN)/python -m benchmarks.worlds
-	$(BIN)/python -m benchmarks.interpretable
-	$(BIN)/python -m benchmarks.rule_counting
+	$(BIN)/python -m experiments run exact
+	$(BIN)/python -m experiments run exact --seeds 5-9
+	$(BIN)/python -m experiments run seeds
+	$(BIN)/python -m experiments run known
+	$(BIN)/python -m experiments run known --seeds 5-9
+	$(BIN)/python -m experiments run hidden
+	$(BIN)/python -m experiments run hidden --seeds 5-9
+	$(BIN)/python -m experiments run raw --seeds 0 --reference
+	$(BIN)/python -m experiments run raw --seeds 5-6
+	$(BIN)/python -m experiments run growth
+	$(BIN)/python -m experiments run n_rows
+	$(BIN)/python -m experiments run noisy
+	$(BIN)/python -m experiments run noisy --part scale --seeds 5-9
+	$(BIN)/python -m experiments run gate
+	$(BIN)/python -m experiments run informed
+	$(BIN)/python -m experiments run informed --seeds 10-19
+	$(BIN)/python -m experiments run worlds
+	$(BIN)/python -m experiments run interpretable
+	$(BIN)/python -m experiments run rule_counting
 
 # How long a browser takes to open 40,000 rows.
 bench-report: $(VENV)/.dev $(VENV)/.browser
-	TREELEAK_BROWSER=needed $(BIN)/python -m benchmarks.report
+	TREELEAK_BROWSER=needed $(BIN)/python -m experiments run report
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python

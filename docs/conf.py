@@ -23,7 +23,13 @@ extensions = [
     "sphinx.ext.viewcode",
 ]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "docs/api/*.rst", "src/treeleak/datasets/data/*.md"]
+include_patterns = [
+    "*.md",
+    "docs/*.md",
+    "docs/api/*.rst",
+    "experiments/README.md",
+    "src/treeleak/datasets/data/*.md",
+]
 exclude_patterns = ["**/.*", "build", "demo", "dist", "docs/_build"]
 # Types in docstrings are words: one of them may be the name of two attributes.
 suppress_warnings = ["ref.python"]

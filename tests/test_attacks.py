@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import counted, cuts_for, histograms, random_tree, schemas, some_rows
+from helpers.brute_force import histograms
+from helpers.examples import examples
+from helpers.grids import cuts_for, schemas, some_rows
+from helpers.releases import counted, random_tree
 from treeleak.attacks.annealing import SearchSpace, pack
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.exact.run import exact
@@ -61,7 +64,7 @@ def disturbed(system: CountSystem, geometry: Geometry, seed: int) -> CountSystem
     )
 
 
-@settings(max_examples=150)
+@examples(150, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
 def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
     schema, seed, unit, disturb

@@ -26,15 +26,17 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing import Entry, Measurement, Variant
 from treeleak.auditing.assessors.counts import count_leaves
-from treeleak.auditing.assessors.measurement import measure, singled_out
+from treeleak.auditing.assessors.measurement import measure
+from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.verdict import find, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
+from treeleak.auditing.result import Found
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch
 from treeleak.core.percent import percent
 from treeleak.metrics import Significance
@@ -456,7 +458,9 @@ def rebuilt(audited):
 )
 def test_the_rule_of_the_verdict(rebuilt, status, error, alone, expected):
     measured = None if error is None else replace(MEASURED, error=error)
-    findings = find([], None, replace(rebuilt, status=status), measured, alone)
+    findings = find(
+        Found(reconstruction=replace(rebuilt, status=status), measurement=measured), alone
+    )
     assert overall(findings) == expected
     assert "safe " not in " ".join(f.text for f in findings)
 
@@ -478,14 +482,17 @@ def test_proofs_under_a_schema_that_the_training_rows_refute_do_not_count():
 
 
 def test_stored_rows_outweigh_everything(rebuilt):
-    assert overall(find([TABLE], None, replace(rebuilt, status="feasible"), None, 0)) == LEAK
-    assert overall(find([TABLE], None, None, None, 0)) == LEAK
-    assert overall(find([], None, None, None, 0)) == OPEN
+    assert (
+        overall(find(Found(inventory=(TABLE,), reconstruction=replace(rebuilt, status="feasible"))))
+        == LEAK
+    )
+    assert overall(find(Found(inventory=(TABLE,)))) == LEAK
+    assert overall(find(Found())) == OPEN
 
 
 def test_one_possible_dataset_is_no_better_than_the_guess(rebuilt):
     certain = Measurement(0.0, 1.0, 1.0, 0.0, 0.0, "rows")
-    findings = find([], None, replace(rebuilt, status="feasible"), certain, 0)
+    findings = find(Found(reconstruction=replace(rebuilt, status="feasible"), measurement=certain))
     assert overall(findings) == NO_LEAK
 
 
@@ -540,7 +547,7 @@ def test_a_model_without_any_leak_gets_no_empty_advice():
 def test_an_interrupted_attack_is_not_said_to_have_run_out_of_time(rebuilt):
     stopped = replace(rebuilt, status="unknown", interrupted=True, misfit=7.0)
     for result in (stopped, replace(stopped, X=None)):
-        (finding,) = find([], None, result, None, 0)
+        (finding,) = find(Found(reconstruction=result))
         assert finding.verdict == OPEN
         assert finding.text.startswith("Interrupted")
         assert finding.rule == ""
@@ -633,10 +640,10 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
 ):
     measured = replace(MEASURED, error=error, significance=test)
     likely = replace(rebuilt, status="likely")
-    assert overall(find([], None, likely, measured, 0)) == expected
+    assert overall(find(Found(reconstruction=likely, measurement=measured))) == expected
     variants = [Variant("without the population", rebuilt, measured)]
     far = replace(MEASURED, error=0.21)
-    found = find([], None, likely, far, 0, variants=variants)
+    found = find(Found(reconstruction=likely, measurement=far, variants=tuple(variants)))
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
@@ -707,6 +714,7 @@ def test_rows_of_a_default_forest_are_measured_in_their_places(drawn):
     valid(json.loads(drawn.to_json()))
 
 
+@pytest.mark.slow
 def test_places_count_where_rows_have_an_order(drawn, data):
     from treeleak.auditing.assessors.measurement import measure
     from treeleak.verification.training_rows import TrainingRows
@@ -848,6 +856,7 @@ def silent_on_n(model, distinct):
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
 
 
+@pytest.mark.slow
 def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     X, y, schema = small(data, 24)
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
@@ -860,6 +869,7 @@ def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     assert str(found.reconstruction.row_count) == "24 rows, as given"
 
 
+@pytest.mark.slow
 def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     X, y, schema = small(data, 24)
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
@@ -917,10 +927,11 @@ def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     off.iloc[place] = 1 - off.iloc[place]
     measured = measure(replace(rebuilt, X=off), match_training(release, X, y), release)
     assert measured.exact_rows == pytest.approx(0.9)
-    (finding,) = (f for f in find([], None, rebuilt, None, 0) if f.verdict == LEAK)
+    (finding,) = (f for f in find(Found(reconstruction=rebuilt)) if f.verdict == LEAK)
     assert finding.text.startswith("All 10 training rows that were not given were rebuilt")
 
 
+@pytest.mark.slow
 def test_with_and_without_the_population(data):
     X, y, schema = small(data)
     population = pd.concat([X, 1 - X])
@@ -940,10 +951,14 @@ def test_a_leak_that_only_a_variant_measures_is_one(rebuilt):
     near, far = (replace(MEASURED, error=e) for e in (0.1, 0.21))
     variants = [Variant("without the population", rebuilt, near)]
     likely = replace(rebuilt, status="likely")
-    assert overall(find([], None, likely, far, 0)) == NO_LEAK
-    assert overall(find([], None, likely, far, 0, variants=variants)) == LEAK
+    assert overall(find(Found(reconstruction=likely, measurement=far))) == NO_LEAK
+    assert (
+        overall(find(Found(reconstruction=likely, measurement=far, variants=tuple(variants))))
+        == LEAK
+    )
 
 
+@pytest.mark.slow
 def test_an_earlier_model_is_told(data):
     X, y, schema = small(data)
     model = without_seeds(X, y, n_estimators=10)
@@ -967,7 +982,9 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
     assert singled_out(replace(drawn.reconstruction, proved=first), model) == unlike - alone
     (finding,) = (
         f
-        for f in find([], None, replace(drawn.reconstruction, status="feasible"), None, unlike)
+        for f in find(
+            Found(reconstruction=replace(drawn.reconstruction, status="feasible")), unlike
+        )
         if f.verdict == LEAK
     )
     assert "60 of 60 rows are proved under the schema, each under the number" in finding.text

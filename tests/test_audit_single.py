@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from typer.testing import CliRunner
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app

@@ -14,7 +14,8 @@ from ortools.sat.python import cp_model
 from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 
-from helpers import bootstrap_draws, counted, cuts_for, drawn, leaves_of, random_tree, some_rows
+from helpers.grids import cuts_for, some_rows
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
 from treeleak.attacks.reference.bootstrap import bootstrap_program, most_draws
 from treeleak.attacks.solvers.program import SCALE
 from treeleak.core.clock import Clock

@@ -10,23 +10,32 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import hidden, interpretable, n_rows, noisy, raw, store
-from benchmarks.known import BINS, Case, Floor, calibration, cases, side_by_side, verdicts
-from benchmarks.store import Store, flat, seed_range
-from benchmarks.tables import beside, depth_name, published
 from sklearn.metrics import roc_auc_score
 
 import treeleak
-from helpers import small_table
+from experiments import progress
+from experiments.benchmarks import hidden, interpretable, n_rows, noisy, raw
+from experiments.benchmarks.known import (
+    BINS,
+    Case,
+    Floor,
+    calibration,
+    cases,
+    side_by_side,
+    verdicts,
+)
+from experiments.benchmarks.options import seed_range
+from experiments.benchmarks.records import Records, flat
+from experiments.benchmarks.tables import beside, depth_name, published
+from experiments.results_version import RESULTS_VERSION
+from experiments.store import Run, Store
+from experiments.studies.dp_runs import not_answered
+from experiments.studies.ferry import SIZES, SUPPORTS, TREES
+from helpers.tables import small_table
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.datasets import Dataset
 from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
-from treeleak.studies.dp_runs import not_answered
-from treeleak.studies.ferry import SIZES, SUPPORTS, TREES
-from treeleak.studies.results_version import RESULTS_VERSION
-from treeleak.studies.store import Run
-from treeleak.studies.store import Store as RunStore
 
 
 @dataclass(frozen=True)
@@ -55,11 +64,11 @@ def path(tmp_path):
 
 
 def collect(path, cases, *, fresh=False, run=add):
-    return Store("sums", fresh, path).collect(cases, run, lambda _: Sum(0, 0), lambda _: False)
+    return Records("sums", fresh, path).collect(cases, run, lambda _: Sum(0, 0), lambda _: False)
 
 
 def kept(path):
-    runs = RunStore(path / "runs.sqlite").runs("sums")
+    runs = Store(path / "runs.sqlite").runs("sums")
     return [{"case": run.parameters, **run.record} for run in runs]
 
 
@@ -121,7 +130,7 @@ def test_fresh_runs_replace_those_in_the_store(path):
 
 
 def test_a_run_of_any_version_stands_and_of_several_the_last(path):
-    store = RunStore(path / "runs.sqlite")
+    store = Store(path / "runs.sqlite")
     for a, versions in ((1, (RESULTS_VERSION + 1, 0)), (2, (0,))):
         for version in versions:
             store.add(Run("sums", asdict(Sum(a)), version, {"sum": 100 * a + version}))
@@ -138,9 +147,10 @@ def test_a_damaged_store_is_named(path):
         collect(path, [Sum(1)])
 
 
+@pytest.mark.slow
 def test_a_run_apart_has_a_process_and_a_peak_of_its_own(path):
     held = np.ones(400 * 2**17)
-    big, small = Store("sums", folder=path).collect(
+    big, small = Records("sums", folder=path).collect(
         [Sum(300), Sum(1)], allocate, lambda case: replace(case, a=1)
     )
     assert held.all()
@@ -213,7 +223,7 @@ def name_process(case: Sum):
 def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(path):
     todo = [Sum(i) for i in range(1, 9)]
     # What each process ran before is counted by itself: the warm-up comes first, once.
-    found = Store("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    found = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert ran == []
     assert [r["sum"] for r in found] == [i + 1 for i in range(1, 9)]
     assert sorted(r["case"]["a"] for r in kept(path)) == list(range(1, 9))
@@ -221,7 +231,7 @@ def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(p
     for pid in {r["pid"] for r in found}:
         before = sorted(r["runs"] for r in found if r["pid"] == pid)
         assert before == list(range(1, len(before) + 1))
-    again = Store("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
+    again = Records("sums", folder=path).collect(todo, name_process, lambda _: Sum(0, 0), at_once=2)
     assert again == found
     assert len(kept(path)) == 8
 
@@ -229,11 +239,11 @@ def test_runs_side_by_side_are_each_recorded_once_and_warm_up_once_per_process(p
 def test_a_log_says_how_many_runs_are_done_and_how_long_the_rest_may_take(
     path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(store, "_LOG_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_LOG_EVERY", 0.0)
     collect(path, [Sum(1), Sum(2), Sum(3)])
     told = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in told] == [f"{n} of 3 runs" for n in (1, 2, 3)]
-    assert told[-1].endswith("about 0 min left")
+    assert told[-1].endswith("about 0 s left")
 
 
 def write_published(folder, monkeypatch):
@@ -470,13 +480,13 @@ def test_the_grid_is_judged_by_cells_held_and_by_the_ratio_of_each_epsilon(
     tmp_path, monkeypatch, capsys, errors, share, ratio, lacking
 ):
     write_table1(tmp_path, monkeypatch)
-    monkeypatch.setattr(noisy, "FOLDER", tmp_path)
     found = [
         noisy_record(error, epsilon=e, seed=s)
         for e, error in zip((0.1, 1.0), errors, strict=True)
         for s in range(2)
     ]
     noisy.grid_table("table1", found, noisy.RATIOS)
+    noisy.write_cells("table1", found, tmp_path)
     text = capsys.readouterr().out
     assert line_of(text, "0.1")[11] == "met"
     assert line_of(text, "1")[11] == ratio
@@ -702,7 +712,7 @@ def test_binary_data_is_timed_with_both_packages(monkeypatch, capsys, tmp_path):
 
 
 def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
-    monkeypatch.chdir(Path(raw.__file__).parents[1])
+    monkeypatch.chdir(Path(raw.__file__).parents[2])
     assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
     with pytest.raises(BadInput, match=str(tmp_path)):
         raw.seconds_of(tmp_path, [])

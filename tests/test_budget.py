@@ -16,12 +16,12 @@ from rich.console import Console
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.run import _context
 from treeleak.core.errors import Mismatch, NotCovered, PrivacyWarning
 from treeleak.datasets import load_dp_forest, load_draft
@@ -296,6 +296,7 @@ def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
     assert not any("discrete Laplace noise, as" in a for a in found.advice)
 
 
+@pytest.mark.slow
 def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
     found = audited(monkeypatch, plain, data, data[0], mechanism="draft-dp")
     assert found.budget.overspent
@@ -304,6 +305,7 @@ def test_noise_that_costs_more_than_stated_is_named(monkeypatch, plain, data):
     assert "Stated: epsilon = 5. It costs 11.93, 239% of that" in shown(found)
 
 
+@pytest.mark.slow
 def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, data):
     _, _, others, _ = data
     rows = others.sample(60, random_state=1).reset_index(drop=True)
@@ -325,6 +327,7 @@ def test_likely_rows_without_training_rows_prove_nothing(monkeypatch, plain, dat
     valid(json.loads(found.to_json()))
 
 
+@pytest.mark.slow
 def test_a_wrong_number_of_rows_is_measured(monkeypatch, plain, data):
     found = audited(monkeypatch, plain, data, data[0][:52], train=True)
     assert found.measurement.individual.all.n_rows == 60

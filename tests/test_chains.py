@@ -12,21 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
 
-from helpers import (
-    Drawn,
-    all_points,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    drawn,
-    frequencies,
-    random_tree,
-    released_counts,
-    rows_in,
-    schemas,
-    some_parts,
-    written,
-)
+from helpers.brute_force import released_counts, rows_in
+from helpers.cases import Drawn, some_parts
+from helpers.examples import examples
+from helpers.grids import all_points, cuts_for, schemas
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree
+from helpers.walks import frequencies, written
 from treeleak.attacks.posterior import chains
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
@@ -488,7 +479,7 @@ def test_chains_start_where_the_counts_put_the_rows():
 
 
 @given(SEEDS, st.booleans(), st.sampled_from([WIDE.attributes, PAIRED.attributes]))
-@settings(max_examples=40)
+@examples(40, fast=6)
 def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
     """Every change is known exactly: else some move would be taken that lowers the posterior."""
     rng = np.random.default_rng(seed)
@@ -695,7 +686,7 @@ def test_heat_behind_noise():
 
 
 @given(SEEDS, st.sampled_from([*LAWS.values(), *LABELS]), st.sampled_from([WIDE, PAIRED]))
-@settings(max_examples=30)
+@examples(30, fast=6)
 def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     n_classes, depth = np.random.default_rng(seed).integers([1, 1], [4, 5]).tolist()
     case = case_of(schema, n_classes, seed, 8, 4, depth)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import bootstrap_draws, drawn, random_tree, summed
+from helpers.releases import bootstrap_draws, drawn, random_tree, summed
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws

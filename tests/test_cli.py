@@ -15,23 +15,15 @@ import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 import treeleak
-from treeleak.cli import app
+from helpers.cli import run
 from treeleak.release import DecisionRule, RuleList, write_rules
 from treeleak.schema import Schema
 
 J48 = Path(__file__).parent / "models" / "j48"
 CANARY = 31337
 LABEL = "again"
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def save(folder, X, y, **options):
@@ -278,6 +270,7 @@ def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
     assert "Do not rely on hidden draws" in text
 
 
+@pytest.mark.slow
 def test_an_audit_of_hidden_draws_says_what_was_used_side_by_side(hidden, tmp_path):
     given = ("--train", hidden / "train.csv", "--label", LABEL, "--json", tmp_path / "a.json")
     more = ("--population", hidden / "population.csv", "--known-rows", hidden / "rows.csv")
@@ -304,6 +297,7 @@ def test_drawn_counts_only_are_all_that_is_used(hidden):
     assert "With less to go by" not in text
 
 
+@pytest.mark.slow
 def test_what_is_known_beside_the_model_stands_in_the_answer(hidden, tmp_path):
     out, train = tmp_path / "rows.csv", pd.read_csv(hidden / "train.csv")
     given = ("--known-rows", hidden / "rows.csv", "--known-columns", hidden / "columns.csv")
@@ -325,6 +319,7 @@ def test_a_model_s_own_column_row_is_no_position(tmp_path):
     assert result.exit_code == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_an_earlier_model_speaks_too(hidden, tmp_path):
     earlier = ("--earlier", hidden / "earlier.skops", "--out", tmp_path / "rows.csv")
     result = run(*of_hidden("reconstruct", hidden, *earlier))
@@ -618,7 +613,11 @@ def test_options_that_cannot_be(folder, options):
         (pd.DataFrame({"a": [0, 1, 1, 0]}), [1, 1, 1, 1]),
         (pd.DataFrame({"a": [1]}), ["only"]),
         (pd.DataFrame({"a": [0] * 6 + [1] * 7}), [0] * 6 + [1] * 7),
-        (pd.DataFrame(np.eye(8, 200, dtype=int)).rename(columns=str), [0, 1] * 4),
+        pytest.param(
+            pd.DataFrame(np.eye(8, 200, dtype=int)).rename(columns=str),
+            [0, 1] * 4,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["one class", "one row", "stump", "200 columns, most unused"],
 )
@@ -691,6 +690,7 @@ def interrupted(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_answer_so_far(shallow, tmp_path):
     rows = tmp_path / "rows.csv"
     schema = shallow / "schema.toml"

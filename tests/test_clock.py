@@ -8,10 +8,10 @@ import threading
 import time
 
 import pytest
-from benchmarks.mutation_seeds import releases
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.benchmarks.mutation_seeds import releases
 from treeleak.auditing import run
 from treeleak.cli.application import app
 from treeleak.core.clock import Clock

@@ -8,11 +8,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from experiments import Store, carry_out, catalogue, plan
+from experiments.__main__ import app
 from toy_study import TRACE, study, traced
-from treeleak import studies
-from treeleak.cli import app
 from treeleak.core.errors import BadInput
-from treeleak.studies import Store, carry_out, catalogue, plan
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: make test-cluster")
 
@@ -70,16 +69,15 @@ def test_a_worker_that_is_killed_loses_and_repeats_nothing(cluster, tmp_path):
 
 def test_the_same_command_on_a_cluster(cluster, tmp_path, monkeypatch):
     address, _ = cluster
-    for place in (catalogue, studies):
-        monkeypatch.setattr(place, "STUDIES", {"toy": study(10)})
-    command = ["study", "run", "toy", "--out", str(tmp_path), "--cluster", address]
+    monkeypatch.setattr(catalogue, "STUDIES", {"toy": study(10)})
+    command = ["run", "toy", "--out", str(tmp_path), "--cluster", address]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert len(Store(tmp_path / "runs.sqlite").runs("toy")) == 10
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
-    from treeleak.studies import runner
+    from experiments import runner
 
     monkeypatch.setattr(runner, "_PATIENCE", 1.0)
     store = Store(tmp_path / "runs.sqlite")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import FEW, cuts_for, random_tree
+from helpers.grids import FEW, cuts_for
+from helpers.releases import random_tree
 from treeleak.attacks import consensus
 from treeleak.attacks.consensus import align, aligned_shares, cheapest
 from treeleak.partition import Geometry

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from treeleak.core.errors import NotCovered
 from treeleak.uncertainty import counting
 from treeleak.uncertainty.counting import captured
@@ -94,7 +95,7 @@ def test_split_or_summed_out_it_is_the_same(seed, most):
         assert captured(sizes, box, rules) == by_points(sizes, box, rules)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, fast=5)
 @given(SEEDS)
 def test_as_the_recursion_over_earlier_rules_says(seed):
     rng = np.random.default_rng(seed)

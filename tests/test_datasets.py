@@ -20,7 +20,7 @@ from treeleak.datasets import (
     load_draft,
     load_german_credit,
 )
-from treeleak.datasets.recipes import binarise_adult, binarise_compas, binarise_german_credit
+from treeleak.datasets.recipes import ADULT, COMPAS, GERMAN_CREDIT
 from treeleak.schema import Numeric, OneHot, Ordinal
 
 SHARED = Path(
@@ -129,7 +129,7 @@ def test_compas_recipe_at_its_cut_points():
             "c_charge_degree": ["F", "M", "F", "F", "F", "F", "F", "F"],
         }
     )
-    X = binarise_compas(raw)
+    X = COMPAS.binarise(raw)
     ages = ["age:18-20", "age:21-22", "age:23-25", "age:26-45", "age:>45"]
     priors = ["priors:=0", "priors:=1", "priors:2-3", "priors:>3"]
     assert X[ages].to_numpy().argmax(axis=1).tolist() == [0, 0, 1, 1, 2, 3, 3, 4]
@@ -155,7 +155,7 @@ def test_adult_recipe_at_its_cut_points():
         }
     )
     first, second = (
-        {column for column in row.index if row[column]} for _, row in binarise_adult(raw).iterrows()
+        {column for column in row.index if row[column]} for _, row in ADULT.binarise(raw).iterrows()
     )
     assert first == {"capital_loss_>0", "education_School_Prof-School"}
     assert second == {
@@ -167,7 +167,7 @@ def test_adult_recipe_at_its_cut_points():
 def test_german_credit_recipe_on_the_first_published_row():
     raw = load_german_credit().raw
     assert raw is not None
-    first = binarise_german_credit(raw.head(1)).iloc[0]
+    first = GERMAN_CREDIT.binarise(raw.head(1)).iloc[0]
     assert {column for column in first.index if first[column]} == {
         *("checking:<0", "history:delayed-or-critical", "purpose:household"),
         *("employed:>=4-years", "real-estate", "age_high", "housing:own", "skilled"),

@@ -18,7 +18,7 @@ import pytest
 import skops.io
 from scipy.stats import chi2
 
-from test_exchange import assert_same
+from helpers.releases import assert_same
 from treeleak.core.errors import BadModel
 from treeleak.release import (
     AllRows,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.disclosure.disclosure import few_behind, remainders, told_together
 from treeleak.schema import Binary, Categorical, Schema
 

@@ -22,6 +22,8 @@ import typer
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.__main__ import app as experiments
+from experiments.catalogue import BENCHMARKS, STUDIES
 from treeleak import schema
 from treeleak.cli import app
 from treeleak.release import bounds
@@ -33,6 +35,8 @@ REFERENCE = (
 )  # fmt: skip
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LONG = {"bootstrap", "dp-forests", "learners", "quickstart", "raw-data"}
+"""Pages whose code takes more than two seconds."""
 COMMANDS = typer.main.get_command(app)
 
 
@@ -46,8 +50,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def with_blocks(language: str) -> Any:
-    pages = [p for p in PAGES if blocks(p, language)]
-    return pytest.mark.parametrize("page", pages, ids=relative)
+    pages = [
+        pytest.param(p, marks=pytest.mark.slow if p.stem in LONG else (), id=relative(p))
+        for p in PAGES
+        if blocks(p, language)
+    ]
+    return pytest.mark.parametrize("page", pages)
 
 
 def claims(source: str) -> Iterator[tuple[str, Any]]:
@@ -89,12 +97,15 @@ def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):
         assert program == "treeleak"
+        if "--time-limit" in arguments:  # What is printed says the same after less time.
+            arguments[arguments.index("--time-limit") + 1] = "5"
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0, result.output
         for piece in shown:
             assert piece in words(result.output), arguments
 
 
+@pytest.mark.slow
 def test_output_shown_in_prose_is_what_the_audit_prints(tmp_path, monkeypatch):
     """The guide's examples: ten trees, at least ten rows in every leaf; and one tree."""
     import skops.io
@@ -143,7 +154,8 @@ def test_named_commands_exist(page):
         if program == "make":
             assert first in targets
         elif program == "python" and first == "-m":
-            assert (ROOT / (rest[0].replace(".", "/") + ".py")).exists(), rest[0]
+            assert rest[0] == "experiments", rest[0]
+            check_experiment(*rest[1:])
         elif program == "python":
             assert (ROOT / first).exists()
         else:
@@ -153,6 +165,17 @@ def test_named_commands_exist(page):
             assert {word for word in words if word.startswith("--")} <= options_of(command)
 
 
+def check_experiment(asked: str = "list", name: str = "", *more: str) -> None:
+    """``python -m experiments`` knows a command, what it runs, and the options of a study."""
+    known = typer.main.get_command(experiments).commands
+    one, *others = asked.split("|")
+    assert {one, *others} <= set(known)
+    if asked in ("run", "show"):
+        assert name in {*STUDIES, *BENCHMARKS, "NAME"}
+    if name not in BENCHMARKS:
+        assert {word for word in more if word.startswith("--")} <= options_of(known[one])
+
+
 def options_of(command: Any) -> set[str]:
     """Options of a command, and of the commands in it."""
     own = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
@@ -160,7 +183,7 @@ def options_of(command: Any) -> set[str]:
 
 
 def test_named_options_exist():
-    options = options_of(COMMANDS)
+    options = options_of(COMMANDS) | options_of(typer.main.get_command(experiments))
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         named = re.findall(r"`(--[a-z-]+)", page.read_text(encoding="utf-8"))
         assert set(named) <= options, relative(page)
@@ -170,11 +193,11 @@ def test_named_modules_exist():
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     rooms = text[text.index("## The rooms") : text.index("## The exact attack")]
     for paragraph in rooms.split("\n\n"):
-        modules = re.findall(r"\*\*`(treeleak[\w.]*)`\*\*", paragraph)
+        modules = re.findall(r"\*\*`((?:treeleak|experiments)[\w.]*)`\*\*", paragraph)
         for module in modules:
             importlib.import_module(module)
         if len(modules) == 1:
-            package = ROOT / "src" / modules[0].replace(".", "/")
+            package = Path(importlib.import_module(modules[0]).__file__).parent
             own = {p.stem for p in package.glob("*.py")} - {"__init__"}
             assert own <= set(re.findall(r"`(\w+)[`.]", paragraph)) | {"_kernels"}, modules[0]
     for name in set(re.findall(r"`(treeleak(?:\.[a-z_]+)+)`", text)):
@@ -259,7 +282,8 @@ def shown_words(picture: Path) -> list[str]:
 def test_the_guide_calls_the_parts_of_the_report_as_the_report_does():
     guide = (ROOT / "docs/how-to-read-an-audit.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| \*([^*]+)\*", guide, re.MULTILINE)
-    written = (ROOT / "src/treeleak/report/sheet.py").read_text(encoding="utf-8")
+    modules = (ROOT / "src/treeleak/report").glob("s*.py")
+    written = "".join(module.read_text(encoding="utf-8") for module in modules)
     assert len(named) > 10
     for title in named:
         assert f'"{title}"' in written, title

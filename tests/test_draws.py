@@ -12,9 +12,11 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.random import sample_without_replacement
 
+from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
+from treeleak.release.draws import recompute
 from treeleak.release.draws import seeds as draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
@@ -97,6 +99,7 @@ def with_sampling(release, **changed):
 # ------------------------------------------------------------------------------- the generator
 
 
+@examples(100, fast=20)
 @given(SEEDS, st.integers(1, 2000))
 def test_numbers_are_those_of_numpy(seed, n):
     expected = np.random.RandomState(seed).randint(0, 2**32, n, dtype=np.uint32)
@@ -110,6 +113,7 @@ def test_seeds_of_trees_are_those_of_a_forest(seed, n):
     assert _mt19937.tree_seeds(seed, n).tolist() == expected == seeds_of(seed, n).tolist()
 
 
+@examples(100, fast=20)
 @given(st.lists(SEEDS, min_size=1, max_size=3), SIZES, SIZES, st.booleans())
 @example([0, 2**32 - 1], 1, 1500, False)
 @example([2**32 - 1, 0], 1024, 1500, False)
@@ -286,11 +290,11 @@ def test_weights_of_rows_are_drawn_by(single):
 
 def test_chances_keep_the_precision_that_weights_were_given_in():
     weights = np.random.default_rng(3).random(5000).astype(np.float32)
-    exact, single = draws._cumulated(tuple(weights.astype(float).tolist()))
+    exact, single = recompute._cumulated(tuple(weights.astype(float).tolist()))
     assert not np.array_equal(exact, single)
     p = (weights / weights.sum()).astype(float).cumsum()
     np.testing.assert_array_equal(single, p / p[-1])
-    assert len(list(draws._cumulated((0.1, 0.2)))) == 1
+    assert len(list(recompute._cumulated((0.1, 0.2)))) == 1
 
 
 @pytest.mark.parametrize("rule", ["", "scikit-learn 1.5.2 bagging"])
@@ -486,7 +490,7 @@ def test_a_tree_that_drew_another_number_is_named():
 
 
 def test_a_table_beyond_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(draws, "MAX_ENTRIES", 30 * 60 - 1)
+    monkeypatch.setattr(recompute, "MAX_ENTRIES", 30 * 60 - 1)
     with pytest.raises(NotCovered, match="1800 in all, are too many"):
         known_draws(forest(forest_seed=1234)[0])
 

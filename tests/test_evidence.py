@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import (
-    all_points,
-    counted,
-    cuts_for,
-    equations_of,
-    random_tree,
-    released_counts,
-    schemas,
-    some_drawn,
-    some_rows,
-)
+from helpers.brute_force import equations_of, released_counts
+from helpers.cases import some_drawn
+from helpers.grids import all_points, cuts_for, schemas, some_rows
+from helpers.releases import counted, random_tree
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     Contradiction,

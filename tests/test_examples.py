@@ -18,7 +18,13 @@ SCRIPTS = sorted(ROOT.glob("examples/*.py"))
 WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(s, marks=() if s.name == "rule_list.py" else pytest.mark.slow, id=s.name)
+        for s in SCRIPTS
+    ],
+)
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(
         [sys.executable, "-W", "error", str(script), *SMALL.get(script.name, [])],
@@ -93,7 +99,14 @@ def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
     assert "Releasable edition" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("missing", ["model.skops", "schema.toml", "policy.toml"])
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "policy.toml",
+        pytest.param("schema.toml", marks=pytest.mark.slow),
+        pytest.param("model.skops", marks=pytest.mark.slow),
+    ],
+)
 def test_the_gate_fails_closed_without_its_files(tmp_path, missing):
     folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
     (folder / missing).unlink()

@@ -15,10 +15,12 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+from helpers.examples import examples
+from helpers.releases import assert_same
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
 from treeleak.release.noise.laws import (
@@ -49,7 +51,6 @@ ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(
     (ROOT / "src/treeleak/formats/release.schema.json").read_text(encoding="utf-8")
 )
-ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SIZES = st.floats(1e-9, 1e9)
@@ -167,24 +168,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
 
 
-def assert_same(a: Release, b: Release) -> None:
-    # Whose words its texts are is not in a file.
-    for name in Release.__dataclass_fields__:
-        if name not in ("trees", "of_file"):
-            assert getattr(a, name) == getattr(b, name), name
-    assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
-    assert len(a.trees) == len(b.trees)
-    for mine, other in zip(a.trees, b.trees, strict=True):
-        for name in ARRAYS:
-            x, y = getattr(mine, name), getattr(other, name)
-            assert (x is None) == (y is None), name
-            if x is not None:
-                np.testing.assert_array_equal(x, y, err_msg=name, strict=True)
-        # array_equal takes -0.0 for 0.0: compare the very bits.
-        assert mine.threshold.tobytes() == other.threshold.tobytes()
-
-
-@settings(max_examples=60)
+@examples(60, fast=15)
 @given(releases())
 def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, release: Release):
     path = tmp_path_factory.mktemp("release", numbered=True) / "release.json"
@@ -195,6 +179,7 @@ def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, re
     assert not re.search(r"NaN|Infinity", json.dumps(release_to_dict(release)["trees"]))
 
 
+@examples(100, fast=15)
 @given(releases())
 def test_what_is_written_meets_the_published_json_schema(release: Release):
     jsonschema.validate(release_to_dict(release), PUBLISHED)

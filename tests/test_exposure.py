@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing.assessors.leaf_words import LeafWords
 from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.auditing.disclosure.releasable import ELSEWHERE, speaks_of_none
@@ -72,7 +72,7 @@ def with_canary(encode):
     return X, y
 
 
-@pytest.mark.parametrize("trees", [1, 10])
+@pytest.mark.parametrize("trees", [1, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["one-hot", "numbers"])
 @pytest.mark.parametrize("told", [True, False])
 def test_a_releasable_edition_holds_no_canary(kind, trees, told):
@@ -322,6 +322,7 @@ def test_figures_come_as_a_table(audited):
                    if part == "exposure")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_tables_may_be_arrays_lists_and_series(data):
     X, y, schema = data
     X, schema = X[list(schema.columns)], schema

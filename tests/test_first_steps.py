@@ -193,10 +193,11 @@ def test_a_place_where_one_may_not_write_is_refused_before_any_work(folder, monk
     ("shell", "environment"),
     [
         ("bash", {"COMP_WORDS": "treeleak au", "COMP_CWORD": "1"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "treeleak au"}),
-        (
+        pytest.param("zsh", {"_TYPER_COMPLETE_ARGS": "treeleak au"}, marks=pytest.mark.slow),
+        pytest.param(
             "fish",
             {"_TYPER_COMPLETE_ARGS": "treeleak au", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -238,21 +239,26 @@ def on_a_terminal(*arguments, **environment):
     return written.decode()
 
 
-SPOKEN = {
-    "help": ["--help"],
-    "help of a command": ["audit", "--help"],
-    "audit": ["audit", "model.skops", "--quiet"],
-    "error": ["audit", "none.skops", "--quiet"],
-    "usage": ["audit", "model.skops", "--tran", "x"],
-}
+SPOKEN = [
+    pytest.param(["audit", "model.skops", "--quiet"], id="audit"),
+    *(
+        pytest.param(arguments, id=name, marks=pytest.mark.slow)
+        for name, arguments in {
+            "help": ["--help"],
+            "help of a command": ["audit", "--help"],
+            "error": ["audit", "none.skops", "--quiet"],
+            "usage": ["audit", "model.skops", "--tran", "x"],
+        }.items()
+    ),
+]
 
 
-@pytest.mark.parametrize("arguments", SPOKEN.values(), ids=SPOKEN)
+@pytest.mark.parametrize("arguments", SPOKEN)
 def test_no_color_means_plain_text(folder, arguments):
     assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
 
 
-@pytest.mark.parametrize("arguments", SPOKEN.values(), ids=SPOKEN)
+@pytest.mark.parametrize("arguments", SPOKEN)
 def test_nothing_but_text_where_nobody_watches(folder, arguments):
     result = started(*arguments)
     assert "\x1b" not in result.stdout + result.stderr
@@ -264,6 +270,7 @@ def test_colours_and_progress_where_somebody_watches(folder):
     assert "reading the model" in shown
 
 
+@pytest.mark.slow
 def test_progress_has_no_colours_with_no_color(folder):
     shown = on_a_terminal("audit", "model.skops", NO_COLOR="1")
     assert "reading the model" in shown

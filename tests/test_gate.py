@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 
 import treeleak
+from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
 from treeleak.auditing.assessors.control import too_like
 from treeleak.auditing.assessors.given_parts import check_given
 from treeleak.core.errors import Mismatch

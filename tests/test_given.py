@@ -12,25 +12,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from helpers import (
-    FEW,
-    Drawn,
-    as_multiset,
-    counted,
-    cuts_for,
-    datasets,
-    leaves_of,
-    random_tree,
-    schemas,
-    shuffled,
-    some_drawn,
-    some_rows,
-    stands_in,
-)
+from helpers.brute_force import as_multiset, datasets, stands_in
+from helpers.cases import Drawn, some_drawn
+from helpers.examples import examples, seeds
+from helpers.grids import FEW, cuts_for, schemas, shuffled, some_rows
+from helpers.releases import counted, leaves_of, random_tree
 from treeleak import (
     BadInput,
     Binary,
@@ -48,7 +38,7 @@ from treeleak.core.clock import Clock
 from treeleak.datasets import draft_sample, load_draft
 from treeleak.evidence import evidence_for
 from treeleak.metrics import partial_error
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.tree import Release
 from treeleak.side_information.density import taken_apart
 from treeleak.side_information.given import Given
@@ -163,7 +153,7 @@ def check_kept(result: Reconstruction, case: Case) -> None:
         assert (result.known.to_numpy() >= mask).all()
 
 
-@settings(max_examples=250)
+@examples(250, fast=20)
 @given(cases(), st.integers(0, 3))
 def test_exact_counts(case, seed):
     worlds = case.worlds()
@@ -242,9 +232,10 @@ def agrees(world: np.ndarray, knowledge: dict[str, pd.DataFrame], names: list[st
     return rows is None or np.array_equal(world[at], rows.to_numpy(dtype=float), equal_nan=True)
 
 
-def test_known_draws(monkeypatch):
+@seeds(150, fast=40)
+def test_known_draws(monkeypatch, seeds):
     told, seen = Told(monkeypatch), Counter()
-    for seed in range(150):
+    for seed in seeds:
         case = some_drawn(seed)
         rng = np.random.default_rng(seed)
         names = [*case.release.feature_names, "label"]
@@ -282,7 +273,7 @@ def test_known_draws(monkeypatch):
         always = (places == places[0]).all(axis=(0, 2))
         proved = result.proved.to_numpy()
         assert (proved == (given_ | (always & case.seen))).all()
-    assert all(seen[status] >= 10 for status in ("unique", "feasible", "infeasible"))
+    assert all(seen[status] >= len(seeds) / 15 for status in ("unique", "feasible", "infeasible"))
 
 
 def test_known_draws_without_positions(monkeypatch):
@@ -479,7 +470,7 @@ def test_the_published_program_keeps_what_is_known(schema):
         reconstruct(release, schema, method="reference-milp", known_columns=columns)
 
 
-@settings(max_examples=60)
+@examples(60, fast=15)
 @given(st.sampled_from([*FEW[:3], FEW[4]]), st.integers(0, 2**32), st.booleans())
 def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled):
     rng = np.random.default_rng(seed)

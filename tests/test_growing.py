@@ -15,24 +15,12 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from helpers import (
-    as_multiset,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    datasets,
-    drawn,
-    leaves_of,
-    ordered_datasets,
-    random_tree,
-    schemas,
-    shuffled,
-    some_rows,
-    stands_in,
-)
+from helpers.brute_force import as_multiset, datasets, ordered_datasets, stands_in
+from helpers.grids import cuts_for, schemas, shuffled, some_rows
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
 from treeleak import BadInput, Binary, Implies, NotCovered, Schema, reconstruct
 from treeleak.evidence import Contradiction
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.tree import Bootstrap, Release
 from treeleak.side_information.earlier_release import Releases, aligned, told_apart
 from treeleak.side_information.known_tables import KnownTables

@@ -33,9 +33,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
-from test_cli import run
-from test_release_files import rewrite
+from helpers.cli import run
+from helpers.documents import rewrite, valid
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, parse_steps
@@ -258,7 +257,17 @@ def test_equal_numbers_beside_a_seed_stay(tmp_path):
 # ------------------------------------------------------------------------- the rest is untouched
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            marks=() if path.parent in (STORED[0].parent, STORED[-1].parent) else pytest.mark.slow,
+            id=f"{path.parent.name}-{path.stem}",
+        )
+        for path in STORED
+    ],
+)
 def test_files_of_all_versions_twice_hardened_are_the_same_and_the_rest_is_untouched(
     path, tmp_path
 ):
@@ -387,6 +396,7 @@ def test_likelihood_of_classes_that_leaves_hold():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bootstrap", [False, True])
 def test_classes_of_leaves_alone_give_most_rows_of_a_forest_that_was_grown_to_the_end(
     tmp_path, bootstrap
@@ -422,6 +432,7 @@ def binary(tmp_path_factory):
     return folder, rows, label
 
 
+@pytest.mark.slow
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
     source, out = folder / "model.skops", tmp_path / "out.skops"
@@ -446,6 +457,7 @@ def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     assert again.verdict == "not assessed"
 
 
+@pytest.mark.slow
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
     found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=4)

@@ -16,20 +16,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
-from helpers import (
-    Drawn,
-    all_points,
-    bootstrap_draws,
-    cuts_for,
-    drawn,
-    equations_of,
-    random_tree,
-    rows_in,
-    shuffled,
-    some_drawn,
-    some_parts,
-    some_rows,
-)
+from helpers.brute_force import equations_of, rows_in
+from helpers.cases import Drawn, some_drawn, some_parts
+from helpers.grids import all_points, cuts_for, shuffled, some_rows
+from helpers.releases import bootstrap_draws, drawn, random_tree
 from treeleak.attacks.posterior import hidden_draws as hidden
 from treeleak.attacks.posterior import target as targets
 from treeleak.attacks.posterior.hidden_draws import hidden_draws

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from benchmarks.hidden_rows import clean, ways
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -52,12 +51,13 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import treeleak
-from test_cli import run
+from experiments.benchmarks.hidden_rows import clean, ways
+from helpers.cli import run
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.inventory.known_classes import known_class
-from treeleak.auditing.inventory.rules import Context
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.hardening.archive import Archive

@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release import to_release
-from treeleak.release.infer_schema import check_schema, infer_schema, match_levels, suggest_schema
+from treeleak.release.check_schema import check_schema, match_levels
+from treeleak.release.infer_schema import infer_schema, suggest_schema
 from treeleak.release.tree import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 

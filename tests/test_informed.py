@@ -16,17 +16,9 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import (
-    all_points,
-    counted,
-    cuts_for,
-    leaves_of,
-    noise_drawn,
-    random_tree,
-    schemas,
-    some_rows,
-    summed,
-)
+from helpers.grids import all_points, cuts_for, schemas, some_rows
+from helpers.noise import noise_drawn
+from helpers.releases import counted, leaves_of, random_tree, summed
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
@@ -360,6 +352,7 @@ def test_candidates_are_the_most_probable_rows():
     assert listed.min() >= np.sort(posterior.ravel())[-10]
 
 
+@pytest.mark.slow
 def test_the_expected_error_is_the_real_one_on_average():
     errors, expected = [], []
     for seed in range(30):

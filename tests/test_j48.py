@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.release import AllRows, Release, UnknownSampling, read_model, to_release
-from treeleak.release.readers.j48 import (
-    TESTED_ONLY,
-    TOTALS,
-    TWO,
-    UNCHECKED,
-    read_arff_header,
-    read_j48,
-)
+from treeleak.release.readers.arff import read_arff_header
+from treeleak.release.readers.j48 import TESTED_ONLY, TOTALS, TWO, read_j48
+from treeleak.release.readers.weka_report import UNCHECKED
 from treeleak.verification.training_rows import counted, match_training
 
 MODELS = Path(__file__).parent / "models" / "j48"

@@ -31,15 +31,15 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import treeleak.learn.forest as module
-from test_exchange import assert_same
-from test_noise import fits
+from helpers.noise import fits
+from helpers.releases import assert_same
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.core.errors import BadInput, BadSchema, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.release import StoredObject, snapshot, to_release
-from treeleak.release.infer_schema import check_schema
+from treeleak.release.check_schema import check_schema
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.tree import AllRows, Tree

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from helpers import all_points, log_chance, rows_in, some_drawn
+from helpers.brute_force import log_chance, rows_in
+from helpers.cases import some_drawn
+from helpers.grids import all_points
 from treeleak.attacks.posterior.draw_kernels import TABLED, _log_surjection, climb, log_surjections
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
 from treeleak.evidence import HiddenDraws

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from helpers import bare_release, columns_of_any_kind, leaves_of, rows_at
+from helpers.grids import columns_of_any_kind
+from helpers.releases import bare_release, leaves_of, rows_at
 from treeleak.core.errors import NotCovered
 from treeleak.partition import Geometry, masks
 from treeleak.partition.masks import Masks

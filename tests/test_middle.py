@@ -50,20 +50,20 @@ def samples_of(forest, seed=0, n=40, rows=30):
     return Samples(values, atoms, np.zeros(n, int), np.zeros(n), values.prior(marginal / n), prior)
 
 
-@pytest.mark.parametrize("bootstrap", ["hidden", "noise"])
+@pytest.mark.parametrize("bootstrap", ["hidden", pytest.param("noise", marks=pytest.mark.slow)])
 def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
     errors, guesses = [], []
     for seed in range(4):
         X, y = table(60, seed)
         if bootstrap == "hidden":
             forest = shallow(X, y, seed)
-            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, seed)
+            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, seed)
         else:
             with pytest.warns(PrivacyWarning):
                 forest = DPForestClassifier(
                     1, 2, 50.0, schema=SCHEMA, classes=[0, 1], random_state=seed
                 ).fit(X, y)
-            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=10.0, seed=seed)
+            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=60.0, seed=seed)
         errors.append(reconstruction_error(result.X, X, SCHEMA))
         guesses.append(random_baseline(X, SCHEMA, 10, seed).mean)
         # One value for all rows, in every column that is not tested, would leave eight at most.
@@ -76,7 +76,7 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
 def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)
-    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
     far = middles.expected_distance
     asked = []
 
@@ -85,7 +85,7 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
         return asked[-1] if len(asked) == 1 else np.inf
 
     monkeypatch.setattr(middles, "expected_distance", second_is_far)
-    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
     assert len(asked) == 2
     assert len(plain.X.drop_duplicates()) < len(found.X.drop_duplicates())
     assert plain.expected_error > found.expected_error
@@ -96,18 +96,19 @@ def test_many_rows_are_compared_by_atoms(monkeypatch):
     forest = shallow(X, y, 0)
     monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
     monkeypatch.setattr(Samples, "alike", None)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
     assert len(result.X) == 60
     assert result.expected_error > 0
 
 
+@pytest.mark.slow
 def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
     X, y = table(30, 1)
     forest = RandomForestClassifier(60, random_state=0).fit(X, y)
     found = []
     central = middles._central
     monkeypatch.setattr(middles, "_central", lambda *a: found.append(central(*a)) or found[-1])
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 10.0, 0)
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
     assert len(found) == 1
     values = result.posterior.samples.values
     rows = values.rows(found[0][0][:, :-1], WIDTH)

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.mutation_formats import FORMATS
-from benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
-from benchmarks.mutations import FAULTS, Case, run
 from typer.testing import CliRunner
 
 import treeleak
+from experiments.benchmarks.mutation_formats import FORMATS
+from experiments.benchmarks.mutation_seeds import SCHEMAS, csvs, releases, rules
+from experiments.benchmarks.mutations import FAULTS, Case, run
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
-from treeleak.auditing.inventory.rules import Context
 from treeleak.cli.application import app
 from treeleak.release import StoredObject
 from treeleak.release.readers.release_file import release_from_dict
 
 ROOT = Path(__file__).parents[1]
 SAME = """import zlib
-from benchmarks.mutation_formats import FORMATS
-from benchmarks.mutations import Case
+from experiments.benchmarks.mutation_formats import FORMATS
+from experiments.benchmarks.mutations import Case
 print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
 """
 MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}
@@ -92,6 +92,7 @@ def test_noise_on_the_counts_of_no_rows(tmp_path: Path, release: dict):
     assert audited(path)[0] == 0
 
 
+@pytest.mark.slow
 def test_noisy_counts_of_more_rows_than_are_rebuilt(tmp_path: Path, release: dict):
     path = tmp_path / "model.json"
     told = noisy(release, 1e-4, n_rows=None)
@@ -183,6 +184,7 @@ def test_an_array_of_no_dimension_where_a_list_should_be():
     assert take_inventory(stored, Context(None, None, None))
 
 
+@pytest.mark.slow
 def test_a_case_is_the_same_in_every_process():
     made = subprocess.run(
         [sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT

@@ -10,12 +10,13 @@ import pytest
 from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
-from helpers import noise_drawn
+from helpers.noise import noise_drawn
+from helpers.releases import stumps
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import AllRows, Bootstrap, Disjoint, Release, Tree
+from treeleak.release.tree import Bootstrap, Disjoint
 
 
 def bagged(n=60, seed=0, trees=20, **options):
@@ -175,27 +176,6 @@ LAWS = [
 ]
 
 
-def stumps(sums, noise, sampling=None, n_leaves=2, **options):
-    """Trees of a chain of tests, with two classes, whose counts add up to these sums."""
-    trees = []
-    for total in sums:
-        n = 2 * n_leaves - 1
-        inner = np.arange(n) < n_leaves - 1
-        left = np.where(inner, n - 1 - np.arange(n), -1)
-        right = np.where(inner, np.arange(n) + 1, -1)
-        counts = np.zeros((n, 2))
-        counts[n_leaves - 1, 1] = total
-        trees.append(
-            Tree(
-                np.where(inner, 0, -1), np.where(inner, np.arange(n) + 0.5, np.nan), left, right,
-                np.zeros(n, dtype=bool), counts,
-            )
-        )  # fmt: skip
-    return Release(
-        tuple(trees), ("a",), (0, 1), sampling or AllRows(), "rows", None, noise=noise, **options
-    )
-
-
 @pytest.mark.parametrize("noise", [law for law in LAWS if law.whole], ids=str)
 @pytest.mark.parametrize("n_leaves", [1, 3])
 def test_the_law_of_a_sum_is_the_convolution(noise, n_leaves):
@@ -240,7 +220,9 @@ def test_huge_noise_has_the_shape_of_small_noise():
 
 
 @pytest.mark.parametrize("noise", LAWS, ids=str)
-@pytest.mark.parametrize(("true", "n_trees", "n_leaves"), [(100, 4, 4), (3, 1, 8)])
+@pytest.mark.parametrize(
+    ("true", "n_trees", "n_leaves"), [(3, 1, 8), pytest.param(100, 4, 4, marks=pytest.mark.slow)]
+)
 def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
     noise, true, n_trees, n_leaves
 ):

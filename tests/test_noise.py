@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
+from helpers.noise import fits
 from treeleak.core.errors import BadInput
 from treeleak.learn.sampling import discrete_laplace, truncated_laplace
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
@@ -105,24 +104,6 @@ def test_a_class_far_behind_has_the_probability_of_its_turn():
     k, p = 60, math.exp(-20.0)
     found = LabelNoise("permute-and-flip", 1.0).log_prob([[20.0] * k + [0.0]])
     assert found[0, -1] == pytest.approx(math.log(p / (k + 1)), rel=1e-12)
-
-
-def fits(draws: list[int], law: CountNoise) -> None:
-    """Chi-square against the law, with tails pooled until five are expected."""
-    n, seen = len(draws), Counter(draws)
-    ends = range(max(1, max(map(abs, draws))) + 1)
-    low = next((y for y in ends if n * np.exp(law.log_prob(y)) < 5), ends[-1])
-    inside = np.arange(-low + 1, low)
-    p = np.exp(law.log_prob(inside))
-    tail = (1 - p.sum()) / 2
-    expected = n * np.array([tail, *p, tail])
-    below = sum(c for y, c in seen.items() if y <= -low)
-    above = sum(c for y, c in seen.items() if y >= low)
-    observed = np.array([below, *(seen[y] for y in inside.tolist()), above])
-    keep = expected > 0
-    assert observed[~keep].sum() == 0
-    statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
-    assert statistic < chi2.ppf(0.999, keep.sum() - 1)
 
 
 EPSILONS = [Fraction(1, 30), Fraction(0.1), Fraction(7, 5), Fraction(3)]

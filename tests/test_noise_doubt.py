@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 import treeleak
-from helpers import noise_drawn
-from test_n_rows import stumps
+from helpers.noise import noise_drawn
+from helpers.releases import stumps
 from treeleak.core.errors import BadInput, BadModel, Mismatch
 from treeleak.learn import DPForestClassifier
 from treeleak.release import AllRows, Bootstrap, to_release

@@ -20,19 +20,11 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest, loggamma
 
-from helpers import (
-    all_points,
-    as_multiset,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    datasets,
-    drawn,
-    frequencies,
-    leaves_of,
-    random_tree,
-    written,
-)
+from helpers.brute_force import as_multiset, datasets
+from helpers.examples import examples
+from helpers.grids import all_points, cuts_for
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from helpers.walks import frequencies, written
 from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
 from treeleak.attacks.posterior import noisy_counts as noisy
@@ -361,7 +353,7 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
 
 
 @given(SEEDS, st.sampled_from(sorted(LIKE)), st.integers(0, 20))
-@settings(max_examples=30)
+@examples(30, fast=5)
 def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
     land = land_for(*LIKE[name])
     belief, rng = chains._hierarchy(land, 1), np.random.default_rng(seed)

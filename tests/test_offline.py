@@ -5,7 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
 
 # From the first line on, so that imports are watched, too.
 WATCHED = """
@@ -47,9 +51,15 @@ def watched(script, *arguments):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The demonstration's files, and the model in the other formats."""
+    """A small forest with its schema and rows, and a tree as a pickle."""
     folder = tmp_path_factory.mktemp("offline")
-    assert watched(COMMAND, "demo", "--out", folder).returncode == 0
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(30, random_state=0)
+    y = data.y[X.index]
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    skops.io.dump(forest, folder / "model.skops")
+    (folder / "schema.toml").write_text(data.schema.to_toml(), encoding="utf-8")
+    X.assign(label=y).to_csv(folder / "train.csv", index=False)
     tree = DecisionTreeClassifier().fit([[0], [1]], [0, 1])
     (folder / "model.pkl").write_bytes(pickle.dumps(tree))
     return folder
@@ -60,9 +70,15 @@ def folder(tmp_path_factory):
     [
         "audit model.skops --schema schema.toml --train train.csv --json audit.json",
         "audit model.pkl --trust-pickle",
-        "reconstruct model.skops --out rows.csv",
-        "schema model.skops --train train.csv",
-        "export model.skops release.json",
+        *(
+            pytest.param(line, marks=pytest.mark.slow)
+            for line in (
+                "demo --out ./demo",
+                "reconstruct model.skops --out rows.csv",
+                "schema model.skops --train train.csv",
+                "export model.skops release.json",
+            )
+        ),
     ],
 )
 def test_commands_open_no_socket(folder, arguments):
@@ -71,6 +87,7 @@ def test_commands_open_no_socket(folder, arguments):
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.slow
 def test_the_package_opens_no_socket():
     process = watched(WATCHED + PYTHON)
     assert process.returncode == 0, process.stderr

@@ -15,9 +15,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak.learn.subcubes as subcubes
-from helpers import shared_file
-from test_exchange import assert_same
-from test_rule_learners import Rows, errors, random_table, tables
+from helpers.releases import assert_same
+from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, BadModel, NotProvedWarning
 from treeleak.learn import OptimalTreeClassifier
 from treeleak.release import snapshot, to_release

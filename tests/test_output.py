@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
+import experiments
 import treeleak
-from test_cli import run
+from helpers.cli import run
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -150,9 +151,9 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_command(folder, tmp_path, 
 
 
 def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path, full):
+    from experiments import Store
     from treeleak.datasets import load_compas
     from treeleak.demo import make
-    from treeleak.studies import Store
 
     release = to_release(folder / "model.skops")
     rules = RuleList(("a",), (0, 1), (), DecisionRule((), 0, (3, 1)))
@@ -175,9 +176,6 @@ def test_a_full_disk_leaves_the_old_file_whatever_the_function(folder, tmp_path,
 ALLOWED = {
     # Into a folder that is removed, or into memory.
     ("hardening/run.py", "write_bytes"): 2,
-    ("studies/gambs.py", "write_text"): 1,
-    ("studies/shown.py", "savefig"): 1,
-    ("studies/shown.py", "to_csv"): 1,
     ("demo.py", "to_csv"): 1,
     ("cli/reconstruct.py", "to_csv"): 2,
 }
@@ -187,10 +185,11 @@ WRITES = {
 }  # fmt: skip
 
 
-def test_nothing_else_writes_files():
+def writes_of(folder):
+    """Calls that write files, by module and name."""
     found: dict[tuple[str, str], int] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
         # The process of its own in which pickles are read writes where it is told to.
         if name == "release/readers/unpickle_worker.py" or name == "core/output.py":
             continue
@@ -202,7 +201,20 @@ def test_nothing_else_writes_files():
             opens = called == "open" and any(str(m) in {"w", "wb", "a", "x", "xb"} for m in modes)
             if called in WRITES or opens:
                 found[name, called] = found.get((name, called), 0) + 1
-    assert found == ALLOWED, "write files by treeleak.core.output.write_file"
+    return found
+
+
+def test_nothing_else_writes_files():
+    assert writes_of(PACKAGE) == ALLOWED, "write files by treeleak.core.output.write_file"
+
+
+def test_nothing_else_that_studies_share_writes_files():
+    found = writes_of(Path(experiments.__file__).parent)
+    assert {place: n for place, n in found.items() if "benchmarks/" not in place[0]} == {
+        ("shown.py", "savefig"): 1,
+        ("shown.py", "to_csv"): 1,
+        ("studies/gambs.py", "write_text"): 1,
+    }
 
 
 # --------------------------------------------------------------------------------- told to end
@@ -279,6 +291,7 @@ def ended(home, command, *, delays=(0.0,), before="", appears="treeleak-*", numb
     return json.loads(done.stdout.rpartition("told ")[2])
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops", "--time-limit", "60"]
     command += ["--train", folder / "train.csv", "--label", "y", "--no-retrain", "-q"]
@@ -308,6 +321,7 @@ harden.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_threads_that_go_on_do_not_keep_it(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     found = ended(tmp_path, command, before=BUSY, delays=[0.2])
@@ -351,6 +365,7 @@ treeleak.audit = audit
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_it(folder, tmp_path):
     found = ended(tmp_path, ["audit", folder / "model.skops"], before=WORKERS)
     assert found[0][0] == 143

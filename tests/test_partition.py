@@ -9,21 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import (
-    Drawn,
-    all_points,
-    as_multiset,
-    counted,
-    cuts_for,
-    drawn,
-    equations_of,
-    leaves_of,
-    random_tree,
-    released_counts,
-    schemas,
-    shuffled,
-    some_drawn,
-)
+from helpers.brute_force import as_multiset, equations_of, released_counts
+from helpers.cases import Drawn, some_drawn
+from helpers.grids import all_points, cuts_for, schemas, shuffled
+from helpers.releases import counted, drawn, leaves_of, random_tree
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (

@@ -15,8 +15,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import valid
-from test_cli import run
+from helpers.cli import run
+from helpers.documents import valid
 from treeleak.auditing.inventory.vocabulary import UNSTATED, known_names, known_origin, known_place
 from treeleak.core.errors import BadInput
 from treeleak.core.plain import plain

@@ -15,7 +15,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
-from helpers import all_points, bootstrap_draws, counted, leaves_of, random_tree
+from helpers.grids import all_points
+from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree
 from treeleak.datasets import load_adult
 from treeleak.partition import Geometry
 from treeleak.reconstruction.granularity import Grid, grid_behind
@@ -98,6 +99,7 @@ def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
     assert all(truth)
 
 
+@pytest.mark.slow
 def test_what_midpoints_leave_no_choice_of_is_found():
     right = sole = 0
     for seed, bootstrap in itertools.product(range(60), (False, True)):

@@ -16,11 +16,11 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.auditing import Policy, judge, read_policy
-from treeleak.auditing.assessors.measurement import singled_out
+from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
-from treeleak.auditing.policy import LIMITS
+from treeleak.auditing.limits import LIMITS
 from treeleak.cli import app
 from treeleak.core.errors import BadInput
 

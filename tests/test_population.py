@@ -12,19 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from helpers import (
-    all_points,
-    as_multiset,
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    drawn,
-    random_tree,
-    schemas,
-    shuffled,
-    some_drawn,
-    some_rows,
-)
+from helpers.brute_force import as_multiset
+from helpers.cases import some_drawn
+from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree
 from treeleak.attacks.exact.run import exact
 from treeleak.attacks.known_draws.run import known_draws
 from treeleak.core.clock import Clock

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from helpers import cuts_for, random_tree, schemas, shuffled
+from helpers.grids import cuts_for, schemas, shuffled
+from helpers.releases import random_tree
 from treeleak.attacks.large_grid.column_generation import fixed_point
 from treeleak.core.clock import Clock
 from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, rules_hold

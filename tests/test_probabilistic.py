@@ -29,7 +29,8 @@ from treeleak.release import (
     write_rules,
 )
 from treeleak.release.infer_schema import infer_schema
-from treeleak.release.readers.j48 import read_arff_header, read_j48
+from treeleak.release.readers.arff import read_arff_header
+from treeleak.release.readers.j48 import read_j48
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rows, from_rule_list, from_tree
 

@@ -20,18 +20,9 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from helpers import (
-    all_points,
-    counted,
-    cuts_for,
-    datasets,
-    leaves_of,
-    random_tree,
-    schemas,
-    shuffled,
-    some_rows,
-    stands_in,
-)
+from helpers.brute_force import datasets, stands_in
+from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
+from helpers.releases import counted, leaves_of, random_tree
 from treeleak import (
     BadInput,
     BadSchema,

@@ -21,29 +21,12 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+from helpers.documents import rewrite
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 
 MODELS = Path(__file__).parent / "models"
 HONEST = MODELS / "1.9.1" / "all_rows.skops"
-
-
-def rewrite(source, target, change=None, arrays=None, **options):
-    """Copy a skops archive with its schema or its arrays changed."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", **options) as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name == "schema.json" and change:
-                schema = json.loads(data)
-                schema = change(schema) or schema
-                data = json.dumps(schema).encode()
-            elif name.endswith(".npy") and arrays:
-                array = np.load(io.BytesIO(data))
-                buffer = io.BytesIO()
-                np.save(buffer, arrays(array))
-                data = buffer.getvalue()
-            new.writestr(name, data)
-    return target
 
 
 def refused(path, *words, **options):
@@ -558,6 +541,7 @@ def test_a_malformed_pickle_is_an_error(tmp_path, data):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_pickle_that_grows_without_bound_is_stopped(tmp_path):
     grown = b"\x80\x04]q\x00" + b"".join(
         b"](" + (b"h" + bytes([i])) * 10 + b"eq" + bytes([i + 1]) for i in range(30)

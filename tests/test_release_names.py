@@ -23,7 +23,8 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 from treeleak.release import StoredObject, to_release
-from treeleak.release.pipeline.names import Columns, UnknownStep, output_columns
+from treeleak.release.pipeline.columns import Columns, UnknownStep
+from treeleak.release.pipeline.names import output_columns
 
 rng = np.random.default_rng(5)
 N = 60

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from helpers import Stated, columns_of_any_kind, tampered
+from helpers.cases import Stated
+from helpers.examples import examples
+from helpers.grids import columns_of_any_kind
+from helpers.releases import tampered
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.core.clock import Clock
@@ -73,7 +76,7 @@ def few(draw) -> Stated:
     return case
 
 
-@settings(max_examples=80)
+@examples(80, fast=10)
 @given(few(), st.integers(0, 2**32), st.booleans())
 def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
     if moved:

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import Drawn, all_points, drawn, equations_of, released_counts, some_drawn
+from helpers.brute_force import equations_of, released_counts
+from helpers.cases import Drawn, some_drawn
+from helpers.grids import all_points
+from helpers.releases import drawn
 from treeleak.attacks.known_draws import candidates as rows
 from treeleak.attacks.known_draws import dual
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet

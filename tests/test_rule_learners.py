@@ -14,27 +14,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import treeleak.learn.subcubes as subcubes
-from helpers import shared_file
+from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, NotProvedWarning
 from treeleak.learn import GreedyRuleList, OptimalRuleList
-
-Rows = tuple[np.ndarray, np.ndarray]
-
-
-@st.composite
-def tables(draw: st.DrawFn, most_columns: int = 4, most_rows: int = 24) -> Rows:
-    n, m = draw(st.integers(1, most_rows)), draw(st.integers(1, most_columns))
-    X = draw(hnp.arrays(np.int8, (n, m), elements=st.integers(0, 1)))
-    return X, draw(hnp.arrays(np.int8, n, elements=st.integers(0, draw(st.integers(0, 2)))))
-
-
-def errors(y: np.ndarray) -> int:
-    return len(y) - int(np.bincount(y).max(initial=0))
 
 
 def captured(rule: Any, X: np.ndarray) -> np.ndarray:
@@ -49,12 +35,6 @@ def greedy_score(y: np.ndarray, met: np.ndarray) -> Fraction:
         return 1 - sum(Fraction(int(n), len(part)) ** 2 for n in np.bincount(part))
 
     return sum(gini(part) * len(part) for part in (y[met], y[~met]) if len(part))
-
-
-def random_table(n: int, m: int, seed: int = 0, classes: int = 2) -> Rows:
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 2, (n, m))
-    return X, (X[:, 0] + (X[:, 1] & X[:, -1]) + (rng.random(n) < 0.2)) % classes
 
 
 # ----------------------------------------------------------------------------------- greedy

@@ -435,7 +435,7 @@ def test_the_rule_file_is_known_by_its_content(tmp_path: Path, start: str):
     read = read_model(path)
     assert isinstance(read, RuleList)
     assert_same(read, rules_from_dict(example()))
-    with pytest.raises(NotCovered, match=r"model\.dat: rules.*probabilistic\.from_rule_list"):
+    with pytest.raises(NotCovered, match=r"model\.dat: rules.*uncertainty\.from_rule_list"):
         to_release(path)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import treeleak
-from helpers import valid
+from helpers.documents import valid
 from treeleak.attacks.posterior.noisy_counts import most_samples
 from treeleak.auditing.assessors.shape import FEWEST, Shape, guesses_from_shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import held_against
@@ -68,6 +68,7 @@ def test_a_guess_from_the_shape_looks_at_no_count(data):
     assert not a.X.equals(other_seed.X)
 
 
+@pytest.mark.slow
 def test_the_guess_is_as_good_as_the_attack_without_information(data):
     """What the noise hides everything of is rebuilt as well as it is guessed, and not better."""
     X, _, _, schema = data
@@ -147,6 +148,7 @@ def shown(found):
     return " ".join(out.getvalue().split())
 
 
+@pytest.mark.slow
 def test_noise_that_hides_everything_shows_no_leak(data):
     """A uniform guess alone would call most of these leaks."""
     better = 0
@@ -160,6 +162,7 @@ def test_noise_that_hides_everything_shows_no_leak(data):
     assert "Noise that these rows leave to be explained, in sum" in shown(found)
 
 
+@pytest.mark.slow
 def test_noise_that_hides_nothing_shows_a_leak(data):
     found = audited(data, 100.0, control=data[2])
     assert found.verdict == LEAK
@@ -175,6 +178,7 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     assert audited(data, 100.0).verdict == LEAK
 
 
+@pytest.mark.slow
 def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     release = fitted(data, 5.0)
     rebuilt = guessed(release, data[3])
@@ -196,6 +200,7 @@ def test_after_an_interruption_nothing_is_guessed(data, monkeypatch):
     assert "was not found out: interrupted" in found.headline
 
 
+@pytest.mark.slow
 def test_a_population_is_granted_to_the_guess_too(data):
     X, y, others, schema = data
     found = treeleak.audit(
@@ -207,6 +212,7 @@ def test_a_population_is_granted_to_the_guess_too(data):
     valid(json.loads(found.to_json()))
 
 
+@pytest.mark.slow
 def test_the_command_line_end_to_end(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y, _, schema = data

@@ -166,6 +166,7 @@ def test_knowing_the_population_alone_is_not_significant():
         assert np.mean(np.array(values) <= 0.05) <= 0.15
 
 
+@pytest.mark.slow
 def test_few_control_rows_make_no_false_alarms():
     schema = Schema([Numeric("x", -4, 4)])
     times, false = 400, 0

@@ -3,6 +3,7 @@
 import hashlib
 import lzma
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -21,12 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import experiments
 import treeleak
-from toy_study import TRACE, study, traced
-from treeleak import studies
-from treeleak.cli import app
-from treeleak.core.errors import BadInput
-from treeleak.studies import (
+from experiments import (  # fmt: skip
     STUDIES,
     Run,
     Store,
@@ -37,12 +35,17 @@ from treeleak.studies import (
     plan,
     results_version,
     runner,
-)  # fmt: skip
-from treeleak.studies.page import Standing, runs_of
-from treeleak.studies.published import read_published
-from treeleak.studies.shown import as_markdown, said
-from treeleak.studies.store import key_of
-from treeleak.studies.study import AHEAD, BEHIND, Table
+)
+from experiments.__main__ import app
+from experiments.catalogue import BENCHMARKS
+from experiments.page import Standing, runs_of
+from experiments.shown import as_markdown, said
+from experiments.store import key_of
+from experiments.studies.published import read_published
+from experiments.study import AHEAD, BEHIND, Table
+from toy_study import ENVIRONMENT, TRACE, study, traced
+from treeleak import cli
+from treeleak.core.errors import BadInput
 
 TOY = Path(__file__).parent / "toy_study.py"
 
@@ -103,10 +106,11 @@ def test_numbers_of_numpy_are_plain_and_nan_is_nothing(tmp_path):
     assert store.runs("toy")[0].record == {"a": 0.5, "b": 3, "c": None, "d": [True], "e": "inf"}
 
 
+@pytest.mark.slow
 def test_many_processes_write_at_once(tmp_path):
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), "1", "30", "0.002"]
-    processes = [subprocess.Popen(command) for _ in range(4)]
+    processes = [subprocess.Popen(command, env=ENVIRONMENT) for _ in range(4)]
     assert [p.wait(timeout=120) for p in processes] == [0] * 4
     assert sorted(r.parameters["x"] for r in Store(path).runs("toy")) == [
         x for x in range(30) if x != 13
@@ -201,7 +205,7 @@ GOOD = b'["toy", {}, 1, {}, 0.5]\n'
 )  # fmt: skip
 def test_a_file_that_holds_no_runs_is_named_and_adds_none(data, why, tmp_path, monkeypatch):
     if "more than" in why:
-        monkeypatch.setattr("treeleak.studies.store._MOST_TEXT", 1000)
+        monkeypatch.setattr("experiments.store._MOST_TEXT", 1000)
     store = Store(tmp_path / "runs.sqlite")
     with pytest.raises(BadInput, match=r"runs\.xz: No such file"):
         store.read(tmp_path / "runs.xz")
@@ -254,12 +258,16 @@ def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
 def test_files_that_move_or_change_make_no_run_due(tmp_path):
     store, toy = Store(tmp_path / "runs.sqlite"), study(5)
     carry_out(plan(toy, store), store)
-    package = shutil.copytree(Path(treeleak.__file__).parent, tmp_path / "treeleak")
+    package, beside = (
+        shutil.copytree(Path(own.__file__).parent, tmp_path / own.__name__)
+        for own in (treeleak, experiments)
+    )
     (package / "__main__.py").rename(package / "release" / "moved.py")
-    with (package / "schema.py").open("a") as file:
-        file.write("# One line more.\n")
+    for changed in (package / "schema" / "attributes.py", beside / "study.py"):
+        with changed.open("a") as file:
+            file.write("# One line more.\n")
     asked = (
-        "import sys, treeleak, toy_study as toy; from treeleak.studies import Store, plan\n"
+        "import sys, treeleak, toy_study as toy; from experiments import Store, plan\n"
         "print(treeleak.__file__, plan(toy.study(5), Store(sys.argv[1])).done)"
     )
     search = os.pathsep.join([str(tmp_path), str(TOY.parent)])
@@ -424,6 +432,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path):
     assert len(store.runs("toy")) == outcome.finished == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     tmp_path, monkeypatch, jobs
@@ -431,7 +440,7 @@ def test_a_process_that_is_killed_loses_no_more_than_the_runs_in_flight(
     monkeypatch.setenv(TRACE, str(tmp_path))
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, str(TOY), str(path), str(jobs), "200", "0.05"]
-    process = subprocess.Popen(command, start_new_session=True)
+    process = subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True)
     deadline = time.monotonic() + 60
     while not path.exists() or len(Store(path).runs("toy")) < 10:
         assert time.monotonic() < deadline
@@ -523,13 +532,12 @@ def test_published_tables_are_the_papers():
 @pytest.fixture
 def toy(monkeypatch):
     own = {"toy": study(20)}
-    for place in (catalogue, studies):
-        monkeypatch.setattr(place, "STUDIES", own)
+    monkeypatch.setattr(catalogue, "STUDIES", own)
     return own["toy"]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["study", *map(str, arguments)])
+    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
@@ -551,6 +559,46 @@ def test_a_study_on_the_command_line(toy, tmp_path, monkeypatch):
     assert failed.exit_code == 1
     assert "ValueError: thirteen" in failed.stderr
     assert "361" in failed.stdout
+
+
+def test_studies_are_no_command_of_the_package_any_more():
+    told = CliRunner().invoke(cli.app, ["study", "run", "draft-table-2", "--quick"])
+    assert told.exit_code == 2
+    assert "type: python -m experiments run draft-table-2 --quick" in told.stderr
+    assert "experiments list" in CliRunner().invoke(cli.app, ["study"]).stderr
+    commands = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout
+    assert not re.search(r"^\W*study\b", commands, re.MULTILINE)
+
+
+def test_no_module_of_the_package_needs_the_experiments():
+    for path in Path(treeleak.__file__).parent.rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) experiments\b", path.read_text(), re.MULTILINE), (
+            path
+        )
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_says_what_it_can_be_asked(name):
+    asked = run("run", name, "--help")
+    assert asked.exit_code == 0, asked.output
+    assert f"usage: python -m experiments run {name}" in asked.stdout
+    assert name in run("list").stdout
+
+
+def test_every_benchmark_is_named():
+    folder = Path(experiments.__file__).parent
+    mains = {p.stem for p in folder.glob("benchmarks/*.py") if "\ndef main(" in p.read_text()}
+    assert mains == set(BENCHMARKS)
+    told = (folder / "README.md").read_text()
+    for name in mains - {"report"}:
+        assert f"| `python -m experiments run {name}` |" in told
+
+
+def test_a_benchmark_shows_its_tables_when_it_runs(tmp_path):
+    told = run("show", "exact", "--out", tmp_path)
+    assert told.exit_code == 2
+    assert "`python -m experiments run exact`" in told.stderr
+    assert run("run", "exact", "--part", "none").exit_code == 2
 
 
 def test_runs_of_other_versions_count_if_they_may(toy, tmp_path, raised):

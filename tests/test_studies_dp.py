@@ -10,13 +10,9 @@ import pandas as pd
 import pytest
 
 import treeleak
-from helpers import shared_file, small_table
-from treeleak.core.errors import BadInput, NotCovered
-from treeleak.datasets.draft import draft_schema
-from treeleak.release import AllRows, Release, Tree
-from treeleak.release.noise.laws import Laplace
-from treeleak.studies import dp_runs, draft_dp
-from treeleak.studies.dp_runs import (
+from experiments.studies import dp_cells, dp_runs
+from experiments.studies.dp_cells import point
+from experiments.studies.dp_runs import (
     accuracy,
     attack,
     attack_closely,
@@ -26,7 +22,7 @@ from treeleak.studies.dp_runs import (
     paper_forest,
     with_noise,
 )
-from treeleak.studies.draft_dp import (
+from experiments.studies.draft_dp import (
     FIGURE_10,
     FIGURE_12,
     FIGURE_13,
@@ -34,9 +30,13 @@ from treeleak.studies.draft_dp import (
     TABLE_4,
     TABLE_5,
     TABLE_7,
-    point,
 )
-from treeleak.studies.published import read_published
+from experiments.studies.published import read_published
+from helpers.tables import shared_file, small_table
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.datasets.draft import draft_schema
+from treeleak.release import AllRows, Release, Tree
+from treeleak.release.noise.laws import Laplace
 
 # ------------------------------------------------------------------------------------------ runs
 
@@ -53,7 +53,7 @@ def test_known_attributes_are_whole_groups_and_grow_one_by_one():
 
 @pytest.mark.parametrize("learner", ["discrete-laplace", "draft-dp", "sklearn"])
 def test_accuracy_is_measured_on_the_rows_trained_on_and_on_all_others(monkeypatch, learner):
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     record = accuracy(
         {"dataset": "small", "learner": learner, "seed": 0, "epsilon": 1000.0, "n_trees": 10,
          "depth": 5, "n_rows": 2}
@@ -136,7 +136,7 @@ def run_noisy(monkeypatch, result, **given):
             raise result
         return result
 
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     monkeypatch.setattr(
         dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
     )
@@ -176,7 +176,7 @@ def test_the_population_told_holds_no_training_row_and_known_columns_are_theirs(
 
 
 def test_a_run_without_an_answer_has_all_that_is_measured(monkeypatch):
-    monkeypatch.setattr(dp_runs, "table", lambda name: small_table())
+    monkeypatch.setattr(dp_runs, "draft", lambda name: small_table())
     monkeypatch.setattr(
         dp_runs, "paper_forest", lambda _: forest_of(np.zeros((3, 2)), Laplace(1.0, "nearest"))
     )
@@ -332,7 +332,7 @@ def informed_lines():
         {"dataset": d, "epsilon": e, "seed": s, "mechanism": "draft-dp", "n_targets": 50,
          "error": 0.2 / e, "majority": 0.2, "inliers": 0.1, "outliers": 0.2, "perfect": 0.5,
          "perfect_inliers": 0.6, "perfect_outliers": 0.4, "seconds": 3.0}
-        for d in draft_dp.DATASETS for e in (1.0, 10.0) for s in (0, 1)
+        for d in dp_cells.DATASETS for e in (1.0, 10.0) for s in (0, 1)
     ]  # fmt: skip
 
 
@@ -397,14 +397,14 @@ def test_grids_are_the_papers():
     assert len(FIGURE_13.grid(quick=False)) == 3 * 7 * 10
     # Attributes of the three tables, as the adversary may know none to all but one.
     assert len(FIGURE_12.grid(quick=False)) == 5 * sum(
-        len(draft_schema(d).attributes) for d in draft_dp.DATASETS
+        len(draft_schema(d).attributes) for d in dp_cells.DATASETS
     )
 
 
 def test_published_tables_are_the_papers():
     for number, name in ((1, "error"), (2, "tail"), (4, "error"), (6, "seconds")):
         table = read_published(f"draft_dp_table_{number}")
-        assert len(table.drop_duplicates(draft_dp.CELL)) == 270
+        assert len(table.drop_duplicates(dp_cells.CELL)) == 270
         assert table[name].isna().sum() == (4 if number == 4 else 3)
     compas = read_published("draft_dp_table_1").query("dataset == 'compas' and epsilon == 5")
     assert compas.query("n_trees == 10").error.tolist() == [0.07, 0.06, 0.06]

@@ -11,18 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from helpers import (
-    all_points,
-    counted,
-    cuts_for,
-    drawn,
-    leaves_of,
-    random_tree,
-    schemas,
-    some_drawn,
-    some_rows,
-    summed,
-)
+from helpers.cases import some_drawn
+from helpers.grids import all_points, cuts_for, schemas, some_rows
+from helpers.releases import counted, drawn, leaves_of, random_tree, summed
 from treeleak.core.clock import Clock
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws

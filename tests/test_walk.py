@@ -12,15 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import (
-    Stated,
-    bootstrap_draws,
-    columns_of_any_kind,
-    counted,
-    drawn,
-    random_tree,
-    rows_at,
-)
+from helpers.cases import Stated
+from helpers.grids import columns_of_any_kind
+from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk
@@ -335,7 +329,7 @@ WALKS = [
     ("kind", "mix", "likes"),
     # What is learned is told the classes: they do not change then.
     [
-        (*how, likes)
+        pytest.param(*how, likes, marks=() if likes == "near" else pytest.mark.slow)
         for how in WALKS
         for likes in ("flat", "near", "learned")
         if "classes" not in how or likes != "learned"

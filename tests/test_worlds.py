@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
-from helpers import all_points, counted, leaves_of, random_tree, values_of
+from helpers.examples import examples
+from helpers.grids import all_points, values_of
+from helpers.releases import counted, leaves_of, random_tree
 from treeleak.core.errors import BadModel
 from treeleak.release import Condition, DecisionRule, RuleList
 from treeleak.schema import (
@@ -217,7 +219,7 @@ makers = st.sampled_from([tree_toy, list_toy, set_toy])
 
 
 @given(makers, seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=12)
 def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int) -> None:
     toy = maker(seed)
     if toy is None:
@@ -245,7 +247,7 @@ def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int
 
 
 @given(makers, seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: int) -> None:
     toy = maker(seed, 2)
     if toy is None or len(toy.points) > 40:
@@ -314,7 +316,7 @@ def cost_of(toy: Toy, rows: np.ndarray, labels: Sequence[int] | None) -> float:
 
 
 @given(makers, seeds)
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=12)
 def test_contains_and_distance_are_those_of_all_worlds(maker: Any, seed: int) -> None:
     toy = maker(seed, 3)
     if toy is None or len(toy.points) > 500:
@@ -365,7 +367,7 @@ def toy_groups(toy: Toy) -> list[int]:
     return toy.group[toy.truth].tolist()
 
 
-@pytest.mark.parametrize("refused", [regions.REFUSED, 1])
+@pytest.mark.parametrize("refused", [regions.REFUSED, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("joint", [False, True])
 def test_worlds_are_drawn_alike(monkeypatch: Any, refused: int, joint: bool) -> None:
     monkeypatch.setattr(regions, "REFUSED", refused)
@@ -439,7 +441,7 @@ def with_rows(toy: Toy, n: int) -> Toy:
 
 
 @given(makers, makers, seeds)
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
     toys = two_toys(maker, other, seed)
     if toys is None:
@@ -469,7 +471,7 @@ def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int)
 
 
 @given(makers, makers, seeds, st.sampled_from(["consistent", "gambs"]))
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 def test_merging_aligns_at_best_and_intersects(
     maker: Any, other: Any, seed: int, alignment: Any
 ) -> None:
@@ -521,7 +523,7 @@ def test_merging_aligns_at_best_and_intersects(
 
 
 @given(makers, seeds)
-@settings(max_examples=40, deadline=None)
+@examples(40, fast=15)
 def test_what_says_nothing_changes_nothing(maker: Any, seed: int) -> None:
     toy = maker(seed, 3)
     if toy is None:
@@ -578,7 +580,7 @@ def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> No
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=25)
 def test_rows_that_a_rule_cannot_capture_are_infeasible(seed: int) -> None:
     rng = np.random.default_rng(seed)
     toy = list_toy(seed)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from treeleak.studies import Store, Study, Table, carry_out, plan
+from experiments import Store, Study, Table, carry_out, plan
 
 TRACE = "TOY_STUDY_TRACE"
 """Variable that names a folder in which each run leaves a line."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+"""In which this runs as a program."""
 
 
 def square(parameters):

@@ -2,7 +2,7 @@
 
 Usage: ``python tools/list_known_classes.py WHEEL...`` with a wheel of each version that model files
 come from (``pip download --no-deps scikit-learn==1.9.1``). The sources are read and not run. What
-several versions say is put together in src/treeleak/audit/known_classes.json.
+several versions say is put together in src/treeleak/auditing/inventory/known_classes.json.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OUT = Path(__file__).parents[1] / "src/treeleak/audit/known_classes.json"
+PACKAGE = Path(__file__).parents[1] / "src/treeleak"
+OUT = PACKAGE / "auditing/inventory/known_classes.json"
 LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
 LEFT_OUT = (
     "/tests/",
@@ -28,7 +29,9 @@ LEFT_OUT = (
     "_mocking",
 )
 NO_STATE = ("Display", "Warning", "Exporter", "Mock", "Callback", "Monitor", "Constraint")
-OWN = ("learn/*.py", "schema.py", "noise.py", "release/tree.py", "release/rule_list.py")
+OWN = (
+    "learn/*.py", "schema/*.py", "release/noise/laws.py", "release/tree.py", "release/rule_list.py",
+)  # fmt: skip
 
 
 @dataclass
@@ -118,7 +121,7 @@ def with_bases(found: dict[str, Found], name: str, seen: frozenset[str] = frozen
 def main(wheels: list[str]) -> None:
     """Read the wheels and write the table."""
     table: dict[str, dict[str, dict[str, set[str]]]] = {name: {} for name in LIBRARIES}
-    own = (path for pattern in OWN for path in sorted(OUT.parents[1].glob(pattern)))
+    own = (path for pattern in OWN for path in sorted(PACKAGE.glob(pattern)))
     sources = [(LIBRARIES[-1], classes_of(path.read_text() for path in own))]
     for wheel in map(Path, wheels):
         library = "sklearn" if "scikit_learn" in wheel.name else "diffprivlib"

@@ -9,67 +9,31 @@ import difflib
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from treeleak.auditing.assessors.counts import THRESHOLD
-from treeleak.auditing.assessors.measurement import Measurement, singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
+from treeleak.auditing.limits import LIMITS, NOT_THESE, OF_ATTACKS, UNDECIDED, Limit
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import BadInput, NotCovered, cause
-from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.checked_json import is_finite
 from treeleak.schema import MOST_BYTES
 
-__all__ = ["LIMITS", "Check", "Limit", "Policy", "Ruling", "judge", "read_policy"]
+__all__ = ["Check", "Policy", "Ruling", "judge", "read_policy"]
 
-NOT_THESE = "the rows given are not the model's training rows"
-UNDECIDED = f"the verdict of the audit is: {OPEN}"
 ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
-DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
-NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
 ONLY_THE_REST = (
     "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
     "rest only. Audit without them"
 )
 CUT_SHORT = "the time was too short for the whole walk: give it more (--time-limit)"
-NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
-NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
-NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """Something that a policy may bound.
-
-    Attributes
-    ----------
-    what : str
-        In words.
-    figure : callable
-        Takes it from an audit; raises NotCovered where the audit has none.
-    kind : {"share", "number", "flag"}
-        A flag is only ever bounded by ``false``.
-    least : bool
-        Whether the bound is the least that is allowed; else it is the most.
-    """
-
-    what: str
-    figure: Callable[[Audit], float]
-    kind: Literal["share", "number", "flag"] = "share"
-    least: bool = False
-
-    def said(self, figure: float) -> str:
-        """Write a figure of this kind."""
-        if self.kind == "flag":
-            return "yes" if figure else "no"
-        return percent(figure, 1) if self.kind == "share" else f"{figure:,.4g}"
 
 
 @dataclass(frozen=True)
@@ -269,7 +233,7 @@ def _cut_short(rebuilt: Reconstruction) -> bool:
 
 def _bounds_leaks(key: str, bound: float) -> bool:
     """Say whether a limit bounds what attacks find, and some audit could exceed it."""
-    if key not in _OF_ATTACKS:
+    if key not in OF_ATTACKS:
         return False
     limit = LIMITS[key]
     return limit.kind == "flag" or (bound > 0 if limit.least else bound < 1)
@@ -286,12 +250,11 @@ def _ended(audit: Audit) -> Check:
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "what is left to know was counted", "met")
     elif rebuilt is None:
-        reasons = dict(audit.not_assessed)
-        found = reasons.get("reconstruction", "no attack was run")
+        found = audit.reason("reconstruction", "no attack was run")
     elif rebuilt.interrupted:
         found = "interrupted"
-    elif "reconstruction" in dict(audit.not_assessed):
-        found = dict(audit.not_assessed)["reconstruction"]
+    elif why := audit.reason("reconstruction"):
+        found = why
     elif rebuilt.status in ("unknown", "infeasible"):
         found = rebuilt.meaning
     elif audit.verdict != LEAK and rebuilt.given.any():
@@ -325,190 +288,3 @@ def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
         return Check(key, limit.what, asked, str(why), "not assessed")
     met = figure >= bound if limit.least else figure <= bound
     return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")
-
-
-# ------------------------------------------------------------------------------------- figures
-
-
-def _leaking(audit: Audit) -> float:
-    return len({entry.what for entry in audit.inventory if entry.mark == "leaks"})
-
-
-def _stored(audit: Audit) -> float:
-    return len({entry.where for entry in audit.inventory if entry.rows})
-
-
-def _unknown_parts(audit: Audit) -> float:
-    return len({(entry.where, entry.what) for entry in audit.inventory if entry.unknown})
-
-
-def _leak(audit: Audit) -> float:
-    if audit.verdict == OPEN:
-        raise NotCovered(UNDECIDED)
-    return float(audit.verdict == LEAK)
-
-
-_OF_ROWS = ("small", "single", "smallest")
-
-
-def _of_leaves(key: str) -> Callable[[Audit], float]:
-    def share(audit: Audit) -> float:
-        if audit.counts is None:
-            raise NotCovered(dict(audit.not_assessed).get("counts", "no rows were counted"))
-        number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
-        if number is None or not leaves:
-            raise NotCovered("the model counts no classes")
-        if audit.counts.unit == "draws" and key in _OF_ROWS:
-            raise NotCovered(DRAWS)
-        return number if key == "smallest" else number / leaves
-
-    return share
-
-
-def _rebuilt(audit: Audit) -> Reconstruction:
-    rebuilt = audit.reconstruction
-    if rebuilt is None:
-        raise NotCovered(dict(audit.not_assessed).get("reconstruction", "no attack was run"))
-    if rebuilt.X is None or rebuilt.status == "unknown":
-        raise NotCovered(rebuilt.meaning)
-    if rebuilt.given.all():
-        raise NotCovered("all rows were given: there was nothing to rebuild")
-    return rebuilt
-
-
-def _under_a_true_schema(audit: Audit) -> Reconstruction:
-    rebuilt, truth = _rebuilt(audit), audit.truth
-    if (
-        truth is not None
-        and not rebuilt.schema.valid(truth.X.to_numpy(), list(truth.X.columns)).all()
-    ):
-        raise NotCovered(NO_PROOF)
-    return rebuilt
-
-
-def _measured(audit: Audit) -> Measurement:
-    if audit.mismatch is not None:
-        raise NotCovered(NOT_THESE)
-    if audit.measurement is None:
-        raise NotCovered(dict(audit.not_assessed).get("measurement", NEEDS_TRAIN))
-    return audit.measurement
-
-
-def _proved(audit: Audit) -> float:
-    return _under_a_true_schema(audit).share_proved_rows
-
-
-def _proved_alone(audit: Audit) -> float:
-    rebuilt = _under_a_true_schema(audit)
-    if audit.release is None:
-        raise NotCovered("the model's trees are not known")
-    return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
-
-
-def _recovered(audit: Audit) -> float:
-    _rebuilt(audit)
-    if audit.exposure is None:
-        raise NotCovered("it was not found out how sure single rows are")
-    recovered = audit.exposure.recovered
-    return recovered.proved + recovered.probable
-
-
-def _singling_out(audit: Audit) -> float:
-    _measured(audit)
-    if audit.article29 is None or audit.article29.singling_out is None:
-        raise NotCovered("no rebuilt row was tried")
-    return audit.article29.singling_out.value
-
-
-def _inference(audit: Audit) -> float:
-    _measured(audit)
-    if audit.article29 is None or not audit.article29.inference:
-        raise NotCovered(NEEDS_SENSITIVE)
-    return max(found.risk.value for found in audit.article29.inference)
-
-
-def _exact(audit: Audit) -> float:
-    _rebuilt(audit)
-    return _measured(audit).exact_rows
-
-
-def _located(audit: Audit) -> float:
-    _rebuilt(audit)
-    return _measured(audit).located_rows
-
-
-def _over_guess(audit: Audit) -> float:
-    _rebuilt(audit)
-    m = _measured(audit)
-    guesses = [y.scores.error for y in m.yardsticks if y.knows != "people"]
-    guess = min([m.guess_mean, *guesses])
-    return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
-
-
-def _over_population(audit: Audit) -> float:
-    _rebuilt(audit)
-    test = _measured(audit).significance
-    if test is None:
-        raise NotCovered(dict(audit.not_assessed).get("population", NEEDS_CONTROL))
-    if test.overlapping:
-        raise NotCovered("too few rows of the population were given")
-    others = float(test.errors.mean())
-    return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
-
-
-def _left(audit: Audit) -> float:
-    if audit.uncertainty is None:
-        raise NotCovered(dict(audit.not_assessed).get("uncertainty", "neither one tree nor rules"))
-    if audit.uncertainty.dist is None:
-        raise NotCovered("there are no rows")
-    return audit.uncertainty.dist
-
-
-def _epsilon(audit: Audit) -> float:
-    if audit.budget is None:
-        raise NotCovered("the counts carry no noise")
-    if audit.budget.cost is None:
-        raise NotCovered(f"nothing bounds what it costs: {audit.budget.why}")
-    if audit.budget.weaker:
-        raise NotCovered("the noise seems weaker than what is stated")
-    return audit.budget.cost
-
-
-LIMITS: Mapping[str, Limit] = MappingProxyType(
-    {
-        "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
-        "stored_rows": Limit("places where training rows stand as they are", _stored, "number"),
-        "leaking_parts": Limit("kinds of parts that stem from single rows", _leaking, "number"),
-        "unknown_parts": Limit("parts of the file that no rule knows", _unknown_parts, "number"),
-        "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),
-        "single_leaves": Limit("leaves with a single row", _of_leaves("single")),
-        "one_class_leaves": Limit("leaves with rows of one class only", _of_leaves("one_class")),
-        "smallest_leaf": Limit(
-            "rows in the smallest leaf", _of_leaves("smallest"), "number", least=True
-        ),
-        "proved_rows": Limit("rows that the file proves", _proved),
-        "proved_alone": Limit("rows that the file proves, and like no other", _proved_alone),
-        "recovered_rows": Limit("rows proved or probable", _recovered),
-        "exact_rows": Limit("training rows rebuilt exactly", _exact),
-        "located_rows": Limit("training rows rebuilt as far as trees tell", _located),
-        "advantage_over_guess": Limit(
-            "how much smaller the error is than that of a guess", _over_guess
-        ),
-        "advantage_over_population": Limit(
-            "how much smaller the error is than against other rows of the population",
-            _over_population,
-        ),
-        "singling_out": Limit("risk of singling out", _singling_out),
-        "inference": Limit("greatest risk of guessing a sensitive column", _inference),
-        "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
-        "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
-    }
-)
-"""What a policy may bound."""
-
-_OF_ATTACKS = frozenset({
-    "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
-    "advantage_over_guess", "advantage_over_population", "singling_out", "inference",
-    "left_to_know",
-})  # fmt: skip
-"""Limits on what attacks find."""

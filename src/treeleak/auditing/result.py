@@ -16,6 +16,7 @@ from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.uncertainty import Uncertainty
+from treeleak.auditing.described import Described
 from treeleak.auditing.disclosure.kept import keep
 from treeleak.auditing.disclosure.releasable import (
     ELSEWHERE,
@@ -37,7 +38,7 @@ from treeleak.verification.training_rows import TrainingRows
 if TYPE_CHECKING:
     from treeleak.auditing.policy import Ruling
 
-__all__ = ["AUDIT_VERSION", "Audit", "Edition", "Provenance"]
+__all__ = ["AUDIT_VERSION", "Audit", "Edition", "Found", "Provenance"]
 
 AUDIT_VERSION = 1
 
@@ -52,7 +53,7 @@ _ATTACKS = ("reconstruction", "uncertainty")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class Provenance(Described):
     """Where an audit came from.
 
     Attributes
@@ -73,24 +74,19 @@ class Provenance:
     seconds: float
     versions: Mapping[str, str] = field(default_factory=versions)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the provenance (formats/audit.schema.json)."""
-        return {**self.__dict__, "versions": dict(self.versions)}
 
-
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """What a model gives away of its training rows.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Found:
+    """What the assessors of an audit found.
 
     Attributes
     ----------
-    verdict : str
-        "leak shown", "no leak shown by these attacks (this is no proof of safety)" or
-        "not assessed"; :func:`~treeleak.auditing.findings.verdict.find` states the rule.
     inventory : tuple of Entry
         What the model holds that stems from single rows, or says how rows were drawn.
     counts : Counts or None
         How few rows stand behind the leaves.
+    budget : Budget or None
+        What the noise on the counts costs, where there is some.
     reconstruction : Reconstruction or None
         The rebuilt rows.
     measurement : Measurement or None
@@ -98,32 +94,77 @@ class Audit:
         the model counted.
     variants : tuple of Variant
         The same with less to go by: without the population, or from the numbers of draws alone.
-    findings : tuple of Finding
-    advice : tuple of str
-        What to change.
+    uncertainty : Uncertainty or None
+        What one tree or one rule list leaves to know of each row; None for other models.
+    exposure : Exposure or None
+        What was recovered, of which columns, groups and rows; None where nothing was rebuilt.
+    article29 : Article29 or None
+        Singling out and inference; None where there is no reconstruction or no truth.
     not_assessed : tuple of (str, str)
         Part and reason.
     mismatch : str or None
         Why the rows given cannot be the training rows.
     notes : tuple of str
-    provenance : Provenance
-    budget : Budget or None
-        What the noise on the counts costs, where there is some.
-    uncertainty : Uncertainty or None
-        What one tree or one rule list leaves to know of each row; None for other models.
     of : {"leaves", "rules"}
         What groups the rows, in a model of this kind.
-    ruling : Ruling or None
-        Whether it meets a policy, where it was held against one.
-    exposure : Exposure or None
-        What was recovered, of which columns, groups and rows; None where nothing was rebuilt.
-    article29 : Article29 or None
-        Singling out and inference; None where there is no reconstruction or no truth.
     truth : TrainingRows or None
         The training rows, where they were given and are the ones that the model counted. Never in
         a document.
     release : Release or None
         What was audited; None for rules and for models that are not covered. Never in a document.
+    """
+
+    inventory: tuple[Entry, ...] = ()
+    counts: Counts | None = None
+    budget: Budget | None = None
+    reconstruction: Reconstruction | None = None
+    measurement: Measurement | None = None
+    variants: tuple[Variant, ...] = ()
+    uncertainty: Uncertainty | None = None
+    exposure: Exposure | None = None
+    article29: Article29 | None = None
+    not_assessed: tuple[tuple[str, str], ...] = ()
+    mismatch: str | None = None
+    notes: tuple[str, ...] = ()
+    of: str = "leaves"
+    truth: TrainingRows | None = None
+    release: Release | None = None
+
+    def reason(self, part: str, unless: str = "") -> str:
+        """Say why a part was not assessed; ``unless`` where nothing says so."""
+        return dict(self.not_assessed).get(part, unless)
+
+    @property
+    def impossible(self) -> int:
+        """Training rows that the schema of the reconstruction does not allow."""
+        if self.truth is None or self.reconstruction is None:
+            return 0
+        X = self.truth.X
+        return int((~self.reconstruction.schema.valid(X.to_numpy(), list(X.columns))).sum())
+
+    @property
+    def proofs_hold(self) -> bool:
+        """Whether the schema allows the training rows, as far as these are known."""
+        if self.of == "rules" and self.uncertainty is not None:
+            return self.uncertainty.contains is not False
+        return not self.impossible
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Audit(Found):
+    """What a model gives away of its training rows: what was found, and what follows from it.
+
+    Attributes
+    ----------
+    verdict : str
+        "leak shown", "no leak shown by these attacks (this is no proof of safety)" or
+        "not assessed"; :func:`~treeleak.auditing.findings.verdict.find` states the rule.
+    findings : tuple of Finding
+    advice : tuple of str
+        What to change.
+    provenance : Provenance
+    ruling : Ruling or None
+        Whether it meets a policy, where it was held against one.
     foreign : tuple of str
         Texts of a release file or rule file: what somebody wrote into it. Not in the releasable
         edition.
@@ -132,25 +173,10 @@ class Audit:
     _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
 
     verdict: Verdict
-    inventory: tuple[Entry, ...]
-    counts: Counts | None
-    reconstruction: Reconstruction | None
-    measurement: Measurement | None
     findings: tuple[Finding, ...]
     advice: tuple[str, ...]
-    not_assessed: tuple[tuple[str, str], ...]
-    mismatch: str | None
-    notes: tuple[str, ...]
     provenance: Provenance
-    variants: tuple[Variant, ...] = ()
-    budget: Budget | None = None
-    uncertainty: Uncertainty | None = None
-    of: str = "leaves"
     ruling: Ruling | None = None
-    exposure: Exposure | None = None
-    article29: Article29 | None = None
-    truth: TrainingRows | None = None
-    release: Release | None = None
     foreign: tuple[str, ...] = ()
 
     @property
@@ -253,9 +279,10 @@ class Audit:
         return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
 
     def _document(self, edition: Edition) -> dict[str, Any]:
-        rebuilt, internal = self.reconstruction, edition == "internal"
-        exposed = None if self.exposure is None else self.exposure.to_dict()
-        if exposed is not None and self.exposure is not None and internal:
+        internal = edition == "internal"
+        rebuilt = self.reconstruction
+        exposed = _described(self.exposure)
+        if internal and exposed is not None and self.exposure is not None:
             exposed["rows"] = self.exposure.rows_to_dict()
         return {
             "format": "treeleak-audit",
@@ -265,15 +292,15 @@ class Audit:
             "headline": self.headline_of(edition),
             "findings": [f.to_dict(edition) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
-            "counts": None if self.counts is None else self.counts.to_dict(),
-            "budget": None if self.budget is None else self.budget.to_dict(),
+            "counts": _described(self.counts),
+            "budget": _described(self.budget),
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
-            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_dict(),
-            "measurement": None if self.measurement is None else self.measurement.to_dict(),
+            "uncertainty": _described(self.uncertainty),
+            "measurement": _described(self.measurement),
             "variants": [v.to_dict() for v in self.variants],
-            "ruling": None if self.ruling is None else self.ruling.to_dict(),
+            "ruling": _described(self.ruling),
             "exposure": exposed,
-            "article29": None if self.article29 is None else self.article29.to_dict(),
+            "article29": _described(self.article29),
             "mismatch": self.mismatch,
             "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
             "advice": list(self.advice),
@@ -288,6 +315,11 @@ class Audit:
     def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
         return as_json(self.to_dict(edition, threshold))
+
+
+def _described(part: Any) -> dict[str, Any] | None:
+    told: dict[str, Any] | None = None if part is None else part.to_dict()
+    return told
 
 
 def _figures(told: Any, name: str = "") -> Iterator[tuple[str, Any]]:

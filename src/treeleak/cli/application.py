@@ -18,7 +18,7 @@ from treeleak.core.ending import Terminated, terminable
 from treeleak.core.errors import TreeleakError
 from treeleak.core.plain import plain
 
-__all__ = ["app", "main"]
+__all__ = ["app", "commands", "main", "run_commands"]
 
 
 # Click comes with Typer, in some versions under a name of its own.
@@ -57,24 +57,43 @@ class _Group(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
-app = typer.Typer(
-    cls=_Group,
-    no_args_is_help=True,
-    # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
-    rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
-    pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-    help="How much of its training data does a tree model give away? Rebuild it and see.",
-    epilog="Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
+def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
+    """Make an application whose errors are one line and an exit status.
+
+    Parameters
+    ----------
+    told : str
+        What it is for.
+    epilog : str
+        What stands below its options.
+    completion : bool
+        Whether shells can be told to complete what is typed.
+    """
+    return typer.Typer(
+        cls=_Group,
+        no_args_is_help=True,
+        add_completion=completion,
+        # Rich leaves bold and italics where colours are unwanted; without markup there is neither.
+        rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
+        pretty_exceptions_enable=False,
+        pretty_exceptions_show_locals=False,
+        help=told,
+        epilog=epilog,
+    )
+
+
+app = commands(
+    "How much of its training data does a tree model give away? Rebuild it and see.",
+    "Exit status: 0 audited, 2 bad input, 3 no answer in time, 4 policy not met, "
     "130 interrupted, 143 ended by SIGTERM.",
 )
 
 
-def main() -> None:
-    """Run the command line; what nobody foresaw is shown in full."""
+def run_commands(chosen: typer.Typer) -> None:
+    """Run a command line; what nobody foresaw is shown in full."""
     try:
         with terminable():
-            app()
+            chosen()
     except Terminated as told:
         say(f"treeleak: ended by {told}")
         sys.exit(told.exit_code)
@@ -86,6 +105,11 @@ def main() -> None:
             "may be a value of your data."
         )
         sys.exit(1)
+
+
+def main() -> None:
+    """Run the command line of treeleak."""
+    run_commands(app)
 
 
 def _version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import (
     AUDITED,
@@ -22,30 +23,7 @@ from treeleak.cli.files import (
     say,
     status_of,
 )
-from treeleak.cli.options import (
-    Audited,
-    Bootstrap,
-    Control,
-    DrawnCountsOnly,
-    Earlier,
-    Groups,
-    KnownColumns,
-    KnownRows,
-    Label,
-    NRows,
-    Population,
-    Quiet,
-    SchemaFile,
-    Seed,
-    SeedSearch,
-    Sensitive,
-    TimeLimit,
-    Train,
-    TrustPickle,
-    check_options,
-    columns_of,
-    read_schema,
-)
+from treeleak.cli.options import check_options, columns_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, training_rows
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
@@ -60,23 +38,24 @@ __all__ = ["audit"]
 @app.command()
 def audit(
     ctx: typer.Context,
-    model: Audited,
-    schema: SchemaFile = None,
-    train: Train = None,
-    label: Label = None,
-    control: Control = None,
-    sensitive: Sensitive = None,
-    groups: Groups = None,
-    time_limit: TimeLimit = 60,
-    seed: Seed = 0,
-    bootstrap: Bootstrap = "auto",
-    seed_search: SeedSearch = 1_000_000,
-    n_rows: NRows = None,
-    drawn_counts_only: DrawnCountsOnly = False,
-    known_rows: KnownRows = None,
-    known_columns: KnownColumns = None,
-    population: Population = None,
-    earlier: Earlier = None,
+    model: opt.Audited,
+    *,
+    schema: opt.SchemaFile = None,
+    train: opt.Train = None,
+    label: opt.Label = None,
+    control: opt.Control = None,
+    sensitive: opt.Sensitive = None,
+    groups: opt.Groups = None,
+    time_limit: opt.TimeLimit = 60,
+    seed: opt.Seed = 0,
+    bootstrap: opt.Bootstrap = "auto",
+    seed_search: opt.SeedSearch = 1_000_000,
+    n_rows: opt.NRows = None,
+    drawn_counts_only: opt.DrawnCountsOnly = False,
+    known_rows: opt.KnownRows = None,
+    known_columns: opt.KnownColumns = None,
+    population: opt.Population = None,
+    earlier: opt.Earlier = None,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -100,8 +79,8 @@ def audit(
             "may read then; else these files hold nothing of single rows, values and small groups.",
         ),
     ] = False,
-    trust_pickle: TrustPickle = False,
-    quiet: Quiet = False,
+    trust_pickle: opt.TrustPickle = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Find out what a model gives away: inventory, counts, reconstruction."""
     import treeleak

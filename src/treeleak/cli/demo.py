@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import console, open_page, progress_shown
-from treeleak.cli.options import Quiet
 
 __all__ = ["demo"]
 
@@ -25,7 +25,7 @@ def demo(
             "--open/--no-open", help="Open the report in a browser, where there is a screen."
         ),
     ] = True,
-    quiet: Quiet = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Train a forest on public data, then get the training rows back from its file."""
     from treeleak.demo import REPORT, run

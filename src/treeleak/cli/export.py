@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free
-from treeleak.cli.options import Force, Model, TrustPickle
 
 __all__ = ["export"]
 
 
 @app.command()
 def export(
-    model: Model,
+    model: opt.Model,
     out: Annotated[Path, typer.Argument(metavar="RELEASE.JSON", help="Where to write it.")],
-    trust_pickle: TrustPickle = False,
-    force: Force = False,
+    trust_pickle: opt.TrustPickle = False,
+    force: opt.Force = False,
 ) -> None:
     """Write trees and counts as a file that no library is needed to read."""
     from treeleak.release import to_release

@@ -8,28 +8,10 @@ from typing import Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
-from treeleak.cli.files import (
-    check_free,
-    check_place,
-    console,
-    progress_shown,
-    say,
-    status_of,
-)
-from treeleak.cli.options import (
-    Force,
-    Label,
-    NRows,
-    Quiet,
-    SchemaFile,
-    Seed,
-    SeedSearch,
-    TimeLimit,
-    Train,
-    check_options,
-    read_schema,
-)
+from treeleak.cli.files import check_free, check_place, console, progress_shown, say, status_of
+from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.core.errors import NotCovered
 from treeleak.core.output import write_file
@@ -43,6 +25,7 @@ LONGEST = 20.0
 @app.command()
 def harden(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .skops file.")],
+    *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the hardened model.")],
     steps: Annotated[
         str | None,
@@ -53,8 +36,8 @@ def harden(
             "round=N, merge=N, majority.",
         ),
     ] = None,
-    train: Train = None,
-    label: Label = None,
+    train: opt.Train = None,
+    label: opt.Label = None,
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -65,11 +48,11 @@ def harden(
         float,
         typer.Option(min=0, max=1, help="Share of the rows compared whose label may change."),
     ] = 0.0,
-    schema: SchemaFile = None,
-    time_limit: TimeLimit = 60,
-    seed: Seed = 0,
-    seed_search: SeedSearch = 1_000_000,
-    n_rows: NRows = None,
+    schema: opt.SchemaFile = None,
+    time_limit: opt.TimeLimit = 60,
+    seed: opt.Seed = 0,
+    seed_search: opt.SeedSearch = 1_000_000,
+    n_rows: opt.NRows = None,
     retrain: Annotated[
         bool,
         typer.Option(
@@ -80,8 +63,8 @@ def harden(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON.")
     ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: opt.Force = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Take out of a model's file what predictions do not need, and attack what is left."""
     import treeleak

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_place, console, progress_shown
-from treeleak.cli.options import Model, Quiet, SchemaFile, Seed, TrustPickle, read_schema
+from treeleak.cli.options import read_schema
 from treeleak.cli.tables import Tables, named, training_rows
 from treeleak.core.output import write_file
 
@@ -18,19 +19,20 @@ __all__ = ["informed"]
 
 @app.command()
 def informed(
-    model: Model,
+    model: opt.Model,
+    *,
     train: Annotated[Path, typer.Option(metavar="CSV", help="All training rows, with labels.")],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the labels.")],
-    schema: SchemaFile = None,
+    schema: opt.SchemaFile = None,
     targets: Annotated[
         int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
     ] = 100,
-    seed: Seed = 0,
+    seed: opt.Seed = 0,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
     ] = None,
-    trust_pickle: TrustPickle = False,
-    quiet: Quiet = False,
+    trust_pickle: opt.TrustPickle = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Say how well a model tells one training row to somebody who knows all others."""
     import treeleak

@@ -7,28 +7,10 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free, progress_shown, say, status_of
-from treeleak.cli.options import (
-    Bootstrap,
-    DrawnCountsOnly,
-    Earlier,
-    Force,
-    KnownColumns,
-    KnownRows,
-    Label,
-    Model,
-    NRows,
-    Population,
-    Quiet,
-    SchemaFile,
-    Seed,
-    SeedSearch,
-    TimeLimit,
-    TrustPickle,
-    check_options,
-    read_schema,
-)
+from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Beside, Tables, named, read_records
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
@@ -45,14 +27,15 @@ METHODS = ("auto", "reference-cp", "reference-milp")
 
 @app.command()
 def reconstruct(
-    model: Model,
+    model: opt.Model,
+    *,
     out: Annotated[Path, typer.Option(metavar="CSV", help="Where to write the rows.")],
-    schema: SchemaFile = None,
-    label: Label = None,
-    time_limit: TimeLimit = 60,
-    seed: Seed = 0,
-    bootstrap: Bootstrap = "auto",
-    seed_search: SeedSearch = 1_000_000,
+    schema: opt.SchemaFile = None,
+    label: opt.Label = None,
+    time_limit: opt.TimeLimit = 60,
+    seed: opt.Seed = 0,
+    bootstrap: opt.Bootstrap = "auto",
+    seed_search: opt.SeedSearch = 1_000_000,
     method: Annotated[
         str,
         typer.Option(
@@ -60,12 +43,12 @@ def reconstruct(
             help="treeleak's own attack, or the constraint or integer program published in 2024.",
         ),
     ] = "auto",
-    n_rows: NRows = None,
-    drawn_counts_only: DrawnCountsOnly = False,
-    known_rows: KnownRows = None,
-    known_columns: KnownColumns = None,
-    population: Population = None,
-    earlier: Earlier = None,
+    n_rows: opt.NRows = None,
+    drawn_counts_only: opt.DrawnCountsOnly = False,
+    known_rows: opt.KnownRows = None,
+    known_columns: opt.KnownColumns = None,
+    population: opt.Population = None,
+    earlier: opt.Earlier = None,
     space: Annotated[
         str,
         typer.Option(
@@ -85,9 +68,9 @@ def reconstruct(
         Path | None,
         typer.Option(metavar="CSV", help="Where to write the records with these probabilities."),
     ] = None,
-    trust_pickle: TrustPickle = False,
-    force: Force = False,
-    quiet: Quiet = False,
+    trust_pickle: opt.TrustPickle = False,
+    force: opt.Force = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Rebuild the training rows and write them to a file that only you can read."""
     import treeleak

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free, say
-from treeleak.cli.options import Audited, Force, Label, Quiet, Train, TrustPickle
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -20,15 +20,15 @@ __all__ = ["schema"]
 
 @app.command()
 def schema(
-    model: Audited,
-    train: Train = None,
-    label: Label = None,
+    model: opt.Audited,
+    train: opt.Train = None,
+    label: opt.Label = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write it, if not to the terminal.")
     ] = None,
-    trust_pickle: TrustPickle = False,
-    force: Force = False,
-    quiet: Quiet = False,
+    trust_pickle: opt.TrustPickle = False,
+    force: opt.Force = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Write a starting schema, for you to correct: what a row can be."""
     from treeleak.release import RuleList, read_model, to_release

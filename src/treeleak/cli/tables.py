@@ -118,7 +118,7 @@ def training_rows(
 def read_records(path: Path, tables: Tables) -> pd.DataFrame:
     """Read records in the model's columns, and find what is wrong with them before any work."""
     from treeleak.release import to_release
-    from treeleak.release.infer_schema import read_columns
+    from treeleak.release.check_schema import read_columns
 
     table = tables.read(path)
     if "membership" in table:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from treeleak.hardening.answers import Answers
+from treeleak.hardening.result import Hardened, Leak, State
 from treeleak.hardening.retrain import Alternative, Retraining
-from treeleak.hardening.run import Hardened, Leak, State, harden
+from treeleak.hardening.run import harden
 from treeleak.hardening.steps import DEFAULT, STEPS, Step, parse_steps
 
 __all__ = [

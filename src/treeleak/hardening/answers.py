@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
@@ -25,7 +25,7 @@ _HISTOGRAM = "HistGradientBoosting"
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Described):
     """Predictions of the original and of the hardened file on the same rows.
 
     Attributes
@@ -45,10 +45,6 @@ class Answers:
     same_labels: float
     changed_labels: int
     largest_change: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the comparison (formats/hardened.schema.json)."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

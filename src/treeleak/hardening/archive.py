@@ -121,10 +121,7 @@ class Archive:
         """
         schema = self.schema
         found = False
-        for owners, node in walk(schema):
-            content = node.get("content")
-            if node.get("__loader__") != "DictNode" or not isinstance(content, dict):
-                continue
+        for owners, content in _dictionaries(schema):
             for name, value in content.items():
                 place = Place(owners, name, value if isinstance(value, dict) else {})
                 if not place.is_none and unwanted(place):
@@ -136,11 +133,8 @@ class Archive:
     def with_trees(self, change: Callable[[TreeArrays], TreeArrays]) -> Archive:
         """Change the arrays of all trees."""
         data = dict(self.data)
-        for owners, node in walk(self.schema):
+        for owners, content in _dictionaries(self.schema):
             if not owners or owners[-1] not in _TREES:
-                continue
-            content = node.get("content")
-            if node.get("__loader__") != "DictNode" or not isinstance(content, dict):
                 continue
             files = {
                 name: str(content[name]["file"])
@@ -175,6 +169,13 @@ class Archive:
         data = {name: content for name, content in self.data.items() if name in named}
         data[SCHEMA] = json.dumps(schema, indent=2).encode()
         return Archive(tuple(i for i in self.infos if i.filename in named), data)
+
+
+def _dictionaries(schema: Node) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    for owners, node in walk(schema):
+        content = node.get("content")
+        if node.get("__loader__") == "DictNode" and isinstance(content, dict):
+            yield owners, content
 
 
 def walk(schema: Node) -> Iterator[tuple[tuple[str, ...], Node]]:

@@ -9,45 +9,36 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.auditing import audit
+from treeleak.auditing import Audit, audit
+from treeleak.auditing.described import Described
 from treeleak.auditing.findings.finding import Verdict
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
-from treeleak.release import StoredObject, read_model, snapshot
+from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.schema import Schema
 
 __all__ = ["Alternative", "Retraining", "retrain"]
 
 
-LEAVES = (5, 10, 20)
-FEWER_TREES, SHALLOW = 10, 4
-EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 FOLDS = 5
 ENOUGH = 0.9
 """Share of a guess's error from which on rebuilt rows count as hardly better than a guess."""
 
-_KINDS = {
-    "DecisionTreeClassifier": "sklearn.tree",
-    "ExtraTreeClassifier": "sklearn.tree",
-    "RandomForestClassifier": "sklearn.ensemble",
-    "ExtraTreesClassifier": "sklearn.ensemble",
-}
-_PLAIN = (bool, int, float, str)
+_INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
-class Alternative:
+class Alternative(Described):
     """One way to train.
 
     Attributes
@@ -110,15 +101,11 @@ class Alternative:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe it."""
-        return self.__dict__ | {
-            "settings": dict(self.settings),
-            "ended": self.ended,
-            "as_useful": self.as_useful,
-        }
+        return super().to_dict() | {"ended": self.ended, "as_useful": self.as_useful}
 
 
 @dataclass(frozen=True)
-class Retraining:
+class Retraining(Described):
     """Ways to train the same model.
 
     Attributes
@@ -137,24 +124,6 @@ class Retraining:
     advice: tuple[str, ...]
     not_assessed: tuple[str, ...]
     seed: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the comparison."""
-        return {
-            "alternatives": [a.to_dict() for a in self.alternatives],
-            "most_common": self.most_common,
-            "advice": list(self.advice),
-            "not_assessed": list(self.not_assessed),
-            "seed": self.seed,
-        }
-
-
-@dataclass(frozen=True)
-class _Way:
-    what: str
-    settings: Mapping[str, Any]
-    make: Callable[[], Any]
-    epsilon: float | None = None
 
 
 def retrain(
@@ -200,20 +169,20 @@ def retrain(
     BadInput
         If rows or labels cannot be used.
     """
-    kind, settings = _settings(model, trust_pickle)
+    kind, settings = settings_of(model, trust_pickle)
     table, labels = pd.DataFrame(X).reset_index(drop=True), np.asarray(y)
     if len(table) != len(labels):
         raise BadInput(f"{len(table)} rows, {len(labels)} labels")
     folds = _folds(labels, seed)
     open_parts: list[str] = []
-    ways = list(_ways(kind, settings, seed))
+    ways = list(ways_of(kind, settings, seed))
     if schema is None:
         open_parts.append(
             "differential privacy: it needs a schema that does not come from the rows (in Python "
             "schema, else --schema)"
         )
     else:
-        ways += _private_ways(schema, np.unique(labels).tolist(), seed)
+        ways += private_ways(schema, np.unique(labels).tolist(), seed)
     done: list[Alternative] = []
     base: FloatArray | None = None
     for k, way in enumerate(ways):
@@ -222,7 +191,11 @@ def retrain(
         try:
             right = _accuracies(way, table, labels, folds)
             base = right if base is None else base
-            told = _leak(way, table, labels, schema, time_limit, seed)
+            start = time.perf_counter()
+            found = audit(
+                _fitted(way, table, labels), table, labels, schema=schema, time_limit=time_limit,
+                seed=seed, n_rows=None if way.epsilon is None else len(table),
+            )  # fmt: skip
         except KeyboardInterrupt:
             open_parts.append("what was still to be tried: interrupted")
             break
@@ -231,10 +204,8 @@ def retrain(
                 raise
             open_parts.append(f"differential privacy: {error}")
             break
-        lost = base - right
-        se = float(lost.std(ddof=1) / np.sqrt(len(lost))) if len(lost) > 1 else 0.0
-        mean, less = float(right.mean()), float(lost.mean())
-        done.append(replace(told, accuracy=mean, lost=less, lost_se=se))
+        told = _summed_up(way, right, base - right, found, time.perf_counter() - start)
+        done.append(told)
         if told.why == _INTERRUPTED:
             open_parts.append("what was still to be tried: interrupted")
             break
@@ -242,81 +213,6 @@ def retrain(
     return Retraining(
         tuple(done), float(counts.max() / len(labels)), _advice(done), tuple(open_parts), seed
     )
-
-
-# ---------------------------------------------------------------------------------- ways to train
-
-
-def _settings(model: Any, trust_pickle: bool) -> tuple[type, dict[str, Any]]:
-    """Find the class and the plain settings of the trees in a model; nothing of it is run."""
-    import importlib
-
-    stored = model if isinstance(model, StoredObject) else None
-    if stored is None and hasattr(model, "get_params"):
-        stored = snapshot(model)
-    if stored is None:
-        content = read_model(model, trust_pickle)
-        if not isinstance(content, StoredObject):
-            raise NotCovered("training again needs a model of scikit-learn, not a release file")
-        stored = content
-    found = _inner(stored, 0)
-    if found is None:
-        raise NotCovered(f"training a {stored.name} again; known: {', '.join(_KINDS)}")
-    kind = getattr(importlib.import_module(_KINDS[found.name]), found.name)
-    names = set(kind().get_params())
-    plain = {
-        name: value
-        for name, value in found.state.items()
-        if name in names and (value is None or isinstance(value, _PLAIN))
-    }
-    return kind, plain
-
-
-def _inner(stored: StoredObject, depth: int) -> StoredObject | None:
-    """The model inside others: the last step of a pipeline, what was calibrated or searched."""
-    if stored.name in _KINDS and stored.type.startswith("sklearn."):
-        return stored
-    if depth > 5:
-        return None
-    inside: list[Any] = [stored.get(n) for n in ("best_estimator_", "estimator_", "estimator")]
-    inside += [step for _, step in stored.get("steps", ()) or ()][-1:]
-    found = (_inner(s, depth + 1) for s in inside if isinstance(s, StoredObject))
-    return next((f for f in found if f is not None), None)
-
-
-def _ways(kind: type, settings: Mapping[str, Any], seed: int) -> Iterator[_Way]:
-    def way(what: str, **changed: Any) -> _Way:
-        all_ = {**settings, **changed}
-        return _Way(what, changed, lambda: kind(**(all_ | {"random_state": seed})))
-
-    yield way("as it is")
-    own_leaf = settings.get("min_samples_leaf", 1)
-    larger = [n for n in LEAVES if not isinstance(own_leaf, int) or n > own_leaf]
-    for n in larger:
-        yield way(f"at least {n} rows in a leaf", min_samples_leaf=n)
-    own_depth = settings.get("max_depth")
-    if own_depth is None or own_depth > SHALLOW:
-        yield way(f"at most {SHALLOW} tests on a path", max_depth=SHALLOW)
-    trees = settings.get("n_estimators")
-    if isinstance(trees, int) and trees > FEWER_TREES:
-        yield way(f"{FEWER_TREES} trees", n_estimators=FEWER_TREES)
-        if larger:
-            leaf = LEAVES[1] if LEAVES[1] in larger else larger[0]
-            what = f"{FEWER_TREES} trees, at least {leaf} rows in a leaf"
-            yield way(what, n_estimators=FEWER_TREES, min_samples_leaf=leaf)
-
-
-def _private_ways(schema: Schema, classes: list[Any], seed: int) -> Iterator[_Way]:
-    from treeleak.learn import DPForestClassifier
-
-    def make(epsilon: float) -> Callable[[], Any]:
-        return lambda: DPForestClassifier(
-            epsilon=epsilon, schema=schema, classes=classes, random_state=seed
-        )
-
-    for epsilon in EPSILONS:
-        what = f"differential privacy, epsilon {epsilon:g}"
-        yield _Way(what, {"epsilon": epsilon}, make(epsilon), epsilon)
 
 
 # --------------------------------------------------------------------------------- use and leak
@@ -337,7 +233,7 @@ def _folds(labels: NDArray[Any], seed: int) -> list[tuple[Any, Any]]:
 
 
 def _accuracies(
-    way: _Way, X: pd.DataFrame, y: NDArray[Any], folds: Sequence[tuple[Any, Any]]
+    way: Way, X: pd.DataFrame, y: NDArray[Any], folds: Sequence[tuple[Any, Any]]
 ) -> FloatArray:
     """Share of right labels in each fold."""
     right = []
@@ -347,50 +243,37 @@ def _accuracies(
     return np.array(right)
 
 
-def _fitted(way: _Way, X: pd.DataFrame, y: NDArray[Any]) -> Any:
+def _fitted(way: Way, X: pd.DataFrame, y: NDArray[Any]) -> Any:
     with warnings.catch_warnings():
         # That a seed makes the noise repeatable is known: these forests are thrown away.
         warnings.simplefilter("ignore", PrivacyWarning)
         return way.make().fit(X, y)
 
 
-_INTERRUPTED = "interrupted"
-
-
-def _leak(
-    way: _Way,
-    X: pd.DataFrame,
-    y: NDArray[Any],
-    schema: Schema | None,
-    time_limit: float,
-    seed: int,
+def _summed_up(
+    way: Way, right: FloatArray, lost: FloatArray, found: Audit, seconds: float
 ) -> Alternative:
-    """Train on all rows, and audit what came of it."""
-    start = time.perf_counter()
-    n_rows = None if way.epsilon is None else len(X)
-    found = audit(
-        _fitted(way, X, y), X, y, schema=schema, time_limit=time_limit, seed=seed, n_rows=n_rows
-    )
+    """Sum up how useful a model is and what it leaks."""
     measured, rebuilt = found.measurement, found.reconstruction
     why = None
     if rebuilt is not None and rebuilt.interrupted:
         why = _INTERRUPTED
     elif measured is None:
-        reasons = dict(found.not_assessed)
-        why = reasons.get("measurement", reasons.get("reconstruction", "no rows were rebuilt"))
+        why = found.reason("reconstruction", "no rows were rebuilt")
+        why = found.reason("measurement", why)
     return Alternative(
         what=way.what,
         settings=way.settings,
-        accuracy=np.nan,
-        lost=np.nan,
-        lost_se=np.nan,
+        accuracy=float(right.mean()),
+        lost=float(lost.mean()),
+        lost_se=float(lost.std(ddof=1) / np.sqrt(len(lost))) if len(lost) > 1 else 0.0,
         verdict=found.verdict,
         status=None if rebuilt is None else rebuilt.status,
         error=None if measured is None else measured.error,
         guess=None if measured is None else measured.guess_mean,
         exact_rows=None if measured is None else measured.exact_rows,
         why=why,
-        seconds=time.perf_counter() - start,
+        seconds=seconds,
         epsilon=way.epsilon,
     )
 

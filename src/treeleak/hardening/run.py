@@ -6,186 +6,33 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing import Audit, Entry, audit
-from treeleak.auditing.findings.finding import OPEN
+from treeleak.auditing import Audit, audit
 from treeleak.core.clock import Progress
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.core.output import write_file
-from treeleak.core.private import dataclass
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.hardening.archive import Archive
-from treeleak.hardening.retrain import Retraining
+from treeleak.hardening.result import AS_IT_WAS, Hardened, State
 from treeleak.hardening.steps import DEFAULT, Step, parse_steps
-from treeleak.reconstruction import as_json
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["HARDENED_VERSION", "Hardened", "Leak", "State", "harden"]
-
-HARDENED_VERSION = 1
-
-AS_IT_WAS = "as it was"
+__all__ = ["harden"]
 
 _RANDOM_ROWS = 2000
 _EXACT = 1e-9
 """Difference of probabilities that sums in another order may make."""
 _SKOPS = b"PK\x03\x04"
-
-
-@dataclass(frozen=True)
-class Leak:
-    """What an attack made of one state of the file, in a line.
-
-    Attributes
-    ----------
-    verdict, status : str or None
-        Of the audit, and of the reconstruction; None where no attack was run.
-    wrong : float or None
-        Share of values that are wrong.
-    measured : bool
-        Whether ``wrong`` was found by comparing with the training rows; else the attack expects it.
-    exact_rows : float or None
-        Share of the training rows that were rebuilt without any difference that a tree could tell.
-    guess : float or None
-        Share of values that are wrong in a random guess.
-    shape : float or None
-        The same for a guess from the shape of the trees alone, where leaves name classes only.
-    draws : str or None
-        What the draws are known from; None where they are hidden, or every tree saw every row.
-    why : str or None
-        Why it was not assessed.
-    """
-
-    _said: ClassVar = ("verdict", "status", "measured")
-
-    verdict: str
-    status: str | None
-    wrong: float | None
-    measured: bool
-    exact_rows: float | None
-    guess: float | None
-    shape: float | None
-    draws: str | None
-    why: str | None
-
-    @classmethod
-    def of(cls, found: Audit) -> Leak:
-        """Sum an audit up."""
-        rebuilt, m = found.reconstruction, found.measurement
-        why = next((w for part, w in found.not_assessed if part == "reconstruction"), None)
-        if why is None and found.verdict == OPEN:
-            said = (f.said("releasable") for f in found.findings if f.verdict == OPEN)
-            why = next(said, None)
-        wrong = None if rebuilt is None else rebuilt.expected_error
-        return cls(
-            verdict=found.verdict,
-            status=None if rebuilt is None else rebuilt.status,
-            wrong=wrong if m is None else m.error,
-            measured=m is not None,
-            exact_rows=None if m is None else m.located_rows,
-            guess=None if m is None else m.guess_mean,
-            shape=None if m is None or m.shape is None else m.shape.error,
-            draws=None if rebuilt is None or rebuilt.draws is None else rebuilt.draws.origin,
-            why=why,
-        )
-
-
-@dataclass(frozen=True)
-class State:
-    """The file after a step.
-
-    Attributes
-    ----------
-    step : str
-        Its name; :data:`AS_IT_WAS` for the original.
-    takes, costs : str
-        What the step takes away, and what no longer works.
-    changed : bool
-        Whether there was something to take away.
-    attacked : bool
-        Whether this state was attacked; if not, an attack meets what it met before the step.
-    leak : Leak
-    """
-
-    _said: ClassVar = ("step", "changed", "attacked")
-
-    step: str
-    takes: str
-    costs: str
-    changed: bool
-    attacked: bool
-    leak: Leak
-
-    @property
-    def original(self) -> bool:
-        """Whether this is the file before any step."""
-        return self.step == AS_IT_WAS
-
-
-@dataclass(frozen=True, eq=False)
-class Hardened:
-    """A hardened file and what it still gives away.
-
-    Attributes
-    ----------
-    file, out : str
-        The original, and the hardened file.
-    sha256 : str
-        Of the hardened file.
-    states : tuple of State
-        The original first, then one for each step.
-    answers : Answers
-        Predictions of both files.
-    audit : Audit
-        Of the file that was written.
-    still_there : tuple of Entry
-        What it holds that stems from single rows, or says how they were drawn.
-    retraining : Retraining or None
-        What another training would save, where that was tried (:func:`treeleak.retrain`).
-    """
-
-    file: str
-    out: str
-    sha256: str
-    states: tuple[State, ...]
-    answers: Answers
-    audit: Audit
-    still_there: tuple[Entry, ...]
-    retraining: Retraining | None = None
-
-    @property
-    def leak(self) -> Leak:
-        """What is left after the last step."""
-        return self.states[-1].leak
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the result (formats/hardened.schema.json); no row is in it."""
-        return {
-            "format": "treeleak-hardened",
-            "version": HARDENED_VERSION,
-            "file": self.file,
-            "out": self.out,
-            "sha256": self.sha256,
-            "states": [{**s.__dict__, "leak": dict(s.leak.__dict__)} for s in self.states],
-            "answers": self.answers.to_dict(),
-            "still_there": [e.to_dict() for e in self.still_there],
-            "advice": list(self.audit.advice),
-            "retraining": None if self.retraining is None else self.retraining.to_dict(),
-            "provenance": self.audit.provenance.to_dict(),
-        }
-
-    def to_json(self) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict())
 
 
 def harden(
@@ -258,7 +105,7 @@ def harden(
         raise BadInput(f"tolerance must be from 0 to 1, not {tolerance}")
     _check_target(source, target, force)
     _check_kind(source)
-    archive = Archive.read(source)
+    archives = [Archive.read(source)]
     before = _stored(source)
     n_columns = n_columns_of(before)
     release = _release(source)
@@ -269,13 +116,17 @@ def harden(
         )
     if n_rows is None:
         n_rows = len(X) if X is not None else None if release is None else release.n_rows
-    archives = [archive]
     for own in chosen:
         archives.append(own.apply(archives[-1]))
+    attack = partial(
+        audit, X=X, y=y, schema=schema, time_limit=time_limit, seed=seed, seed_search=seed_search,
+        n_rows=n_rows,
+    )  # fmt: skip
+    content = archives[-1].to_bytes()
     with private_folder() as folder:
         # What is attacked must be what is written, and not what is in memory.
         written = folder / "hardened.skops"
-        written.write_bytes(archives[-1].to_bytes())
+        written.write_bytes(content)
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
             raise BadInput(
@@ -285,51 +136,57 @@ def harden(
             )
         if not lossy and answers.largest_change > _EXACT:
             raise RuntimeError("a step that keeps predictions changed one: this is a bug")
-        states: list[State] = []
-        found: Audit | None = None
-        seen: Any = None
-        for k, (state, step) in enumerate(zip(archives, (None, *chosen), strict=True)):
-            last = k == len(chosen)
-            place = folder / f"{k}.skops"
-            place.write_bytes(state.to_bytes())
-            try:
-                now = _release(place)
-            except BadModel as error:
-                raise BadInput(
-                    f"{source}: after step {'' if step is None else step.name} leaves contradict "
-                    "the rest of the file, which would give away what they were: take counts and "
-                    "inner first"
-                ) from error
-            told = None if now is None else release_to_dict(now)
-            changed = k > 0 and state is not archives[k - 1]
-            attack = found is None or last or told is None or told != seen
-            if found is None or attack:
-                found = audit(
-                    place, X, y, schema=schema, time_limit=time_limit, seed=seed,
-                    seed_search=seed_search, n_rows=n_rows,
-                    progress=_counted(progress, step, k, len(chosen)),
-                )  # fmt: skip
-                if k == 0 and found.mismatch is not None:
-                    raise Mismatch(f"{source}: these are not its training rows: {found.mismatch}")
-                if found.reconstruction is not None and found.reconstruction.interrupted:
-                    raise KeyboardInterrupt
-            seen = told
-            states.append(_state(step, changed, attack, found))
-        assert found is not None  # noqa: S101
+        states, found = _attacked(source, archives, chosen, folder, attack, progress)
     if any(step.name == "unknown" for step in chosen):
         _check_known(source, found)
-    content = archives[-1].to_bytes()
     write_file(target, content, overwrite=force)
     source_of = replace(found.provenance, file=os.fspath(target))
     return Hardened(
         file=os.fspath(source),
         out=os.fspath(target),
         sha256=hashlib.sha256(content).hexdigest(),
-        states=tuple(states),
+        states=states,
         answers=answers,
         audit=replace(found, provenance=source_of),
         still_there=tuple(e for e in found.inventory if e.mark == "leaks"),
     )
+
+
+def _attacked(
+    source: Path,
+    archives: Sequence[Archive],
+    steps: Sequence[Step],
+    folder: Path,
+    attack: Callable[..., Audit],
+    progress: Callable[[Progress], None] | None,
+) -> tuple[tuple[State, ...], Audit]:
+    """Attack the original and what each step leaves, where an attack meets something new."""
+    states: list[State] = []
+    found: Audit | None = None
+    seen: Any = None
+    for k, (archive, step) in enumerate(zip(archives, (None, *steps), strict=True)):
+        place = folder / f"{k}.skops"
+        place.write_bytes(archive.to_bytes())
+        try:
+            now = _release(place)
+        except BadModel as error:
+            raise BadInput(
+                f"{source}: after step {'' if step is None else step.name} leaves contradict "
+                "the rest of the file, which would give away what they were: take counts and "
+                "inner first"
+            ) from error
+        told = None if now is None else release_to_dict(now)
+        new = found is None or k == len(steps) or told is None or told != seen
+        if found is None or new:
+            found = attack(place, progress=_counted(progress, step, k, len(steps)))
+            if k == 0 and found.mismatch is not None:
+                raise Mismatch(f"{source}: these are not its training rows: {found.mismatch}")
+            if found.reconstruction is not None and found.reconstruction.interrupted:
+                raise KeyboardInterrupt
+        seen = told
+        states.append(State.after(step, k > 0 and archive is not archives[k - 1], new, found))
+    assert found is not None  # noqa: S101
+    return tuple(states), found
 
 
 def _check_known(source: Path, found: Audit) -> None:
@@ -341,13 +198,6 @@ def _check_known(source: Path, found: Audit) -> None:
             "without a risk for predictions: take it out of the model yourself, or leave the step "
             "unknown out; nothing was written"
         )
-
-
-def _state(step: Step | None, changed: bool, attacked: bool, found: Audit) -> State:
-    leak = Leak.of(found)
-    if step is None:
-        return State(AS_IT_WAS, "", "", False, True, leak)
-    return State(step.name, step.takes, step.costs, changed, attacked, leak)
 
 
 def _counted(

@@ -185,77 +185,40 @@ def _majority(shares: FloatArray) -> FloatArray:
 
 # ------------------------------------------------------------------------------------ the table
 
-STEPS: dict[str, Step] = {
-    step.name: step
-    for step in (
-        Step(
-            "oob",
-            "predictions and scores of rows that trees did not draw",
-            "out-of-bag attributes",
-            _deleting(_OOB),
-        ),
-        Step("weights", "weights of the training rows", _NOTHING, _deleting(_WEIGHTS)),
-        Step(
-            "sizes",
-            "numbers of training rows and of draws",
-            "estimators_samples_",
-            _no_sizes,
-        ),
-        Step(
-            "impurity",
-            "impurity of each node",
-            "feature_importances_",
-            _on_trees(_zeroed("impurity", "gain")),
-        ),
-        Step(
-            "seeds",
-            "seeds of the forest, of its trees and of all other parts",
-            "estimators_samples_, and training the same model again",
-            _deleting(SEED_NAMES),
-        ),
-        Step(
-            "counts",
-            "numbers of rows in each node",
-            "feature_importances_, partial dependence by recursion",
-            _on_trees(_no_counts),
-        ),
-        Step(
-            "inner",
-            "class shares or means of nodes that are no leaves",
-            "pictures of trees show them empty",
-            _on_trees(_no_inner_values),
-        ),
-        Step(
-            "unknown",
-            "whatever no rule knows: members, keys, attributes, bytes between values",
-            "what programs other than scikit-learn read there",
-            without_unknown,
-        ),
-    )
-}
+# fmt: off
+STEPS: dict[str, Step] = {step.name: step for step in (
+    Step("oob", "predictions and scores of rows that trees did not draw",
+         "out-of-bag attributes", _deleting(_OOB)),
+    Step("weights", "weights of the training rows", _NOTHING, _deleting(_WEIGHTS)),
+    Step("sizes", "numbers of training rows and of draws", "estimators_samples_", _no_sizes),
+    Step("impurity", "impurity of each node", "feature_importances_",
+         _on_trees(_zeroed("impurity", "gain"))),
+    Step("seeds", "seeds of the forest, of its trees and of all other parts",
+         "estimators_samples_, and training the same model again", _deleting(SEED_NAMES)),
+    Step("counts", "numbers of rows in each node",
+         "feature_importances_, partial dependence by recursion", _on_trees(_no_counts)),
+    Step("inner", "class shares or means of nodes that are no leaves",
+         "pictures of trees show them empty", _on_trees(_no_inner_values)),
+    Step("unknown", "whatever no rule knows: members, keys, attributes, bytes between values",
+         "what programs other than scikit-learn read there", without_unknown),
+)}
+# fmt: on
 """The measures that change no prediction, in the order in which they are applied by default."""
 
 DEFAULT = tuple(STEPS)
 
 
+_COARSER = "probabilities are coarser; votes that are nearly equal may change"
+
+
 def _round(digits: int) -> Step:
-    return Step(
-        f"round={digits}",
-        f"digits of the class shares of leaves after the first {digits}",
-        "probabilities are coarser; votes that are nearly equal may change",
-        _on_leaves(_rounded(digits)),
-        lossless=False,
-    )
+    takes = f"digits of the class shares of leaves after the first {digits}"
+    return Step(f"round={digits}", takes, _COARSER, _on_leaves(_rounded(digits)), lossless=False)
 
 
 def _merge(levels: int) -> Step:
-    return Step(
-        f"merge={levels}",
-        f"class shares of leaves but for {levels} levels",
-        "probabilities are coarser; votes that are nearly equal may change",
-        _on_leaves(_merged(levels)),
-        lossless=False,
-    )
+    takes = f"class shares of leaves but for {levels} levels"
+    return Step(f"merge={levels}", takes, _COARSER, _on_leaves(_merged(levels)), lossless=False)
 
 
 _SIZED: dict[str, tuple[Callable[[int], Step], int, int]] = {

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass, shows_no_value
+from treeleak.learn.checks import in_order, label_list
 
 __all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
 
@@ -100,10 +101,7 @@ def read_table(X: Any, y: Any) -> BinaryTable:
     values, names = read_columns(X)
     if not values.size:
         raise BadInput(f"a table of shape {values.shape}: nothing to train on")
-    labels = np.asarray(y)
-    if labels.shape not in ((len(values),), (len(values), 1)):
-        raise BadInput(f"y has shape {labels.shape} for {len(values)} rows")
-    labels = labels.ravel()
+    labels = label_list(y, len(values))
     if (missing := np.asarray(pd.isna(labels))).any():
         raise BadInput(f"row {int(missing.argmax())} has no label")
     try:
@@ -115,12 +113,10 @@ def read_table(X: Any, y: Any) -> BinaryTable:
 
 def read_columns(X: Any, names: Sequence[str] | None = None) -> tuple[BoolArray, tuple[str, ...]]:
     """Read a table of 0/1 values; a DataFrame's columns are found by name if there are names."""
-    own = tuple(str(c) for c in X.columns) if isinstance(X, pd.DataFrame) else None
-    if own is not None and names is not None:
-        if sorted(own) != sorted(names):
-            wrong = sorted(set(own) ^ set(names)) or "a column stands twice"
-            raise BadInput(f"the table's columns are not those of the model: {wrong}")
-        X, own = X.set_axis(list(own), axis=1)[list(names)], tuple(names)
+    own: tuple[str, ...] = ()
+    if isinstance(X, pd.DataFrame):
+        X = X if names is None else in_order(X, names, "model")
+        own = tuple(str(c) for c in X.columns)
     array = np.asarray(X)
     if array.ndim != 2 or (names is not None and array.shape[1] != len(names)):
         columns = "" if names is None else f" for a model of {len(names)} columns"

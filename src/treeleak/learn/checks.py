@@ -1,14 +1,19 @@
-"""Parameters of estimators, read and refused by name."""
+"""Parameters and tables that estimators are given, read and refused by name."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from treeleak.core.errors import BadInput
 
-__all__ = ["rows_of", "seconds", "share", "whole"]
+__all__ = ["flag", "in_order", "label_list", "rows_of", "seconds", "share", "whole"]
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -43,3 +48,27 @@ def seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value) >= 0:
         raise BadInput(f"{name} must be a number of seconds or None, not {value!r}")
     return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Read a truth value."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise BadInput(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
+def in_order(X: pd.DataFrame, names: Sequence[str], whose: str) -> pd.DataFrame:
+    """Find the columns of a table by name; ``whose`` they should be is for the message."""
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    if sorted(table.columns) != sorted(names):
+        wrong = sorted(set(table.columns) ^ set(names)) or "a column stands twice"
+        raise BadInput(f"the table's columns are not those of the {whose}: {wrong}")
+    return table[list(names)]
+
+
+def label_list(y: Any, n_rows: int) -> NDArray[Any]:
+    """Read one label for each row."""
+    labels = np.asarray(y)
+    if labels.shape not in ((n_rows,), (n_rows, 1)):
+        raise BadInput(f"y has shape {labels.shape} for {n_rows} rows")
+    return labels.ravel()

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, PrivacyWarning
-from treeleak.learn.checks import whole
+from treeleak.learn.checks import in_order, label_list, whole
 from treeleak.learn.random_trees import columns_of, random_tree
 from treeleak.learn.sampling import discrete_laplace, truncated_laplace
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
@@ -258,11 +258,8 @@ def _classes(classes: Any) -> NDArray[Any]:
 
 
 def _labels(classes: NDArray[Any], y: Any, n_rows: int) -> IntArray:
-    values = np.asarray(y)
-    if values.shape not in ((n_rows,), (n_rows, 1)):
-        raise BadInput(f"y has shape {values.shape} for {n_rows} rows")
+    labels = label_list(y, n_rows).tolist()
     number = {label: i for i, label in enumerate(classes.tolist())}
-    labels = values.ravel().tolist()
     found = np.array([number.get(v, -1) for v in labels], dtype=np.int64)
     if (found < 0).any():
         row = int(found.argmin())
@@ -275,11 +272,8 @@ def _rows(schema: Schema, X: Any) -> FloatArray:
     names = list(schema.columns)
     try:
         if isinstance(X, pd.DataFrame):
-            table = X.set_axis([str(c) for c in X.columns], axis=1)
-            if sorted(table.columns) != sorted(names):
-                wrong = sorted(set(table.columns) ^ set(names)) or "a column stands twice"
-                raise BadInput(f"the table's columns are not those of the schema: {wrong}")
-            values = table[names].to_numpy(dtype=np.float64, na_value=np.nan)
+            table = in_order(X, names, "schema")
+            values = table.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             values = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:

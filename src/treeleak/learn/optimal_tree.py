@@ -11,9 +11,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.learn.binary_table import BinaryTable, read_columns
+from treeleak.learn.checks import flag
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
 from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes
@@ -96,9 +96,7 @@ class OptimalTreeClassifier(OptimalModel):
         return Search(False, max(1, int(support * n_rows)))
 
     def _keep_best(self, table: BinaryTable, search: Search, found: Subcubes, k: int) -> int:
-        if not isinstance(self.full, (bool, np.bool_)):
-            raise BadInput(f"full must be True or False, not {self.full!r}")
-        tree = _walk(table, search, found, k, bool(self.full))
+        tree = _walk(table, search, found, k, flag("full", self.full))
         if _error(tree) > found.bounds[k]:
             tree = min(tree, _cart(table, search.least, k), key=_error)
         self.classes_ = table.classes

@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.errors import BadInput
 from treeleak.learn.binary_table import BinaryTable, read_columns, read_table
-from treeleak.learn.checks import rows_of, share, whole
+from treeleak.learn.checks import flag, rows_of, share, whole
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
 from treeleak.learn.subcube_kernels import Search, best_rule
 from treeleak.learn.subcubes import Subcubes
@@ -109,11 +108,10 @@ class GreedyRuleList(_RuleListClassifier):
         most = whole("max_rules", self.max_rules, 1, MAX_RULES)
         width = whole("max_width", self.max_width, 1)
         support = share("min_support", self.min_support)
-        if not isinstance(self.negations, (bool, np.bool_)):
-            raise BadInput(f"negations must be True or False, not {self.negations!r}")
+        negations = flag("negations", self.negations)
         table = read_table(X, y)
         least = rows_of(support, table.n_rows)
-        self._keep(table, _grow(table, most, width, least, bool(self.negations)))
+        self._keep(table, _grow(table, most, width, least, negations))
         return self
 
 

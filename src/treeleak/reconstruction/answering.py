@@ -26,7 +26,7 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases

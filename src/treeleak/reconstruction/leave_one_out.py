@@ -20,7 +20,8 @@ from treeleak.core.errors import BadInput, Mismatch
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import as_json, versions
 from treeleak.release import Release, to_release
-from treeleak.release.infer_schema import check_schema, infer_schema
+from treeleak.release.check_schema import check_schema
+from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
 from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population

@@ -14,7 +14,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
-from treeleak.release.infer_schema import read_columns
+from treeleak.release.check_schema import read_columns
 from treeleak.release.tree import Release
 
 __all__ = ["Expectation", "Posterior"]

@@ -20,8 +20,10 @@ from treeleak.partition import Geometry, reachable_leaves
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.answering import Task
 from treeleak.release import Release
-from treeleak.release.draws.seeds import Draws, known_draws
-from treeleak.release.infer_schema import check_schema, infer_schema, told_by_transformers
+from treeleak.release.check_schema import check_schema
+from treeleak.release.draws.recompute import Draws
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.infer_schema import infer_schema, told_by_transformers
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.tree import Bootstrap
 from treeleak.schema import Schema

@@ -18,7 +18,7 @@ from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.posterior import Expectation, Posterior
-from treeleak.release.draws.seeds import Draws
+from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.schema import Schema
 

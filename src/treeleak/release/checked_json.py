@@ -16,12 +16,7 @@ import numpy as np
 
 from treeleak.core.errors import BadModel
 from treeleak.core.text_files import read_text
-from treeleak.release.bounds import (
-    MOST_JSON_BYTES,
-    MOST_JSON_LISTS,
-    MOST_JSON_VALUES,
-    at_most,
-)
+from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
 
 __all__ = [
     "EXACT_WHOLE",

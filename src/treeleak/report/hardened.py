@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from treeleak.core.percent import percent
-from treeleak.hardening import Hardened, Leak, State
+from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
+from treeleak.report import facts
 from treeleak.report.plainly import Text, plainly
-from treeleak.report.retrain import retraining_told
+from treeleak.report.tables import bullets, part, table
 
 __all__ = ["render_hardened"]
 
@@ -31,46 +31,22 @@ def render_hardened(result: Hardened, console: Console) -> None:
     console : rich.console.Console
     """
     with plainly(console):
-        _print(result, console)
-
-
-def _print(result: Hardened, console: Console) -> None:
-    console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
-    _part(console, "What an attack finds after each step", _leaks(result))
-    _part(console, "What the steps take away", _steps(result))
-    _part(console, "Predictions", [_answers(result)])
-    _part(console, "What the file still gives away", _left(result))
-    _part(console, "What else to change", _bullets(result.audit.advice))
-    if result.retraining is not None:
-        _part(console, "What another training would save", retraining_told(result.retraining))
-
-
-def _part(console: Console, title: str, body: Iterator[RenderableType] | list[Text]) -> None:
-    console.print()
-    console.print(Text(title, style="bold"))
-    console.print(Padding(Group(*body), (0, 0, 0, 2), expand=False))
-
-
-def _bullets(texts: tuple[str, ...]) -> Iterator[RenderableType]:
-    grid = Table.grid(padding=(0, 1))
-    for text in texts:
-        grid.add_row("-", Text(text))
-    yield grid
+        console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
+        part(console, "What an attack finds after each step", _leaks(result))
+        part(console, "What the steps take away", _steps(result))
+        part(console, "Predictions", [_answers(result)])
+        part(console, "What the file still gives away", _left(result))
+        part(console, "What else to change", bullets(result.audit.advice))
+        if result.retraining is not None:
+            part(console, "What another training would save", _retraining(result.retraining))
 
 
 def _leaks(result: Hardened) -> Iterator[RenderableType]:
     measured = any(state.leak.measured for state in result.states)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
-    table.add_column("step", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("rows are", no_wrap=True)
-    table.add_column("values wrong", justify="right", max_width=7)
-    if measured:
-        for name in ("rows exact", "random guess", "shape alone"):
-            table.add_column(name, justify="right", max_width=7)
-    for state in result.states:
-        table.add_row(*_line(state, measured))
-    yield table
+    heads = ("step", "verdict", "rows are", "values wrong")
+    more = ("rows exact", "random guess", "shape alone") if measured else ()
+    lines = (_line(state, measured) for state in result.states)
+    yield table((*heads, *more), lines, words=3, wraps=False, widest=7)
     yield Text(
         "Values wrong: compared with the training rows."
         if measured
@@ -89,17 +65,16 @@ def _line(state: State, measured: bool) -> list[str | Text]:
     line: list[str | Text] = [
         state.step,
         Text(verdict, style=_STYLES.get(verdict, "")),
-        leak.status or "-",
-        _share(leak.wrong),
+        leak.status or facts.NONE,
+        facts.share(leak.wrong, 1),
     ]
     if measured:
-        exact = "-" if leak.exact_rows is None else percent(leak.exact_rows)
-        line += [exact, _share(leak.guess), _share(leak.shape)]
+        line += [
+            facts.share(leak.exact_rows),
+            facts.share(leak.guess, 1),
+            facts.share(leak.shape, 1),
+        ]
     return line
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else percent(share, 1)
 
 
 def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
@@ -136,7 +111,31 @@ def _answers(result: Hardened) -> Text:
 
 def _left(result: Hardened) -> Iterator[RenderableType]:
     leaks = dict.fromkeys(
-        f"{e.what[:1].upper()}{e.what[1:]} ({', '.join(e.names[:4])}). {e.why}"
-        for e in result.still_there
+        f"{facts.capital(e.what)} ({', '.join(e.names[:4])}). {e.why}" for e in result.still_there
     )
-    yield from _bullets((*(f"Still there: {text}" for text in leaks), *_ALWAYS))
+    yield from bullets((*(f"Still there: {text}" for text in leaks), *_ALWAYS))
+
+
+# ---------------------------------------------------------------------------- another training
+
+
+def _retraining(result: Retraining) -> Iterator[RenderableType]:
+    """Say how use and leak of each way to train compare."""
+    yield Text(
+        "Accuracy is cross-validated; always the most common class: "
+        f"{percent(result.most_common, 1)}. Then each model was audited with the training rows."
+    )
+    heads = ("trained with", "accuracy", "lost", "values wrong", "a guess", "rows exact")
+    yield table(heads, map(_way, result.alternatives), gap=1)
+    for text in (*(f"Not assessed: {why}." for why in result.not_assessed), *result.advice):
+        yield Text(f"- {text}")
+
+
+def _way(way: Alternative) -> tuple[str, ...]:
+    lost = f"{100 * way.lost:+.1f} ± {100 * way.lost_se:.1f}" if way.settings else ""
+    used = way.what, percent(way.accuracy, 1), lost
+    if way.error is None or way.guess is None or way.exact_rows is None:
+        return (*used, "not assessed", facts.NONE, facts.NONE)
+    # Time ran out: a longer attack may do better.
+    wrong = f"{'' if way.ended else '≤ '}{percent(way.error, 1)}"
+    return (*used, wrong, percent(way.guess, 1), percent(way.exact_rows))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 
 from treeleak.auditing.leave_one_out import InformedAudit
 from treeleak.core.percent import percent
 from treeleak.report.plainly import Text, plainly
+from treeleak.report.tables import table
 
 __all__ = ["render_informed"]
 
@@ -24,13 +24,9 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     inlier = ~targets["outlier"]
     groups = {"all": targets, "inliers": targets[inlier], "outliers": targets[~inlier]}
     groups = {name: group for name, group in groups.items() if len(group)}
-    out = Table(box=None, pad_edge=False)
-    out.add_column("")
-    for name in groups:
-        out.add_column(name, justify="right")
-    out.add_row("Rows taken in turn", *(str(len(g)) for g in groups.values()))
-    right = [percent(float((g["error"] == 0).mean())) for g in groups.values()]
-    out.add_row("Rows told without any error", *right)
+    lines = [("Rows taken in turn", *(str(len(g)) for g in groups.values()))]
+    right = (percent(float((g["error"] == 0).mean())) for g in groups.values())
+    lines.append(("Rows told without any error", *right))
     for what, column in (
         ("Values wrong", "error"),
         ("  as the attack itself expects", "expected_error"),
@@ -38,20 +34,18 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
         ("Without the model: majority of each column", "majority"),
         ("  best valid row", "valid_majority"),
     ):
-        out.add_row(what, *(percent(float(g[column].mean())) for g in groups.values()))
-    out.add_row("Bits that the model adds", *(f"{g['bits'].mean():.1f}" for g in groups.values()))
-    with plainly(console):
-        _print(audit, console, out)
-
-
-def _print(audit: InformedAudit, console: Console, figures: Table) -> None:
-    console.print(
-        Text(
-            f"Somebody knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. How well "
-            "does the model tell the one that is missing?"
-        )
+        lines.append((what, *(percent(float(g[column].mean())) for g in groups.values())))
+    lines.append(
+        ("Bits that the model adds", *(f"{g['bits'].mean():.1f}" for g in groups.values()))
     )
-    console.print()
-    console.print(figures)
-    for note in audit.notes:
-        console.print(Text(f"- {note}"))
+    with plainly(console):
+        console.print(
+            Text(
+                f"Somebody knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. How "
+                "well does the model tell the one that is missing?"
+            )
+        )
+        console.print()
+        console.print(table(("", *groups), lines))
+        for note in audit.notes:
+            console.print(Text(f"- {note}"))

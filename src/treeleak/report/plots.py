@@ -15,6 +15,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.plain import shortened
+from treeleak.report import facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,7 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
     if not measured:
         columns = [c for c in columns if c["expected"] is not None]
     # Those that the model adds most to stand at the top.
-    lines = sorted(measured or columns, key=_over_others)[-MOST_LINES:]
+    lines = sorted(measured or columns, key=facts.over_others)[-MOST_LINES:]
     if not lines:
         raise NotCovered("no column tells of enough rows to be shown")
     ax = _axes(ax, 1.6 + 0.3 * len(lines))
@@ -148,7 +149,7 @@ def plot_groups(audit: Audit, ax: Axes | None = None, edition: Edition = "releas
     ax.scatter(
         guess, at, 36, marker="D", c="white", edgecolors=GREY, label="random guess", zorder=3
     )
-    _named(ax, [f"{_group(g)}  ({g['rows']:,} rows)" for g in groups])
+    _named(ax, [f"{facts.group_name(g)}  ({g['rows']:,} rows)" for g in groups])
     ax.set_title("Values wrong, by group", loc="left")
     _legend(ax)
     _shares(ax, "share of the values that are wrong", whole=False)
@@ -170,7 +171,7 @@ def plot_leaf_sizes(audit: Audit, ax: Axes | None = None) -> Axes:
     """
     release, counts = audit.release, audit.counts
     if release is None or counts is None:
-        why = dict(audit.not_assessed).get("counts", "these are rules, which have no leaves")
+        why = audit.reason("counts", "these are rules, which have no leaves")
         raise NotCovered(why)
     known = [(rows_in_nodes(tree), tree.leaves) for tree in release.trees]
     sizes = np.concatenate([rows[leaves] for rows, leaves in known if rows is not None])
@@ -237,7 +238,7 @@ def plot_trace(reconstruction: Reconstruction, ax: Axes | None = None) -> Axes:
 def _exposure(audit: Audit, edition: Edition = "releasable") -> dict[str, Any]:
     found: dict[str, Any] | None = audit.to_dict(edition)["exposure"]
     if found is None:
-        raise NotCovered(dict(audit.not_assessed).get("reconstruction", "no rows were rebuilt"))
+        raise NotCovered(audit.reason("reconstruction", "no rows were rebuilt"))
     return found
 
 
@@ -252,19 +253,8 @@ def _axes(ax: Axes | None, height: float) -> Axes:
     return plt.subplots(figsize=(7.0, height), layout=layout, label=_OURS)[1]
 
 
-def _over_others(column: dict[str, Any]) -> float:
-    if column["right"] is None:
-        return -float(column["expected"])
-    return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
-
-
 def _floats(lines: Sequence[dict[str, Any]], key: str) -> FloatArray:
     return np.array([np.nan if line[key] is None else line[key] for line in lines], dtype=float)
-
-
-def _group(group: dict[str, Any]) -> str:
-    name, column = group["group"], group["column"]
-    return str(name) if name.startswith(column) else f"{column}: {name}"
 
 
 def _from_to(first: int, end: int) -> str:

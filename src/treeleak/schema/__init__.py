@@ -1,20 +1,17 @@
 """What a row can be: attributes and their domains, rules between them, and the schema file."""
 
 from treeleak.schema.attributes import (
-    MOST_BYTES,
-    AtMost,
     Attribute,
     Binary,
     Categorical,
-    Implies,
     Joint,
-    Linear,
     Numeric,
     OneHot,
     Ordinal,
-    Rule,
-    Schema,
 )
+from treeleak.schema.rules import AtMost, Implies, Linear, Rule
+from treeleak.schema.schema import Schema
+from treeleak.schema.schema_file import MOST_BYTES
 
 __all__ = [
     "MOST_BYTES",

@@ -203,7 +203,8 @@ class Search:
             total[a] = 1
 
     def _residues(self, values: Any) -> Bits:
-        return np.array([values % p for p in self.moduli]).T.astype(np.uint64)
+        # In one layout whatever their number, so that the loop is compiled for one.
+        return np.array([values % p for p in self.moduli]).T.astype(np.uint64, order="C")
 
     def _room(self) -> None:
         b = self.fixed

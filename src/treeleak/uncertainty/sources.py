@@ -15,7 +15,8 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import Release, Tree, to_release
 from treeleak.release.bounds import MOST_ROWS
-from treeleak.release.infer_schema import check_schema, infer_schema, match_levels
+from treeleak.release.check_schema import check_schema, match_levels
+from treeleak.release.infer_schema import infer_schema
 from treeleak.release.tree import REGRESSION
 from treeleak.schema import Schema
 from treeleak.uncertainty.axes import NUMERIC_STEPS

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.people import attribute_of, labels_of
-from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.auditing.described import Described
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
@@ -26,7 +27,10 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 from treeleak.schema import Attribute, Binary, Categorical, OneHot
 
-__all__ = ["LINKABILITY", "Article29", "Inference", "assess"]
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = ["LINKABILITY", "NO_ROWS", "Article29", "Inference", "assess"]
 
 NEAR = 0.05
 """Share of its range by which a guessed number may be off."""
@@ -35,7 +39,11 @@ MOST_PAIRS = 100_000_000
 FEWEST_PEOPLE = 500
 """People that are tried, however many rebuilt rows there are."""
 
-
+NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
+FEW_TO_SINGLE_OUT = (
+    "Singling out was not tried on the control rows: they are fewer than the training rows, and "
+    "fewer rows are singled out more or less easily, whoever they are."
+)
 LINKABILITY = (
     "Not assessed: to link a rebuilt row with another table, that table is needed. Row numbers "
     "link rows that were rebuilt in their order with every table in the same order."
@@ -65,7 +73,7 @@ class Inference:
 
 
 @dataclass(frozen=True)
-class Article29:
+class Article29(Described):
     """The risks that the Article 29 Working Party judges anonymisation by (opinion 05/2014).
 
     Attributes
@@ -83,52 +91,32 @@ class Article29:
     inference: tuple[Inference, ...] = ()
     linkability: str = LINKABILITY
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the risks (formats/audit.schema.json)."""
-        return {
-            "singling_out": None if self.singling_out is None else self.singling_out.to_dict(),
-            "inference": [i.to_dict() for i in self.inference],
-            "linkability": self.linkability,
-        }
 
-
-def assess(
-    rebuilt: Reconstruction,
-    release: Release,
-    true: pd.DataFrame,
-    sensitive: Sequence[str] = (),
-    control: pd.DataFrame | None = None,
-    unknown: BoolArray | None = None,
-    seed: int = 0,
-) -> Article29:
-    """Try to single people out, and to guess what is sensitive of them.
-
-    Parameters
-    ----------
-    rebuilt : Reconstruction
-        With rows.
-    release : Release
-    true : DataFrame
-        The training rows in the model's columns.
-    sensitive : sequence of str
-        Columns, or attributes of the schema.
-    control : DataFrame, optional
-        Other people of the population, in the same columns.
-    unknown : bool array, shape (n_rows,), optional
-        The training rows that were not given: only they are tried.
-    seed : int
+def assess(case: Case) -> Case:
+    """Try to single people out, and to guess what is sensitive of them, as a part of an audit.
 
     Raises
     ------
     BadInput
         If random rows cannot be drawn under the schema, or a sensitive column is none of its.
     """
-    rng = np.random.default_rng(seed)
-    tried = true if unknown is None else true[unknown]
-    return Article29(
-        _singling_out(rebuilt, release, true, control, rng),
-        tuple(_inference(name, rebuilt, release, true, tried, control, rng) for name in sensitive),
+    found, wanted, others = case.found, case.given.sensitive, case.others
+    rebuilt, pairs = found.reconstruction, None
+    if rebuilt is None or found.truth is None or found.exposure is None:
+        return case.without("inference", NO_ROWS) if wanted else case
+    if found.measurement is not None:
+        pairs = found.measurement.pairs
+    true, rng = found.truth.X, np.random.default_rng(case.given.seed)
+    single = _singling_out(rebuilt, case.release, true, others, rng)
+    # Only people who were not given are tried.
+    tried = true if pairs is None else true[~np.isnan(pairs.errors)]
+    inference = tuple(
+        _inference(_target(name, rebuilt, case.release), rebuilt, true, tried, others, rng)
+        for name in wanted
     )
+    if others is not None and single is not None and single.control is None:
+        case = case.noting(FEW_TO_SINGLE_OUT)
+    return case.plus(article29=Article29(single, inference))
 
 
 def _singling_out(
@@ -161,21 +149,24 @@ def _places(X: pd.DataFrame, release: Release) -> IntArray:
     )
 
 
+def _target(name: str, rebuilt: Reconstruction, release: Release) -> Attribute:
+    target = attribute_of(name, rebuilt.schema, release)
+    if target is None:
+        raise BadInput(f"sensitive: {name!r} is no column of the schema")
+    if rebuilt.known is not None and rebuilt.known[list(target.columns)].all(axis=None):
+        raise BadInput(f"sensitive: {name!r} was given")
+    return target
+
+
 def _inference(
-    name: str,
+    target: Attribute,
     rebuilt: Reconstruction,
-    release: Release,
     true: pd.DataFrame,
     tried: pd.DataFrame,
     control: pd.DataFrame | None,
     rng: np.random.Generator,
 ) -> Inference:
     schema, own = rebuilt.schema, _rows_of(rebuilt)
-    target = attribute_of(name, schema, release)
-    if target is None:
-        raise BadInput(f"sensitive: {name!r} is no column of the schema")
-    if rebuilt.known is not None and rebuilt.known[list(target.columns)].all(axis=None):
-        raise BadInput(f"sensitive: {name!r} was given")
     # In what no tree tests, rebuilt rows are guesses: to compare them there would mislead.
     free = set(rebuilt.free_columns)
     known = [a for a in schema.attributes if a is not target and not set(a.columns) <= free]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from treeleak.auditing.described import Described
 from treeleak.core.percent import percent
 from treeleak.release.noise.doubt import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
@@ -30,7 +30,7 @@ _UNBOUNDED = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Described):
     """Privacy budget of a model whose counts carry noise.
 
     It is the epsilon of pure differential privacy, for tables of which one has one row more. It
@@ -99,10 +99,6 @@ class Budget:
             times = self.cost / self.stated
             more = f", {percent(times) + ' of' if times < _TIMES else f'{times:,.0f} times'} that"
         return f"{self.noise}. Stated: {stated}. It costs {self.cost:.4g}{more}: {self.why}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the budget (formats/audit.schema.json)."""
-        return asdict(self)
 
 
 def budget_of(

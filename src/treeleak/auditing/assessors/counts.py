@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,10 @@ from treeleak.core.private import dataclass
 from treeleak.release.rule_list import RuleList
 from treeleak.release.tree import Release, Tree
 
-__all__ = ["THRESHOLD", "Counts", "count_leaves", "count_rules"]
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = ["THRESHOLD", "Counts", "count_leaves", "count_rules", "of_rules", "of_trees"]
 
 THRESHOLD = 10
 
@@ -63,6 +66,16 @@ class Counts:
             "total": dict(self.total),
             "trees": {str(c): columns[c].tolist() for c in columns},
         }
+
+
+def of_trees(case: Case) -> Case:
+    """Count leaves, as a part of an audit."""
+    return case.plus(counts=count_leaves(case.release, case.given.threshold))
+
+
+def of_rules(case: Case, rules: RuleList) -> Case:
+    """Count rules, as a part of an audit."""
+    return case.plus(counts=count_rules(rules, case.given.threshold))
 
 
 def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from treeleak.auditing.assessors.leaf_words import LeafWords, rows_in_nodes
+from treeleak.auditing.assessors.article29 import NO_ROWS
+from treeleak.auditing.assessors.leaf_words import LeafWords, leaves_of, rows_in_nodes
 from treeleak.auditing.assessors.measurement import Pairs
-from treeleak.auditing.assessors.people import Training, labels_of
+from treeleak.auditing.assessors.people import Training, groups_of, labels_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 
-__all__ = [
-    "MOST_ROWS",
-    "PROBABLE",
-    "Exposure",
-    "NearLeaf",
-    "Recovered",
-    "examine",
-]
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = ["MOST_ROWS", "PROBABLE", "Behind", "Exposure", "NearLeaf", "Recovered", "assess"]
 
 MOST_ROWS = 500
 """Most exposed rows that are told one by one."""
@@ -168,37 +165,37 @@ class Exposure:
         ]
 
 
-def examine(
-    rebuilt: Reconstruction,
-    release: Release,
-    pairs: Pairs | None = None,
-    training: Training | None = None,
-    proofs_hold: bool = True,
-) -> Exposure | None:
-    """Find out what was recovered, and of whom; None where no rows were rebuilt.
+def assess(case: Case) -> Case:
+    """Find out what was recovered, and of whom, as a part of an audit.
 
-    Parameters
-    ----------
-    rebuilt : Reconstruction
-    release : Release
-    pairs : Pairs, optional
-        Which training row stands for which rebuilt row.
-    training : Training, optional
-        Without it, nothing is said of groups.
-    proofs_hold : bool
-        Whether the schema allows the training rows.
+    Raises
+    ------
+    BadInput
+        If training rows cannot be grouped by a column that was asked for.
     """
-    if rebuilt.X is None or rebuilt.X.empty:
-        return None
-    rows, leaves = _rows(rebuilt, release, pairs, proofs_hold)
-    return Exposure(
-        recovered=Recovered.of(rebuilt, proofs_hold),
-        columns=_columns(rebuilt, None if training is None else training.X, pairs),
-        groups=_groups(pairs, training),
-        rows=rows,
-        leaves=leaves,
-        behind=None if training is None else _behind(rebuilt, training, pairs),
-    )
+    found, given = case.found, case.given
+    exposure: Exposure | None = None
+    rebuilt, truth = found.reconstruction, found.truth
+    if rebuilt is not None and rebuilt.X is not None:
+        release, training = case.release, None
+        pairs = None if found.measurement is None else found.measurement.pairs
+        if truth is not None:
+            groups = groups_of(truth.X, given, release, rebuilt.schema)
+            training = Training(truth.X, groups)
+        if not rebuilt.X.empty:
+            rows, leaves = _rows(rebuilt, release, pairs, found.proofs_hold)
+            exposure = Exposure(
+                recovered=Recovered.of(rebuilt, found.proofs_hold),
+                columns=_columns(rebuilt, None if training is None else training.X, pairs),
+                groups=_groups(pairs, training),
+                rows=rows,
+                leaves=leaves,
+                behind=None if training is None else _behind(rebuilt, training, pairs),
+            )
+    case = case.plus(exposure=exposure)
+    if given.groups and (exposure is None or exposure.groups.empty):
+        return case.without("exposure", NO_ROWS)
+    return case
 
 
 def _behind(rebuilt: Reconstruction, training: Training, pairs: Pairs | None) -> Behind:
@@ -239,13 +236,9 @@ def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | Non
         line: dict[str, Any] = {
             "members": attribute.columns,
             "tested": not set(own) <= set(rebuilt.free_columns),
-            "right": np.nan,
-            "guess": np.nan,
-            "majority": np.nan,
-            "others": np.nan,
-            "expected": np.nan,
-            "proved": np.nan,
         }
+        unknown = ("right", "guess", "majority", "others", "expected", "proved")
+        line |= dict.fromkeys(unknown, np.nan)
         if X is not None:
             others = len(X) - int(X[own].value_counts(dropna=False).iloc[0])
             line |= {"majority": 1.0 - others / len(X), "others": others}
@@ -334,8 +327,7 @@ def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[IntArray, Flo
     known = [c for c in counts if c is not None]
     if rebuilt.X is None or release.noise is not None or len(known) < len(counts):
         return np.zeros((rebuilt.n_rows, 0), dtype=np.int64), np.zeros((rebuilt.n_rows, 0))
-    rows = rebuilt.X[list(release.feature_names)].to_numpy(dtype=release.float_type)
-    leaves = np.column_stack([tree.apply(rows) for tree in release.trees])
+    leaves = leaves_of(rebuilt.X, release)
     return leaves, np.column_stack([n[at] for n, at in zip(known, leaves.T, strict=True)])
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.described import Described
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import bounded_schema
@@ -24,7 +22,7 @@ _MOST_PEOPLE = 6_000
 
 
 @dataclass(frozen=True)
-class InOrder:
+class InOrder(Described):
     """Row k held against person k.
 
     Attributes
@@ -47,10 +45,6 @@ class InOrder:
     others: float
     nearer_than_usual: float
     nearer_than_others: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe it (formats/audit.schema.json)."""
-        return asdict(self)
 
 
 def measure_in_order(

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
+from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
+from treeleak.auditing.described import Described
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import (
@@ -33,7 +35,7 @@ from treeleak.release.tree import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
 
-__all__ = ["Measurement", "Pairs", "Variant", "measure", "singled_out", "variants_of", "with_shape"]
+__all__ = ["Measurement", "Pairs", "Variant", "measure", "with_shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Described):
     """A reconstruction against the true rows.
 
     Attributes
@@ -132,19 +134,6 @@ class Measurement:
     in_order: InOrder | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the measurement (formats/audit.schema.json)."""
-        parts = {
-            "individual": self.individual,
-            "significance": self.significance,
-            "shape": self.shape,
-            "scores": self.scores,
-            "in_order": self.in_order,
-        }
-        told = {name: None if part is None else part.to_dict() for name, part in parts.items()}
-        held = {"yardsticks": [y.to_dict() for y in self.yardsticks]}
-        return {k: v for k, v in self.__dict__.items() if k != "pairs"} | told | held
-
 
 @dataclass(frozen=True, eq=False)
 class Variant:
@@ -174,37 +163,6 @@ class Variant:
         }
 
 
-def variants_of(
-    reconstruction: Reconstruction | None,
-    truth: TrainingRows | None,
-    release: Release,
-    seed: int = 0,
-    control: pd.DataFrame | None = None,
-    guesses: Sequence[Reconstruction] = (),
-    *,
-    labels: Any = None,
-    tried: Sequence[Tried] | None = None,
-) -> tuple[Variant, ...]:
-    """List what came with a reconstruction, measured where there are training rows."""
-    bare = [g.without_population for g in guesses if g.without_population is not None]
-    found: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = []
-    if reconstruction is not None:
-        found.append(("without the population", reconstruction.without_population, bare))
-        if (drawn := reconstruction.without_distinct) is not None:
-            found.append(("drawn counts only", drawn, guesses))
-            other = drawn.without_population
-            found.append(("drawn counts only, without the population", other, bare))
-
-    def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
-        if truth is None:
-            return None
-        known = None if own.given.any() else tried
-        m = measure(own, truth, release, seed, control, labels=labels, tried=known)
-        return None if m is None else with_shape(m, shapes, truth, own.schema, seed)
-
-    return tuple(Variant(what, own, measured(own, shapes)) for what, own, shapes in found if own)
-
-
 def measure(
     reconstruction: Reconstruction,
     truth: TrainingRows,
@@ -224,11 +182,8 @@ def measure(
     """
     if reconstruction.X is None or reconstruction.X.empty or reconstruction.given.all():
         return None
-    rebuilt, true = reconstruction.X, truth.X
-    numbers = np.arange(len(rebuilt))
-    if len(rebuilt) != len(true):
-        numbers, reconstruction = _as_many(reconstruction, len(true), seed)
-        rebuilt = _rows(reconstruction)
+    numbers, reconstruction = _as_many(reconstruction, len(truth.X), seed)
+    rebuilt, true = _rows(reconstruction), truth.X
     given, schema = reconstruction.given, reconstruction.schema
     known = pd.DataFrame(given, columns=rebuilt.columns)
     matching = best_matching(rebuilt, true, schema)
@@ -261,7 +216,7 @@ def measure(
         )  # fmt: skip
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
-    rebuilt_leaves, true_leaves = _leaves(rebuilt, release), _leaves(true, release)
+    rebuilt_leaves, true_leaves = leaves_of(rebuilt, release), leaves_of(true, release)
     exact_in_order = located_in_order = error_in_order = None
     if reconstruction.ordered:
         same = _same(rebuilt[true.columns].to_numpy(), true.to_numpy())
@@ -361,48 +316,3 @@ def _not_given(
 
 def _same(a: NDArray[Any], b: NDArray[Any]) -> BoolArray:
     return np.asarray((a == b) | (np.isnan(a) & np.isnan(b)))
-
-
-def _leaves(X: pd.DataFrame, release: Release) -> IntArray:
-    """Leaf of every row in every tree."""
-    table = X[list(release.feature_names)]
-    rows = np.ascontiguousarray(table.to_numpy(dtype=release.float_type))
-    return np.column_stack([tree.apply(rows) for tree in release.trees])
-
-
-def singled_out(reconstruction: Reconstruction, release: Release) -> int:
-    """Count the rows that are proved, and proved to share their place with no other of their class.
-
-    A proof that four hundred rows have the same value in the one column that a tree tests is a
-    statistic. A proof that one row lies where no other does speaks of a person. It is there where
-    a leaf counts a single row; and where every row (of the class, if classes are counted) is
-    proved, since then the rebuilt rows tell of each place how many lie there.
-
-    Where row k is row k of the training set, a proof names the row. There, a proved row counts
-    if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
-    A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
-
-    Rows that were given are not counted.
-    """
-    X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
-    if X is None or y is None or proved is None or X.empty:
-        return 0
-    by_class = reconstruction.ordered or release.counts_are == "rows"
-    number = {c: i for i, c in enumerate(release.classes)}
-    label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
-    leaves = _leaves(X, release)
-    sure = proved.to_numpy(dtype=bool)
-    found = sure & ~reconstruction.given.all(axis=1)
-    _, group, size = np.unique(
-        np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
-    )
-    alone = size[group.ravel()] == 1
-    if reconstruction.ordered:
-        return int((alone & found).sum())
-    alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
-    for tree, leaf in zip(release.trees, leaves.T, strict=True):
-        if by_class and tree.counts is not None:
-            alone |= tree.counts[leaf, label] == 1
-        elif tree.totals is not None:
-            alone |= tree.totals[leaf] == 1
-    return int((alone & found).sum())

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from treeleak.core.private import dataclass
 from treeleak.release import Release
 from treeleak.release.tree import class_numbers
 from treeleak.schema import Attribute, Categorical, OneHot, Schema
+
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Given
 
 __all__ = ["CLASS", "Training", "attribute_of", "check_names", "groups_of", "labels_of"]
 
@@ -91,12 +94,7 @@ class Training:
 
 
 def groups_of(
-    truth: pd.DataFrame,
-    y: Any,
-    wanted: Sequence[str],
-    given: Any,
-    release: Release,
-    schema: Schema,
+    truth: pd.DataFrame, given: Given, release: Release, schema: Schema
 ) -> dict[str, pd.Series[Any]]:
     """Sort training rows into groups: by class, then by each column that is wanted.
 
@@ -104,20 +102,19 @@ def groups_of(
     ----------
     truth : DataFrame
         The rows in the model's columns.
-    y : sequence or None
-    wanted : sequence of str
-    given : DataFrame or array
-        The rows as they were given: perhaps with columns that the model lacks.
+    given : Given
+        The rows as they were given, perhaps with columns that the model lacks, with their labels.
     release : Release
     schema : Schema
     """
     found: dict[str, pd.Series[Any]] = {}
-    if y is not None and release.classes:
-        number = class_numbers(release.classes, np.ravel(np.asarray(y, dtype=object)))
+    if given.y is not None and release.classes:
+        number = class_numbers(release.classes, np.ravel(np.asarray(given.y, dtype=object)))
         found[CLASS] = _named(number, [str(c) for c in release.classes])
-    named = {str(c): given[c] for c in given} if isinstance(given, pd.DataFrame) else {}
+    table = given.X if isinstance(given.X, pd.DataFrame) else pd.DataFrame()
+    named = {str(c): table[c] for c in table}
     labels = labels_of(schema)
-    for name in wanted:
+    for name in given.groups:
         attribute = attribute_of(name, schema, release)
         if attribute is not None and (len(attribute.columns) > 1 or name not in named):
             # The column of one category groups by all of them, and is not what they are called.

@@ -7,7 +7,7 @@ beats a uniform guess even where the counts say nothing. That much the model did
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 
 from treeleak.attacks.posterior.prior_only import SILENT
 from treeleak.auditing.assessors.yardsticks import Tried
+from treeleak.auditing.described import Described
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
@@ -37,7 +38,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(Described):
     """Guesses from the shape of the trees alone, against the training rows.
 
     Attributes
@@ -61,10 +62,6 @@ class Shape:
         errors = guesses.errors
         exact = 1.0 - float(guesses.misses.mean())
         return cls(float(errors.mean()), float(errors.std(ddof=1)), exact, len(errors))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe it (formats/audit.schema.json)."""
-        return asdict(self)
 
 
 def guesses_from_shape(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.counts import THRESHOLD
+from treeleak.auditing.described import Described
 from treeleak.core.errors import NotCovered
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
@@ -19,8 +20,14 @@ from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untes
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.uncertainty.axes import NUMERIC_STEPS
+from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", "uncounted"]
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = [
+    "FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", "of_rules", "of_trees",
+]  # fmt: skip
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_EXPOSED = 8
@@ -69,7 +76,7 @@ class Exposed:
 
 
 @dataclass(frozen=True)
-class Uncertainty:
+class Uncertainty(Described):
     """What one tree or one rule list leaves to know of its training rows.
 
     Attributes
@@ -155,14 +162,26 @@ class Uncertainty:
             f"{percent(least.left)}: {least.name} ({least.place}){others}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the uncertainty (formats/audit.schema.json)."""
-        spread = {str(q): share for q, share in self.quantiles.items()}
-        lists = {"exposed": [asdict(e) for e in self.exposed], "notes": list(self.notes)}
-        return asdict(self) | lists | {"quantiles": spread}
+
+def of_trees(case: Case) -> Case:
+    """Say what one tree leaves to know, as a part of an audit; of several, nothing."""
+    release, given, truth = case.found.release, case.given, case.found.truth
+    if release is None or len(release.trees) != 1:
+        return case
+    X: pd.DataFrame | None = None if truth is None else truth.X
+    if _uncounted(release) and given.X is not None:
+        X = in_model_columns(release, given.X)[0]
+    y = given.y if X is not None and release.classes else None
+    return case.plus(uncertainty=left_by_tree(release, given.schema, X, y))
 
 
-def uncounted(release: Release) -> bool:
+def of_rules(case: Case, rules: RuleList) -> Case:
+    """Say what rules leave to know, as a part of an audit."""
+    X = None if case.found.truth is None else case.found.truth.X
+    return case.plus(uncertainty=left_by_rules(rules, case.given.schema, X, case.given.y))
+
+
+def _uncounted(release: Release) -> bool:
     """Say whether the trees tell nothing of how many rows lie in their leaves."""
     return release.counts_are == "none" and all(tree.totals is None for tree in release.trees)
 
@@ -189,7 +208,7 @@ def left_by_tree(
     BadInput
         If counts or schema contradict each other.
     """
-    filled = uncounted(release)
+    filled = _uncounted(release)
     if filled and X is None:
         raise NotCovered(
             release.not_covered

@@ -8,11 +8,12 @@ single people.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics import Guesses, random_guesses
@@ -65,7 +66,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class Yardstick(Described):
     """A reconstruction held against a yardstick.
 
     Attributes
@@ -91,10 +92,6 @@ class Yardstick:
     sd: float
     nearer: float
     more_rows: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the yardstick (formats/audit.schema.json)."""
-        return {**self.__dict__, "scores": self.scores.to_dict()}
 
 
 def try_all(

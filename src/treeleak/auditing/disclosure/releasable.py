@@ -78,21 +78,20 @@ def releasable(
         left = len(texts) - len(kept)
         return [*kept, f"Left out of this edition: {ELSEWHERE}."] if left else kept
 
-    def reconstruction(told: dict[str, Any] | None) -> dict[str, Any] | None:
-        if told is None:
-            return None
+    def reconstruction(told: dict[str, Any]) -> dict[str, Any]:
         return told | {
             "contradiction": None if told["contradiction"] is None else _CONTRADICTION,
             "notes": sentences(told["notes"]),
             "free_columns": [c for c in told["free_columns"] if c not in hidden],
             "interval_columns": [c for c in told["interval_columns"] if c not in hidden],
-            "without_population": reconstruction(told["without_population"]),
-            "without_distinct": reconstruction(told["without_distinct"]),
+            "without_population": _if_any(reconstruction, told["without_population"]),
+            "without_distinct": _if_any(reconstruction, told["without_distinct"]),
         }
 
-    def measurement(told: dict[str, Any] | None) -> dict[str, Any] | None:
-        if told is None:
-            return None
+    def rows(told: dict[str, Any]) -> dict[str, Any]:
+        return _rows(told, kept.individual)
+
+    def measurement(told: dict[str, Any]) -> dict[str, Any]:
         shown: dict[str, Any] = _in_hundredths(
             {k: told[k] for k in ("scores", "in_order", "yardsticks")}
         )
@@ -101,11 +100,9 @@ def releasable(
             for scores in (shown["scores"], *(y["scores"] for y in shown["yardsticks"])):
                 if scores is not None:
                     scores |= {"categories": None, "numbers": None}
-        return told | shown | {"individual": _rows(told["individual"], kept.individual)}
+        return told | shown | {"individual": _if_any(rows, told["individual"])}
 
-    def uncertainty(told: dict[str, Any] | None) -> dict[str, Any] | None:
-        if told is None:
-            return None
+    def uncertainty(told: dict[str, Any]) -> dict[str, Any]:
         spread = _quantiles(told["quantiles"], told["n_rows"], threshold)
         return {**told, **_OF_SINGLE_LEAVES, "quantiles": spread, "notes": sentences(told["notes"])}
 
@@ -116,11 +113,13 @@ def releasable(
         "reconstruction": reconstruction,
         "uncertainty": uncertainty,
         "measurement": measurement,
-        "variants": lambda told: [v | {"measurement": measurement(v["measurement"])} for v in told],
+        "variants": lambda told: [
+            v | {"measurement": _if_any(measurement, v["measurement"])} for v in told
+        ],
         "exposure": lambda told: _exposure(told, kept, threshold),
         "article29": lambda told: _article29(told, hidden, threshold),
         "ruling": lambda told: _ruling(told, names, threshold),
-        "mismatch": lambda told: None if told is None else f"{_MISMATCH}; {ELSEWHERE}",
+        "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
         "not_assessed": lambda told: [
             p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
         ],
@@ -128,7 +127,11 @@ def releasable(
         "provenance": _provenance,
     }
     as_it_is = {key: document[key] for key in _AS_IT_IS if key in document}
-    return as_it_is | {key: rule(document[key]) for key, rule in rules.items()}
+    return as_it_is | {key: _if_any(rule, document[key]) for key, rule in rules.items()}
+
+
+def _if_any(rule: Callable[[Any], Any], told: Any) -> Any:
+    return None if told is None else rule(told)
 
 
 def _in_hundredths(told: Any) -> Any:
@@ -167,10 +170,8 @@ def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(told: dict[str, Any] | None, threshold: int) -> dict[str, Any] | None:
+def _counts(told: dict[str, Any], threshold: int) -> dict[str, Any]:
     """Leave totals; how few rows the smallest leaf has is said only if they are enough."""
-    if told is None:
-        return None
 
     def enough(n: int) -> int | None:
         return n if n >= threshold else None
@@ -186,22 +187,14 @@ def _quantiles(told: Mapping[str, float], n_rows: int, threshold: int) -> dict[s
     return {q: told[q] for q, k in places.items() if threshold <= min(k + 1, n_rows - k)}
 
 
-def _article29(
-    told: dict[str, Any] | None, hidden: Collection[str], threshold: int
-) -> dict[str, Any] | None:
+def _article29(told: dict[str, Any], hidden: Collection[str], threshold: int) -> dict[str, Any]:
     """Leave columns that tell of enough rows."""
-    if told is None:
-        return None
     kept = [i for i in told["inference"] if i["column"] not in hidden and i["n_rows"] >= threshold]
     return told | {"inference": kept}
 
 
-def _ruling(
-    told: dict[str, Any] | None, names: Collection[str], threshold: int
-) -> dict[str, Any] | None:
+def _ruling(told: dict[str, Any], names: Collection[str], threshold: int) -> dict[str, Any]:
     """Leave what was found, but for the smallest leaf, and for reasons that name something."""
-    if told is None:
-        return None
     checks = []
     for check in told["checks"]:
         found = check["found"]
@@ -213,19 +206,15 @@ def _ruling(
     return told | {"checks": checks}
 
 
-def _rows(told: dict[str, Any] | None, sides: bool) -> dict[str, Any] | None:
+def _rows(told: dict[str, Any], sides: bool) -> dict[str, Any]:
     """Leave groups that are large enough, without the worst of their rows."""
-    if told is None:
-        return None
     said = {name: group | {"worst": None} for name, group in told.items()}
     none = {"n_rows": 0, "error": None, "perfect": None, "worst": None}
     return said if sides else said | dict.fromkeys(("inliers", "outliers"), none)
 
 
-def _exposure(told: dict[str, Any] | None, kept: Kept, threshold: int) -> dict[str, Any] | None:
+def _exposure(told: dict[str, Any], kept: Kept, threshold: int) -> dict[str, Any]:
     """Leave columns and groups that tell of enough rows."""
-    if told is None:
-        return None
     columns = [c for c in told["columns"] if c["column"] not in kept.hidden]
     groups: list[dict[str, Any]] = []
     pairs = list(zip(told["groups"], kept.groups, strict=True))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from treeleak.auditing.assessors.budget import Budget
-from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.findings.finding import LEAK, POSSIBLE, Verdict
 from treeleak.auditing.findings.score_words import in_short
-from treeleak.auditing.inventory.inventory import Entry
 from treeleak.core.percent import percent
 from treeleak.reconstruction import Reconstruction
+
+if TYPE_CHECKING:
+    from treeleak.auditing.result import Found
 
 __all__ = ["advise"]
 
@@ -56,16 +57,10 @@ _CHANGES: Mapping[str, str] = {
 }
 
 
-def advise(
-    inventory: Sequence[Entry],
-    counts: Counts | None,
-    verdict: Verdict,
-    reconstruction: Reconstruction | None = None,
-    measurement: Measurement | None = None,
-    variants: Sequence[Variant] = (),
-    budget: Budget | None = None,
-) -> tuple[str, ...]:
+def advise(found: Found, verdict: Verdict) -> tuple[str, ...]:
     """Choose what to change, by what was found; the most pressing first."""
+    inventory, counts, budget = found.inventory, found.counts, found.budget
+    reconstruction, measurement = found.reconstruction, found.measurement
     wanted = {e.change for e in inventory if e.mark == "leaks"}
     chosen = {str(key) for key in wanted if key}
     if reconstruction is not None and reconstruction.draws is not None:
@@ -73,7 +68,7 @@ def advise(
     hidden = ""
     if reconstruction is not None and reconstruction.draws_hidden:
         chosen.add("hidden")
-        hidden = _of_distinct(reconstruction, measurement, variants)
+        hidden = _of_distinct(reconstruction, measurement, found.variants)
     if counts is not None and counts.total["small"]:
         chosen.add(counts.of)
     if budget is not None and budget.noisy and (budget.overspent or budget.cost is None):

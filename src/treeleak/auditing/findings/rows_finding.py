@@ -57,7 +57,6 @@ def of_rows(
     measured: Measurement | None,
     singled_out: int,
     proofs_hold: bool,
-    noisy: bool,
     unfinished: bool = False,
 ) -> list[Finding]:
     """Judge rebuilt rows.
@@ -84,8 +83,6 @@ def of_rows(
         Rows that are proved, and proved to share their place with no other.
     proofs_hold : bool
         Whether the schema allows the training rows.
-    noisy : bool
-        Whether the counts carry noise.
     unfinished : bool
         Whether proofs or the comparison were broken off: then no leak shown is not assessed.
     """
@@ -98,7 +95,7 @@ def of_rows(
         ]
     found = _proved(rebuilt, singled_out) if proofs_hold else []
     if measured is not None:
-        found.append(_compared(rebuilt, measured, proofs_hold, noisy))
+        found.append(_compared(rebuilt, measured, proofs_hold))
     found = found or [_alone(rebuilt, proofs_hold)]
     if unfinished:
         late = "But not all of it was found out: see what was not assessed."
@@ -160,8 +157,8 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
 # ---------------------------------------------------------------------------------- comparison
 
 
-def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: bool) -> Finding:
-    found = _judged(rebuilt, m, proofs_hold, noisy)
+def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
+    found = _judged(rebuilt, m, proofs_hold)
     kinds = [isinstance(a, (Numeric, Ordinal)) for a in rebuilt.schema.attributes]
     if 1 not in (kinds.count(True), kinds.count(False)):
         return found
@@ -171,14 +168,14 @@ def _compared(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy:
         scores=None if m.scores is None else _whole(m.scores),
         yardsticks=tuple(replace(y, scores=_whole(y.scores)) for y in m.yardsticks),
     )
-    return replace(found, unnamed=_judged(rebuilt, one, proofs_hold, noisy).text)
+    return replace(found, unnamed=_judged(rebuilt, one, proofs_hold).text)
 
 
 def _whole(scores: Scores) -> Scores:
     return replace(scores, categories=None, numbers=None)
 
 
-def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: bool) -> Finding:
+def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = [_scores(rebuilt, m)]
     if (best := strongest(m)) is not None:
@@ -188,7 +185,7 @@ def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool, noisy: b
     said += _in_places(m, standing)
     if standing.tells == "people":
         return _finding(LEAK, " ".join(said), _RULES[standing.ways[0]])
-    blind = noisy and test is None and m.shape is None
+    blind = rebuilt.behind_noise and test is None and m.shape is None
     if blind:
         said.append("What the shape of the trees alone gives was not found out: interrupted.")
     if standing.tells == "perhaps":

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
-from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.reconstruction import Reconstruction
 
+if TYPE_CHECKING:
+    from treeleak.auditing.result import Found
+
 __all__ = ["find", "overall"]
 
 
-def find(
-    inventory: Sequence[Entry],
-    counts: Counts | None,
-    reconstruction: Reconstruction | None,
-    measurement: Measurement | None,
-    singled_out: int,
-    proofs_hold: bool = True,
-    variants: Sequence[Variant] = (),
-    budget: Budget | None = None,
-    uncertainty: Uncertainty | None = None,
-    unfinished: bool = False,
-) -> tuple[Finding, ...]:
+def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
     """Judge each part.
 
     - *Inventory*: leak shown if training rows stand in the model as they are. Not assessed if there
@@ -43,18 +34,26 @@ def find(
       leak shown if nothing is left to know of any row, or of rows that share their rule with fewer
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
+
+    Parameters
+    ----------
+    found : Found
+    singled_out : int
+        Rows that are proved, and proved to share their place with no other.
+    unfinished : bool
+        Whether proofs or the comparison were broken off: then no leak shown is not assessed.
     """
-    found = [*_of_inventory(inventory), *_of_counts(counts)]
+    budget, rebuilt = found.budget, found.reconstruction
+    said = [*_of_inventory(found.inventory), *_of_counts(found.counts)]
     if budget is not None:
-        found.append(Finding("noise", OPEN if budget.doubted else None, str(budget)))
-    if reconstruction is not None:
-        noisy = reconstruction.behind_noise
-        found += of_rows(reconstruction, measurement, singled_out, proofs_hold, noisy, unfinished)
-        found += _of_draws(reconstruction)
-        found += [of_variant(v.what, v.measurement) for v in variants if v.measurement]
-    if uncertainty is not None:
-        found.append(_of_uncertainty(uncertainty, proofs_hold))
-    return tuple(found)
+        said.append(Finding("noise", OPEN if budget.doubted else None, str(budget)))
+    if rebuilt is not None:
+        said += of_rows(rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished)
+        said += _of_draws(rebuilt)
+        said += [of_variant(v.what, v.measurement) for v in found.variants if v.measurement]
+    if found.uncertainty is not None:
+        said.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
+    return tuple(said)
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:

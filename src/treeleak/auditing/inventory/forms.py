@@ -7,44 +7,30 @@ what usually goes by that name; a table does not fit.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from treeleak.auditing.inventory.known_classes import is_name
+from treeleak.auditing.inventory.owners import (
+    checked_by_reader,
+    is_own_tree,
+    n_classes_of,
+    n_columns,
+    n_nodes,
+    numbers_in,
+    whole,
+)
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
 
 __all__ = [
-    "SHORT",
-    "Form",
-    "Pieces",
-    "anything",
-    "columns",
-    "distinct",
-    "edges",
-    "encodings",
-    "fitted",
-    "in_rules",
-    "is_code",
-    "is_scalar",
-    "is_text",
-    "names",
-    "per_column",
-    "per_node",
-    "per_row",
-    "per_tree",
-    "pieces",
-    "prose",
-    "repeated",
-    "scores",
-    "seeds",
-    "shape",
-    "short",
-    "tests",
+    "SHORT", "Form", "Pieces", "anything", "columns", "distinct", "edges", "encodings", "fitted",
+    "in_rules", "is_code", "is_scalar", "names", "per_column", "per_node", "per_row",
+    "per_tree", "pieces", "prose", "repeated", "scores", "seeds", "shape", "short", "tests",
     "tree_values",
-]
+]  # fmt: skip
 
 Form = Callable[[Any, StoredObject], bool]
 
@@ -181,8 +167,8 @@ def per_tree(value: Any, owner: StoredObject) -> bool:
     """A number for each tree, or for each round of a search that stops early."""
     trees = owner.get("estimators_", owner.get("_predictors"))
     sizes = [owner.get(k) for k in ("n_estimators", "max_iter", "n_iter_")]
-    most = max([len(trees) if isinstance(trees, (list, np.ndarray)) else 0, *_whole(sizes)]) + 1
-    array = _numbers(value)
+    most = max([len(trees) if isinstance(trees, (list, np.ndarray)) else 0, *whole(sizes)]) + 1
+    array = numbers_in(value)
     return array is not None and array.size <= most
 
 
@@ -196,8 +182,8 @@ def per_column(times: int = 1) -> Form:
     """A number for each column, or a few."""
 
     def fits(value: Any, owner: StoredObject) -> bool:
-        array = _numbers(value)
-        return array is not None and array.size <= times * (_n_columns(owner) + 1)
+        array = numbers_in(value)
+        return array is not None and array.size <= times * (n_columns(owner) + 1)
 
     return fits
 
@@ -210,7 +196,7 @@ def columns(value: Any, owner: StoredObject) -> bool:
         return False
     size = len(held.scalars) + sum(a.size for a in arrays)
     texts = [v for a in arrays if a.dtype.kind in "US" for v in a.ravel().tolist()]
-    return size <= _n_columns(owner) + SHORT and all(
+    return size <= n_columns(owner) + SHORT and all(
         is_scalar(v, MAX_NAME) for v in (*held.scalars, *texts)
     )
 
@@ -225,8 +211,8 @@ def names(value: Any, owner: StoredObject) -> bool:
         flat += part.ravel().tolist()
     if isinstance(value, np.ndarray) and value.ndim == 1 and len(set(map(str, flat))) < len(flat):
         return False
-    n_classes = sum(_whole([owner.get("n_classes_")]))
-    most = _n_columns(owner) + n_classes or len(flat)
+    n_classes = sum(whole([owner.get("n_classes_")]))
+    most = n_columns(owner) + n_classes or len(flat)
     return len(flat) <= most + SHORT and all(is_scalar(v, MAX_NAME) for v in flat)
 
 
@@ -239,7 +225,7 @@ def distinct(value: Any, owner: StoredObject) -> bool:
         parts = value.ravel().tolist()
     elif isinstance(value, np.ndarray) and value.ndim == 2:
         parts = list(value.T)
-    if len(parts) > _n_columns(owner) + 1:
+    if len(parts) > n_columns(owner) + 1:
         return False
     return all(_each_once(part) for part in parts if part is not None)
 
@@ -249,8 +235,8 @@ def encodings(value: Any, owner: StoredObject) -> bool:
     categories = owner.get("categories_")
     if not isinstance(categories, (list, tuple)):
         return distinct(value, owner)
-    most = [len(c) for c in categories if isinstance(c, np.ndarray)] * max(_n_classes(owner), 1)
-    arrays = [_numbers(v) for v in value] if isinstance(value, (list, tuple)) else [None]
+    most = [len(c) for c in categories if isinstance(c, np.ndarray)] * max(n_classes_of(owner), 1)
+    arrays = [numbers_in(v) for v in value] if isinstance(value, (list, tuple)) else [None]
     return len(arrays) <= len(most) and all(
         a is not None and a.ndim == 1 and len(a) <= max(most) for a in arrays
     )
@@ -275,20 +261,20 @@ def _each_once(part: Any) -> bool:
 
 def per_node(value: Any, owner: StoredObject) -> bool:
     """A number for each node of a tree."""
-    return _checked_by_reader(owner) or (
+    return checked_by_reader(owner) or (
         isinstance(value, np.ndarray)
         and value.ndim == 1
         and value.dtype.kind in "biuf"
-        and len(value) == _n_nodes(owner)
+        and len(value) == n_nodes(owner)
     )
 
 
 def tests(value: Any, owner: StoredObject) -> bool:
     """A number for each test of a tree; leaves, which test nothing, all have the same."""
-    if not per_node(value, owner) or _checked_by_reader(owner):
-        return _checked_by_reader(owner)
+    if not per_node(value, owner) or checked_by_reader(owner):
+        return checked_by_reader(owner)
     nodes = owner.get("nodes")
-    if _is_own_tree(owner):
+    if is_own_tree(owner):
         return bool(np.isnan(value[owner.get("feature") == -1]).all())
     fields = nodes.dtype.names or ()
     leaf = nodes["is_leaf"] != 0 if "is_leaf" in fields else nodes["left_child"] == -1
@@ -300,9 +286,9 @@ def shape(value: Any, owner: StoredObject) -> bool:
     """What says how the nodes of a tree hang together, and which values go left."""
     if isinstance(value, np.ndarray) and value.ndim == 2:
         # 256 bits for each split on a categorical column.
-        return value.dtype == np.uint32 and value.shape[1] == 8 and len(value) <= _n_nodes(owner)
-    if _is_own_tree(owner) and isinstance(value, np.ndarray) and value.dtype.kind == "i":
-        return value.ndim == 1 and len(value) <= _n_nodes(owner)
+        return value.dtype == np.uint32 and value.shape[1] == 8 and len(value) <= n_nodes(owner)
+    if is_own_tree(owner) and isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        return value.ndim == 1 and len(value) <= n_nodes(owner)
     return per_node(value, owner)
 
 
@@ -314,23 +300,23 @@ def in_rules(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
 
 def tree_values(value: Any, owner: StoredObject) -> bool:
     """What each node of a tree says of each class."""
-    if _checked_by_reader(owner):
+    if checked_by_reader(owner):
         return True
-    if _is_own_tree(owner):
-        array = _numbers(value)
+    if is_own_tree(owner):
+        array = numbers_in(value)
         return (
             array is not None
             and array.ndim <= 2
-            and len(array) == _n_nodes(owner) >= (array.size / SHORT)
+            and len(array) == n_nodes(owner) >= (array.size / SHORT)
         )
     args = owner.args
     if len(args) != 3 or not isinstance(args[1], np.ndarray):
         return False
-    most = max([1, *_whole(args[1].ravel().tolist())])
+    most = max([1, *whole(args[1].ravel().tolist())])
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind in "iuf"
-        and value.shape == (_n_nodes(owner), *_whole(args[2:]), most)
+        and value.shape == (n_nodes(owner), *whole(args[2:]), most)
     )
 
 
@@ -339,9 +325,9 @@ def per_row(value: Any, owner: StoredObject) -> bool:
     if isinstance(value, Mapping):
         return False
     lists = isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value)
-    arrays = [_numbers(v) for v in value] if lists else [_numbers(value)]
+    arrays = [numbers_in(v) for v in value] if lists else [numbers_in(value)]
     n_classes = owner.get("n_classes_")
-    most = max(2, *_whole(n_classes if isinstance(n_classes, list) else [n_classes]), 2)
+    most = max(2, *whole(n_classes if isinstance(n_classes, list) else [n_classes]), 2)
     return all(a is not None and (a.ndim < 2 or a.size <= len(a) * most) for a in arrays)
 
 
@@ -351,7 +337,7 @@ def scores(value: Any, owner: StoredObject) -> bool:
         sizes = {len(v) for v in value.values() if isinstance(v, (np.ndarray, list))}
         named = all(_OF_SEARCH.fullmatch(str(k)) and len(str(k)) <= MAX_NAME for k in value)
         plain = [v for k, v in value.items() if not str(k).startswith("param")]
-        return named and len(sizes) <= 1 and all(_numbers(v) is not None for v in plain)
+        return named and len(sizes) <= 1 and all(numbers_in(v) is not None for v in plain)
     return short(value, owner) or per_tree(value, owner) or per_column(2)(value, owner)
 
 
@@ -362,11 +348,11 @@ def edges(value: Any, owner: StoredObject) -> bool:
 
 def fitted(value: Any, owner: StoredObject) -> bool:
     """Numbers for each column and class, pair of columns, or hidden part of a fitted formula."""
-    n, k = _n_columns(owner), _n_classes(owner)
+    n, k = n_columns(owner), n_classes_of(owner)
     hidden = owner.get("hidden_layer_sizes", ())
-    wide = max([n, k, SHORT, *_whole(hidden if isinstance(hidden, (list, tuple)) else [hidden])])
+    wide = max([n, k, SHORT, *whole(hidden if isinstance(hidden, (list, tuple)) else [hidden])])
     parts = value if isinstance(value, list) else [value]
-    arrays = [_numbers(part) for part in parts]
+    arrays = [numbers_in(part) for part in parts]
     return len(arrays) <= SHORT and all(
         a is not None and a.ndim <= 2 and a.size <= wide * wide for a in arrays
     )
@@ -375,7 +361,7 @@ def fitted(value: Any, owner: StoredObject) -> bool:
 def prose(value: Any, owner: StoredObject) -> bool:
     """A few sentences."""
     texts = value if isinstance(value, (list, tuple)) else [value]
-    if not _checked_by_reader(owner):
+    if not checked_by_reader(owner):
         return short(value, owner)
     return len(texts) <= MAX_SENTENCES and all(_is_sentence(t) for t in texts)
 
@@ -387,59 +373,3 @@ def _is_sentence(text: Any) -> bool:
         return False
     letters = sum(c.isalpha() or c == " " for c in text)
     return letters >= LETTERS_IN_PROSE * len(text) and max(map(len, text.split())) <= MAX_TEXT
-
-
-# ------------------------------------------------------------------------------ sizes of owners
-
-
-def _checked_by_reader(owner: StoredObject) -> bool:
-    """Of release files and rule files every number is checked where they are read."""
-    return owner.type in ("release", "rules")
-
-
-def _numbers(value: Any) -> np.ndarray[Any, Any] | None:
-    """Numbers in an array or in lists; None if there is anything else."""
-    if value is None or isinstance(value, (StoredObject, Mapping, str, bytes, Opaque)):
-        return None
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return None
-    if array.dtype == object:
-        try:
-            array = array.astype(float)
-        except (TypeError, ValueError):
-            return None
-    return array if array.dtype.kind in "biuf" and array.dtype.names is None else None
-
-
-def _whole(values: Iterable[Any]) -> list[int]:
-    plain = (int(v) for v in values if isinstance(v, (int, np.integer)))
-    return [v for v in plain if 0 <= v <= 1_000_000]
-
-
-def _n_columns(owner: StoredObject) -> int:
-    if _checked_by_reader(owner):
-        return len(owner.get("columns", ()))
-    stated = ("n_features_in_", "n_features_", "n_features", "n_output_features_")
-    first = owner.args[:1] if owner.name == "Tree" else ()
-    return max(_whole([*(owner.get(k) for k in stated), *first]), default=0)
-
-
-def _n_classes(owner: StoredObject) -> int:
-    classes = owner.get("classes_", owner.get("classes", ()))
-    return len(classes) if isinstance(classes, (list, tuple, np.ndarray)) else 0
-
-
-def _is_own_tree(owner: StoredObject) -> bool:
-    return owner.type == "treeleak.release.tree.Tree"
-
-
-def _n_nodes(owner: StoredObject) -> int:
-    nodes = owner.get("feature" if _is_own_tree(owner) else "nodes", ())
-    if not isinstance(nodes, np.ndarray):
-        return 0
-    if nodes.ndim != 1:
-        return -1
-    stated = owner.get("node_count", len(nodes))
-    return len(nodes) if _whole([stated]) == [len(nodes)] else -1

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, known_class
 from treeleak.auditing.inventory.rules import (
@@ -22,7 +23,6 @@ from treeleak.auditing.inventory.rules import (
     STORED,
     UNKNOWN,
     Change,
-    Context,
     Mark,
     Rule,
 )
@@ -32,7 +32,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.readers.rule_file import rules_to_dict
 from treeleak.release.rule_list import RuleList
-from treeleak.release.stored import Leftover, Opaque, StoredObject
+from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import Release
 
 __all__ = ["Entry", "take_inventory", "unknown_places"]
@@ -230,7 +230,7 @@ def _searched(part: _Part, rule: Rule) -> bool:
 def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule]]:
     """Walk through all that is stored; a container that a rule knows is taken as a whole."""
     for left in model.leftovers:
-        yield _left_over(left, model), UNKNOWN
+        yield _Part(left.where, model, left.what, left.content, left.where, of_file=True), UNKNOWN
     seen: set[tuple[int, str]] = set()
     stack = _members(model.name, model)
     while stack:
@@ -250,10 +250,6 @@ def _judged(model: StoredObject, context: Context) -> Iterator[tuple[_Part, Rule
             stack += inside
         if len(seen) > MOST_CONTAINERS:
             raise BadModel("the model is nested in more ways than any fitted model is")
-
-
-def _left_over(left: Leftover, model: StoredObject) -> _Part:
-    return _Part(left.where, model, left.what, left.content, left.where, of_file=True)
 
 
 def _is_flag(value: Any) -> bool:
@@ -329,11 +325,11 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     if isinstance(value, np.ndarray) and value.dtype != object:
         return [(part, _unknown(value, context))], []
     items = value.ravel().tolist() if isinstance(value, np.ndarray) else list(value)
-    if part.owner.type in _OWN:
-        return [], [replace(part, value=v, path=_item(part, v)) for v in items]
-    if objects and len(pieces(value).scalars) <= SHORT + 8 * len(objects):
-        return [], [replace(part, value=v, path=_item(part, v)) for v in items]
-    if _is_held(part) and all(isinstance(v, np.ndarray) for v in items):
+    if (
+        part.owner.type in _OWN
+        or (objects and len(pieces(value).scalars) <= SHORT + 8 * len(objects))
+        or (_is_held(part) and all(isinstance(v, np.ndarray) for v in items))
+    ):
         return [], [replace(part, value=v, path=_item(part, v)) for v in items]
     return [(part, _unknown(value, context))], inside
 

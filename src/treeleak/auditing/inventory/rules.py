@@ -6,79 +6,25 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
 
-import numpy as np
-
-from treeleak.auditing.inventory.forms import (
-    Form,
-    anything,
-    columns,
-    distinct,
-    edges,
-    encodings,
-    fitted,
-    in_rules,
-    names,
-    per_column,
-    per_node,
-    per_row,
-    prose,
-    repeated,
-    scores,
-    seeds,
-    shape,
-    short,
-    tests,
-    tree_values,
-)
+from treeleak.auditing.inventory import conditions, forms
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
 __all__ = [
-    "INTERNAL",
-    "RULES",
-    "SEED_NAMES",
-    "SETTING",
-    "STORED",
-    "UNKNOWN",
-    "Change",
-    "Context",
-    "Mark",
-    "Rule",
+    "INTERNAL", "RULES", "SEED_NAMES", "SETTING", "STORED", "UNKNOWN", "Change", "Mark", "Rule",
     "fits",
-]
+]  # fmt: skip
 
 Mark = Literal["leaks", "harmless", "not assessed"]
 Change = Literal[
     "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
 ]
-
-
-@dataclass(frozen=True)
-class Context:
-    """What the rules may ask of the model as a whole.
-
-    Attributes
-    ----------
-    n_rows : int or None
-        Training rows, where known.
-    drawn : bool or None
-        Whether the trees drew their rows at random; None where nobody knows.
-    missing : bool or None
-        Whether the trees saw missing values; None where nobody knows.
-    noise : bool
-        Whether the counts, or the classes of the leaves, carry noise.
-    """
-
-    n_rows: int | None = None
-    drawn: bool | None = False
-    missing: bool | None = False
-    noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,11 +58,11 @@ class Rule:
     what: str
     why: str
     owner: str = "*"
-    when: Callable[[Any, Context], bool] = field(default=lambda *_: True)
+    when: Callable[[Any, conditions.Context], bool] = field(default=lambda *_: True)
     change: Change | None = None
     rows: bool = False
     unknown: bool = False
-    form: Form = anything
+    form: forms.Form = forms.anything
 
     def names_it(self, owner: StoredObject, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name."""
@@ -127,75 +73,6 @@ class Rule:
 def fits(patterns: str, name: str) -> bool:
     """Say whether a name fits one of several patterns, which blanks separate."""
     return any(fnmatchcase(name, p) for p in patterns.split())
-
-
-def _missing(_: Any, context: Context) -> bool:
-    return context.missing is True
-
-
-def _missing_behind_noise(_: Any, context: Context) -> bool:
-    return context.noise and context.missing is True
-
-
-def _none_missing(_: Any, context: Context) -> bool:
-    return context.missing is False
-
-
-def _filled(value: Any, _: Context) -> bool:
-    # An array of no dimension has no length, though it has the method.
-    sized = hasattr(value, "__len__") and getattr(value, "shape", None) != ()
-    return value is not None and (not sized or len(value) > 0)
-
-
-def _plain(value: Any, _: Context) -> bool:
-    items = value if isinstance(value, (list, tuple)) else [value]
-    return all(isinstance(i, (str, int, np.integer)) for i in items)
-
-
-def _half(value: Any, _: Context) -> bool:
-    cuts = np.asarray(value, dtype=float)
-    # scikit-learn writes -2 where a leaf has no threshold, other formats NaN.
-    return bool(np.isin(cuts[np.isfinite(cuts)], (0.5, -2.0)).all())
-
-
-def _noisy(value: Any, context: Context) -> bool:
-    return context.noise and value is not None
-
-
-def _empty(value: Any, _: Context) -> bool:
-    return isinstance(value, np.ndarray) and not value.any()
-
-
-def _of_leaves(value: Any, _: Context) -> bool:
-    """Whether the root, and so every node that is no leaf, is left empty."""
-    return isinstance(value, np.ndarray) and len(value) > 1 and not value[0].any()
-
-
-def _drawn(value: Any, context: Context) -> bool:
-    return bool(context.drawn) and value is not None
-
-
-def _not_drawn(value: Any, context: Context) -> bool:
-    return context.drawn is False and value is not None
-
-
-def _one_per_row(value: Any, context: Context) -> bool:
-    n = context.n_rows or 0
-    if n < 2:
-        return False
-    if isinstance(value, np.ndarray):
-        # Tables of pandas hold their columns as the rows of an array.
-        return n in value.shape
-    if isinstance(value, (str, bytes)):
-        lines = value.strip().splitlines()
-        # The first line may name the columns.
-        return len(lines) in (n, n + 1)
-    if isinstance(value, Mapping):
-        return len(value) == n or any(_one_per_row(v, context) for v in value.values())
-    if isinstance(value, (list, tuple)):
-        deeper = (v for v in value if isinstance(v, (str, bytes, np.ndarray, list, tuple)))
-        return len(value) == n or any(_one_per_row(v, context) for v in deeper)
-    return False
 
 
 _COUNTS = (
@@ -212,478 +89,201 @@ SEED_NAMES = (
 _TABLE = "The training rows themselves stand in the file."
 _PER_ROW = "Holds one entry for every training row."
 
+# fmt: off
 SETTING = Rule("*", "harmless", "settings", "Chosen before training, without looking at rows.")
-INTERNAL = Rule(
-    "*", "not assessed", "other values", "treeleak has no rule for these; look at them yourself."
-)
-UNKNOWN = Rule(
-    "*", "not assessed", "unknown parts", "No rule knows it; it may hold rows.", unknown=True
-)
-STORED = Rule(
-    "*",
-    "leaks",
-    "training rows in an unknown part",
-    "The training rows that were given were found there, value by value.",
-    change="rows",
-    rows=True,
-)
-_SUSPICIOUS = Rule(
-    "*",
-    "not assessed",
-    "as many entries as there are training rows",
-    "May hold one value for every row; treeleak has no rule for it.",
-    when=_one_per_row,
-    change="per_row",
-    unknown=True,
-)
+INTERNAL = Rule("*", "not assessed", "other values",
+                "treeleak has no rule for these; look at them yourself.")
+UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows it; it may hold rows.",
+               unknown=True)
+STORED = Rule("*", "leaks", "training rows in an unknown part",
+              "The training rows that were given were found there, value by value.",
+              change="rows", rows=True)
+_SUSPICIOUS = Rule("*", "not assessed", "as many entries as there are training rows",
+                   "May hold one value for every row; treeleak has no rule for it.",
+                   when=conditions.one_per_row, change="per_row", unknown=True)
 
 _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 
 RULES: tuple[Rule, ...] = (
     # -- noise
-    Rule(
-        SEED_NAMES,
-        "leaks",
-        "seeds of the noise",
-        "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
-        "and no budget bounds what they give away.",
-        when=_noisy,
-        change="noise seeds",
-        form=seeds,
-    ),
-    Rule(
-        "values counts",
-        "leaks",
-        "class counts, or the class of each leaf, with noise",
-        "Stems from the rows. The noise bounds what it says of any single row, by the budget; "
-        "attacks make use of what is left.",
-        owner="Tree release",
-        when=_noisy,
-        form=tree_values,
-    ),
-    Rule(
-        "noise noise_ epsilon epsilon_spent_ mechanism accountant",
-        "harmless",
-        "budget and law of the noise",
-        "Meant to be known; the noise itself is not.",
-        owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier",
-        when=_noisy,
-        form=short,
-    ),
-    Rule(
-        "_BudgetAccountant__spent_budget",
-        "harmless",
-        "budget and law of the noise",
-        "Meant to be known; the noise itself is not.",
-        owner="BudgetAccountant",
-        form=repeated,
-    ),
-    Rule(
-        "schema",
-        "harmless",
-        "names of columns and classes",
-        "What a row can be, as it was stated before training.",
-        owner="DPForestClassifier",
-        form=in_rules,
-    ),
-    Rule(
-        "name members values low high attributes rules missing at_most_one",
-        "harmless",
-        "names of columns and classes",
-        "What a row can be, as it was stated before training.",
-        owner="Schema Binary Ordinal Categorical Numeric OneHot",
-        form=in_rules,
-    ),
+    Rule(SEED_NAMES, "leaks", "seeds of the noise",
+         "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
+         "and no budget bounds what they give away.",
+         when=conditions.noisy, change="noise seeds", form=forms.seeds),
+    Rule("values counts", "leaks", "class counts, or the class of each leaf, with noise",
+         "Stems from the rows. The noise bounds what it says of any single row, by the budget; "
+         "attacks make use of what is left.",
+         owner="Tree release", when=conditions.noisy, form=forms.tree_values),
+    Rule("noise noise_ epsilon epsilon_spent_ mechanism accountant", "harmless",
+         "budget and law of the noise", "Meant to be known; the noise itself is not.",
+         owner=f"{_OF_NOISE} RandomForestClassifier DecisionTreeClassifier", when=conditions.noisy,
+         form=forms.short),
+    Rule("_BudgetAccountant__spent_budget", "harmless", "budget and law of the noise",
+         "Meant to be known; the noise itself is not.",
+         owner="BudgetAccountant", form=forms.repeated),
+    Rule("schema", "harmless", "names of columns and classes",
+         "What a row can be, as it was stated before training.",
+         owner="DPForestClassifier", form=forms.in_rules),
+    Rule("name members values low high attributes rules missing at_most_one", "harmless",
+         "names of columns and classes", "What a row can be, as it was stated before training.",
+         owner="Schema Binary Ordinal Categorical Numeric OneHot", form=forms.in_rules),
     # -- trees
-    Rule(
-        "n_node_samples weighted_n_node_samples impurity count gain",
-        "harmless",
-        "counts that are left empty",
-        "All zero.",
-        owner="Tree TreePredictor",
-        when=_empty,
-        form=per_node,
-    ),
-    Rule(
-        "n_node_samples distinct count",
-        "leaks",
-        "rows in each node",
-        _COUNTS + " Where rows were drawn at random these are the different rows of each node. "
-        "By the number at the root, a seed that was only guessed is known to be the right one.",
-        owner="Tree release TreePredictor",
-        change="counts",
-        form=per_node,
-    ),
-    Rule(
-        "weighted_n_node_samples totals",
-        "leaks",
-        "rows, draws or weights in each node",
-        "The same counts, with draws or weights added up.",
-        owner="Tree release",
-        change="counts",
-        form=per_node,
-    ),
-    Rule(
-        "values",
-        "leaks",
-        "what each leaf predicts",
-        "Needed to predict. In a tree that was grown to the end it is the class of the few rows in "
-        "each leaf, and many such trees together determine the rows.",
-        owner="Tree",
-        when=_of_leaves,
-        change="leaves",
-        form=tree_values,
-    ),
-    Rule(
-        "values counts",
-        "leaks",
-        "class counts, class shares or mean target in each node",
-        "What the rows in the node have for a label. In a node of one row it is that row's own.",
-        owner="Tree release",
-        change="counts",
-        form=tree_values,
-    ),
-    Rule(
-        "value",
-        "leaks",
-        "prediction of each leaf",
-        "Computed from the rows of the leaf alone, on top of the earlier trees.",
-        owner="TreePredictor",
-        change="leaves",
-        form=per_node,
-    ),
-    Rule(
-        "impurity gain",
-        "leaks",
-        "impurity of each node",
-        "Computed from the counts, which can be computed back from it.",
-        owner="Tree TreePredictor",
-        change="counts",
-        form=per_node,
-    ),
-    Rule(
-        "threshold num_threshold",
-        "harmless",
-        "thresholds, all 0.5",
-        "Every column tested is 0/1; the threshold says nothing more.",
-        owner="Tree release TreePredictor",
-        when=_half,
-        form=tests,
-    ),
-    Rule(
-        "threshold num_threshold bin_threshold",
-        "not assessed",
-        "thresholds",
-        "Noise on counts does not cover them: they must have been drawn without looking at rows.",
-        owner="Tree release TreePredictor",
-        when=_noisy,
-        form=tests,
-    ),
-    Rule(
-        "threshold num_threshold bin_threshold",
-        "leaks",
-        "thresholds",
-        "Placed between two values that occur in training rows, mostly half-way.",
-        owner="Tree release TreePredictor",
-        change="values",
-        form=tests,
-    ),
-    Rule(
-        "missing_go_to_left missing_left maybe_missing",
-        "not assessed",
-        "where missing values go",
-        "Noise on counts does not cover it: it must have been drawn without looking at rows.",
-        owner="Tree release TreePredictor",
-        when=_missing_behind_noise,
-        form=per_node,
-    ),
-    Rule(
-        "missing_go_to_left missing_left maybe_missing",
-        "leaks",
-        "where missing values go",
-        "Shows in which columns training rows had no value.",
-        owner="Tree release TreePredictor",
-        when=_missing,
-        form=per_node,
-    ),
-    Rule(
-        "missing_go_to_left missing_left maybe_missing",
-        "harmless",
-        "where missing values go",
-        "No tree saw a missing value.",
-        owner="Tree release TreePredictor",
-        when=_none_missing,
-        form=per_node,
-    ),
-    Rule(
-        "feature feature_idx left right left_child right_child is_leaf leaves depth "
-        "is_categorical bitset_idx *_bitsets",
-        "not assessed",
-        "shape of the trees",
-        "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
-        "alone are not part of this audit.",
-        owner="Tree release TreePredictor",
-        form=shape,
-    ),
-    Rule(
-        "node_count max_depth args max_n_classes n_* format version",
-        "harmless",
-        "sizes",
-        "Says how large the trees are.",
-        owner="Tree TreePredictor",
-        form=short,
-    ),
+    Rule("n_node_samples weighted_n_node_samples impurity count gain", "harmless",
+         "counts that are left empty", "All zero.",
+         owner="Tree TreePredictor", when=conditions.empty, form=forms.per_node),
+    Rule("n_node_samples distinct count", "leaks", "rows in each node",
+         _COUNTS + " Where rows were drawn at random these are the different rows of each node. By "
+         "the number at the root, a seed that was only guessed is known to be the right one.",
+         owner="Tree release TreePredictor", change="counts", form=forms.per_node),
+    Rule("weighted_n_node_samples totals", "leaks", "rows, draws or weights in each node",
+         "The same counts, with draws or weights added up.",
+         owner="Tree release", change="counts", form=forms.per_node),
+    Rule("values", "leaks", "what each leaf predicts",
+         "Needed to predict. In a tree that was grown to the end it is the class of the few rows "
+         "in each leaf, and many such trees together determine the rows.",
+         owner="Tree", when=conditions.of_leaves, change="leaves", form=forms.tree_values),
+    Rule("values counts", "leaks", "class counts, class shares or mean target in each node",
+         "What the rows in the node have for a label. In a node of one row it is that row's own.",
+         owner="Tree release", change="counts", form=forms.tree_values),
+    Rule("value", "leaks", "prediction of each leaf",
+         "Computed from the rows of the leaf alone, on top of the earlier trees.",
+         owner="TreePredictor", change="leaves", form=forms.per_node),
+    Rule("impurity gain", "leaks", "impurity of each node",
+         "Computed from the counts, which can be computed back from it.",
+         owner="Tree TreePredictor", change="counts", form=forms.per_node),
+    Rule("threshold num_threshold", "harmless", "thresholds, all 0.5",
+         "Every column tested is 0/1; the threshold says nothing more.",
+         owner="Tree release TreePredictor", when=conditions.half, form=forms.tests),
+    Rule("threshold num_threshold bin_threshold", "not assessed", "thresholds",
+         "Noise on counts does not cover them: they must have been drawn without looking at rows.",
+         owner="Tree release TreePredictor", when=conditions.noisy, form=forms.tests),
+    Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
+         "Placed between two values that occur in training rows, mostly half-way.",
+         owner="Tree release TreePredictor", change="values", form=forms.tests),
+    Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
+         "where missing values go",
+         "Noise on counts does not cover it: it must have been drawn without looking at rows.",
+         owner="Tree release TreePredictor", when=conditions.missing_behind_noise,
+         form=forms.per_node),
+    Rule("missing_go_to_left missing_left maybe_missing", "leaks", "where missing values go",
+         "Shows in which columns training rows had no value.",
+         owner="Tree release TreePredictor", when=conditions.missing, form=forms.per_node),
+    Rule("missing_go_to_left missing_left maybe_missing", "harmless", "where missing values go",
+         "No tree saw a missing value.",
+         owner="Tree release TreePredictor", when=conditions.none_missing, form=forms.per_node),
+    Rule("feature feature_idx left right left_child right_child is_leaf leaves depth "
+         "is_categorical bitset_idx *_bitsets", "not assessed", "shape of the trees",
+         "Needed to predict. Which splits were chosen depends on the rows; attacks on the shape "
+         "alone are not part of this audit.",
+         owner="Tree release TreePredictor", form=forms.shape),
+    Rule("node_count max_depth args max_n_classes n_* format version", "harmless", "sizes",
+         "Says how large the trees are.",
+         owner="Tree TreePredictor", form=forms.short),
     # -- rules
-    Rule(
-        "counts covered",
-        "leaks",
-        "training rows of each class that each rule captures",
-        _COUNTS,
-        owner="rules",
-        change="rule counts",
-    ),
-    Rule(
-        "above upto",
-        "leaks",
-        "bounds in rules",
-        "Mostly placed at or between values that occur in training rows.",
-        owner="rules",
-        change="values",
-    ),
-    Rule(
-        "column is in then",
-        "not assessed",
-        "the rules themselves",
-        "Needed to predict. Which were chosen depends on the rows; attacks on the choice alone are "
-        "not part of this audit.",
-        owner="rules",
-        form=in_rules,
-    ),
+    Rule("counts covered", "leaks", "training rows of each class that each rule captures", _COUNTS,
+         owner="rules", change="rule counts"),
+    Rule("above upto", "leaks", "bounds in rules",
+         "Mostly placed at or between values that occur in training rows.",
+         owner="rules", change="values"),
+    Rule("column is in then", "not assessed", "the rules themselves",
+         "Needed to predict. Which were chosen depends on the rows; attacks on the choice alone "
+         "are not part of this audit.",
+         owner="rules", form=forms.in_rules),
     # -- how rows were drawn
-    Rule(
-        SEED_NAMES,
-        "leaks",
-        "seeds",
-        _SEEDS,
-        when=_drawn,
-        change="seeds",
-        form=seeds,
-    ),
-    Rule(
-        SEED_NAMES,
-        "harmless",
-        "seeds",
-        "Every tree saw every row: the seed names none of them.",
-        when=_not_drawn,
-        form=seeds,
-    ),
-    Rule(
-        SEED_NAMES,
-        "not assessed",
-        "seeds",
-        "If this model draws rows at random, the seed can tell which.",
-        change="seeds",
-        form=seeds,
-    ),
-    Rule(
-        "estimators_samples_ _estimators_samples",
-        "leaks",
-        "row numbers that each tree drew",
-        "Names the rows behind every count.",
-        when=_filled,
-        change="seeds",
-        form=per_row,
-    ),
-    Rule(
-        "_n_samples _n_samples_bootstrap _max_samples n_rows n_draws",
-        "leaks",
-        "numbers of rows and draws",
-        "With a seed, one that was found by trying included, they repeat the draw of every tree.",
-        when=_drawn,
-        change="seeds",
-        form=short,
-    ),
-    Rule(
-        "_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
-        "n_samples_seen_ n_samples_ n_features_in_ n_outputs_ n_classes_ max_features_ n_iter_ "
-        "_max_features _max_depth n_estimators_ n_trees_per_iteration_ n_features_ n_splits_ "
-        "_n_features *n_features_outs _n_classes n_features_to_select_",
-        "harmless",
-        "sizes",
-        "Numbers of rows, columns, classes and trees.",
-        form=columns,
-    ),
-    Rule(
-        "_sample_weight sample_weight row_weights",
-        "leaks",
-        "weights of the training rows",
-        _PER_ROW + " Weights can tell rows apart and say how they were drawn.",
-        when=_filled,
-        change="per_row",
-        form=per_row,
-    ),
-    Rule(
-        "oob_decision_function_ oob_prediction_",
-        "leaks",
-        "out-of-bag predictions",
-        _PER_ROW + " Also says which trees did not see the row.",
-        when=_filled,
-        change="per_row",
-        form=per_row,
-    ),
-    Rule(
-        "oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
-        "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
-        "harmless",
-        "scores",
-        "Averages over many rows.",
-        form=scores,
-    ),
+    Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
+         when=conditions.drawn, change="seeds", form=forms.seeds),
+    Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row: the seed names none of them.",
+         when=conditions.not_drawn, form=forms.seeds),
+    Rule(SEED_NAMES, "not assessed", "seeds",
+         "If this model draws rows at random, the seed can tell which.",
+         change="seeds", form=forms.seeds),
+    Rule("estimators_samples_ _estimators_samples", "leaks", "row numbers that each tree drew",
+         "Names the rows behind every count.",
+         when=conditions.filled, change="seeds", form=forms.per_row),
+    Rule("_n_samples _n_samples_bootstrap _max_samples n_rows n_draws", "leaks",
+         "numbers of rows and draws",
+         "With a seed, one that was found by trying included, they repeat the draw of every tree.",
+         when=conditions.drawn, change="seeds", form=forms.short),
+    Rule("_n_samples _n_samples_bootstrap _max_samples max_samples_ n_rows n_draws n_samples_fit_ "
+         "n_samples_seen_ n_samples_ n_features_in_ n_outputs_ n_classes_ max_features_ n_iter_ "
+         "_max_features _max_depth n_estimators_ n_trees_per_iteration_ n_features_ n_splits_ "
+         "_n_features *n_features_outs _n_classes n_features_to_select_", "harmless", "sizes",
+         "Numbers of rows, columns, classes and trees.",
+         form=forms.columns),
+    Rule("_sample_weight sample_weight row_weights", "leaks", "weights of the training rows",
+         _PER_ROW + " Weights can tell rows apart and say how they were drawn.",
+         when=conditions.filled, change="per_row", form=forms.per_row),
+    Rule("oob_decision_function_ oob_prediction_", "leaks", "out-of-bag predictions",
+         _PER_ROW + " Also says which trees did not see the row.",
+         when=conditions.filled, change="per_row", form=forms.per_row),
+    Rule("oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
+         "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
+         "harmless", "scores", "Averages over many rows.",
+         form=forms.scores),
     # -- the training table, stored
-    Rule(
-        "_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
-        "_X_train X_train _training_data train_X_ train_y_ train_extra_data_",
-        "leaks",
-        "training table",
-        _TABLE,
-        when=_filled,
-        change="rows",
-        rows=True,
-    ),
-    Rule(
-        "*",
-        "leaks",
-        "training table",
-        _TABLE,
-        owner="KDTree BallTree KDTree64 BallTree64 KDTree32 BallTree32",
-        when=_filled,
-        change="rows",
-        rows=True,
-    ),
-    Rule(
-        "support_vectors_ core_sample_indices_",
-        "leaks",
-        "training rows chosen by the model",
-        _TABLE,
-        when=_filled,
-        change="rows",
-        rows=True,
-    ),
-    Rule(
-        "components_",
-        "leaks",
-        "training rows chosen by the model",
-        _TABLE,
-        owner="DBSCAN Nystroem",
-        change="rows",
-        rows=True,
-    ),
-    Rule(
-        "dual_coef_ _dual_coef_ alpha_ L_ labels_ transduction_ label_distributions_ embedding_ "
-        "support_ row_labels_ inlier_mask_ dist_ affinity_matrix_",
-        "leaks",
-        "one entry for each training row",
-        _PER_ROW,
-        when=_filled,
-        change="per_row",
-        form=per_row,
-    ),
+    Rule("_fit_X _mask_fit_X _y X_train_ y_train_ X_fit_ y_fit_ fit_X_ X_ _raw_data _raw_X "
+         "_X_train X_train _training_data train_X_ train_y_ train_extra_data_", "leaks",
+         "training table", _TABLE,
+         when=conditions.filled, change="rows", rows=True),
+    Rule("*", "leaks", "training table", _TABLE,
+         owner="KDTree BallTree KDTree64 BallTree64 KDTree32 BallTree32", when=conditions.filled,
+         change="rows", rows=True),
+    Rule("support_vectors_ core_sample_indices_", "leaks", "training rows chosen by the model",
+         _TABLE,
+         when=conditions.filled, change="rows", rows=True),
+    Rule("components_", "leaks", "training rows chosen by the model", _TABLE,
+         owner="DBSCAN Nystroem", change="rows", rows=True),
+    Rule("dual_coef_ _dual_coef_ alpha_ L_ labels_ transduction_ label_distributions_ embedding_ "
+         "support_ row_labels_ inlier_mask_ dist_ affinity_matrix_", "leaks",
+         "one entry for each training row", _PER_ROW,
+         when=conditions.filled, change="per_row", form=forms.per_row),
     # -- values of single rows
-    Rule(
-        "categories_ vocabulary_ _infrequent_indices infrequent_categories_ feature_log_prob_ "
-        "_default_to_infrequent_mappings stop_words_",
-        "leaks",
-        "values that occur in the training rows",
-        "A value that a single person has is in the list, too.",
-        when=_filled,
-        change="values",
-        form=distinct,
-    ),
-    Rule(
-        "encodings_ X_thresholds_ y_thresholds_ f_",
-        "leaks",
-        "means of small groups",
-        "For a value that few rows have, the mean gives their label away.",
-        change="values",
-        form=encodings,
-    ),
-    Rule(
-        "data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
-        "bin_thresholds_ _min_value _max_value",
-        "leaks",
-        "smallest, largest or ranked values",
-        "These are values of single rows.",
-        when=_filled,
-        change="values",
-        form=edges,
-    ),
-    Rule(
-        "scale_",
-        "leaks",
-        "smallest, largest or ranked values",
-        "Computed from values of single rows.",
-        owner="MinMaxScaler MaxAbsScaler",
-        change="values",
-        form=per_column(),
-    ),
-    Rule(
-        "mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
-        "harmless",
-        "means and spreads of columns",
-        "Taken over all rows. (With very few rows even these say much.)",
-        form=columns,
-    ),
+    Rule("categories_ vocabulary_ _infrequent_indices infrequent_categories_ feature_log_prob_ "
+         "_default_to_infrequent_mappings stop_words_", "leaks",
+         "values that occur in the training rows",
+         "A value that a single person has is in the list, too.",
+         when=conditions.filled, change="values", form=forms.distinct),
+    Rule("encodings_ X_thresholds_ y_thresholds_ f_", "leaks", "means of small groups",
+         "For a value that few rows have, the mean gives their label away.",
+         change="values", form=forms.encodings),
+    Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
+         "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
+         "These are values of single rows.",
+         when=conditions.filled, change="values", form=forms.edges),
+    Rule("scale_", "leaks", "smallest, largest or ranked values",
+         "Computed from values of single rows.",
+         owner="MinMaxScaler MaxAbsScaler", change="values", form=forms.per_column()),
+    Rule("mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
+         "harmless", "means and spreads of columns",
+         "Taken over all rows. (With very few rows even these say much.)",
+         form=forms.columns),
     # -- names and labels
-    Rule(
-        "feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
-        "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
-        "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
-        "harmless",
-        "names of columns and classes",
-        "Which columns and labels there are, not which row has them.",
-        form=names,
-    ),
-    Rule(
-        "data",
-        "harmless",
-        "names of columns and classes",
-        "Which columns and labels there are, not which row has them.",
-        owner="_RemainderColsList",
-        form=names,
-    ),
-    Rule(
-        "_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
-        "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
-        "_validate_params *_time_ _repr_* dtype",
-        "harmless",
-        "technical notes",
-        "Versions and settings of the library.",
-        form=prose,
-    ),
-    Rule(
-        "estimator_params",
-        "harmless",
-        "settings",
-        "Names of settings that every tree gets.",
-        form=short,
-    ),
-    Rule(
-        "_columns _remainder transformers_ transformers remainder",
-        "harmless",
-        "names of columns and classes",
-        "Which columns and labels there are, not which row has them.",
-        when=_plain,
-        form=names,
-    ),
+    Rule("feature_names_in_ columns classes classes_ class_name one_hot levels drop_idx_ features_ "
+         "_drop_idx_after_grouping estimators_features_ _transformer_to_input_indices "
+         "output_indices_ sparse_output_ _valid_mask indicator_ support_mask_ ranking_",
+         "harmless", "names of columns and classes",
+         "Which columns and labels there are, not which row has them.",
+         form=forms.names),
+    Rule("data", "harmless", "names of columns and classes",
+         "Which columns and labels there are, not which row has them.",
+         owner="_RemainderColsList", form=forms.names),
+    Rule("_sklearn_version _sklearn_output_config _metadata_request sklearn_version origin notes "
+         "not_covered thresholds_are format version counts_are float_type kind rule why _fit_dtype "
+         "_validate_params *_time_ _repr_* dtype", "harmless", "technical notes",
+         "Versions and settings of the library.",
+         form=forms.prose),
+    Rule("estimator_params", "harmless", "settings", "Names of settings that every tree gets.",
+         form=forms.short),
+    Rule("_columns _remainder transformers_ transformers remainder", "harmless",
+         "names of columns and classes",
+         "Which columns and labels there are, not which row has them.",
+         when=conditions.plain, form=forms.names),
     # -- known, but not assessed
-    Rule(
-        "coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
-        "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
-        "explained_variance_* singular_values_ best_threshold_",
-        "not assessed",
-        "fitted parameters",
-        "Computed from all rows together; treeleak does not attack them.",
-        form=fitted,
-    ),
+    Rule("coef_ intercept_ *_weights_ estimator_errors_ offset_ _decision_path_lengths "
+         "_average_path_length_per_tree coefs_ intercepts_ a_ b_ cluster_centers_ components_ "
+         "explained_variance_* singular_values_ best_threshold_", "not assessed",
+         "fitted parameters", "Computed from all rows together; treeleak does not attack them.",
+         form=forms.fitted),
     _SUSPICIOUS,
 )
+# fmt: on

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -331,17 +330,15 @@ def scale_of_noise(noise: CountNoise, off: Sequence[ArrayLike]) -> Scale | None:
     if not values or not sum(own.size for own in values):
         return None
     y, number = np.unique(np.concatenate(values), return_counts=True)
-    law: Callable[[float], CountNoise]
-    match noise:
-        case DiscreteLaplace(epsilon=stated):
-            parameter, law = "epsilon", DiscreteLaplace
-        case Laplace(epsilon=stated, rounding=rounding):
-            parameter, law = "epsilon", partial(Laplace, rounding=rounding)
-        case Gaussian(sigma=stated, rounding=rounding):
-            parameter, law = "sigma", partial(Gaussian, rounding=rounding)
-        case _:
-            return None
-    return _posterior(parameter, stated, lambda value: float(number @ law(value).log_prob(y)))
+    if not isinstance(noise, (DiscreteLaplace, Laplace, Gaussian)):
+        return None
+    parameter = "sigma" if isinstance(noise, Gaussian) else "epsilon"
+
+    def log_likelihood(value: float) -> float:
+        law = replace(noise, **{parameter: value})  # type: ignore[arg-type]
+        return float(number @ law.log_prob(y))
+
+    return _posterior(parameter, getattr(noise, parameter), log_likelihood)
 
 
 def scale_of_labels(

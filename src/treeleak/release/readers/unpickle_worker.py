@@ -6,7 +6,8 @@ containers and arrays, and those are rewritten here. OUT is laid out like a skop
 that the reader of such archives, which trusts nothing, reads it.
 
 The script stands alone (standard library and numpy) because an isolated interpreter need not
-find the package that it belongs to.
+find the package that it belongs to. It stays one file, long as it is: with a second one it would
+need a folder to import from, in a process that opens files nobody trusts.
 """
 
 from __future__ import annotations

@@ -1,0 +1,207 @@
+"""``python -m experiments``: studies and benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperCommand
+
+from experiments import catalogue
+from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
+from experiments.data import use_folders_beside
+from experiments.page import runs_of, write_page
+from experiments.progress import time_said, watched
+from experiments.runner import Plan, as_frame, carry_out, plan
+from experiments.shown import render_tables, write_figures, write_tables
+from experiments.store import FOLDER, Store, store_file
+from treeleak.cli.application import commands, run_commands
+from treeleak.cli.files import INTERRUPTED, check_place, say
+from treeleak.cli.options import Quiet
+from treeleak.core.errors import BadInput, NotCovered
+
+__all__ = ["app", "main"]
+
+FAILED = 1
+
+
+class _Run(TyperCommand):
+    """Leaves what stands behind the name of a benchmark to the benchmark."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] in BENCHMARKS:
+            raise SystemExit(find_benchmark(args[0])(args[1:]))
+        return super().parse_args(ctx, args)
+
+
+app = commands(
+    "Experiments: studies repeat those of the papers, benchmarks hold treeleak against floors.",
+    "Exit status: 0 done, 1 runs failed, 2 bad input, 130 interrupted, 143 ended by SIGTERM.",
+    completion=False,
+)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Of a study: see `python -m experiments list`.")
+]
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Where runs, tables and figures are kept.")
+]
+QuickRun = Annotated[
+    bool, typer.Option("--quick", help="A part of the runs, over all kinds of them.")
+]
+AnyVersion = Annotated[
+    bool, typer.Option("--any-version", help="Runs of other results versions count as done.")
+]
+AnyCode = Annotated[bool, typer.Option("--any-code", hidden=True)]
+"""What it was called in treeleak 0.1."""
+
+
+@app.command("list")
+def list_() -> None:
+    """Name all studies and benchmarks."""
+    studies = _columns("study", "paper", "what", "runs", "quick")
+    for study in catalogue.STUDIES.values():
+        sizes = [str(len(study.grid(quick))) for quick in (False, True)]
+        studies.add_row(study.name, study.paper, study.what, *sizes)
+    benchmarks = _columns("benchmark", "what")
+    for name, what in BENCHMARKS.items():
+        benchmarks.add_row(name, what)
+    Console(highlight=False).print(studies, "", benchmarks)
+
+
+@app.command(
+    cls=_Run, epilog="A benchmark has options of its own: `python -m experiments run exact --help`."
+)
+def run(
+    name: Name,
+    quick: QuickRun = False,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs at once.")] = 1,
+    out: Folder = FOLDER,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, whose workers run instead."),
+    ] = None,
+    any_version: AnyVersion = False,
+    any_code: AnyCode = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run what is not done yet, and show the table. Stopped studies go on where they were."""
+    study, store = find_study(name), Store(store_file(out))
+    todo = plan(study, store, quick, any_version or any_code)
+    if not quiet:
+        say(_announced(todo, jobs))
+    try:
+        with watched(len(todo.todo), quiet) as told:
+            outcome = carry_out(todo, store, jobs, cluster, told)
+    except NotCovered as error:
+        raise BadInput(f"{name}: {error}") from error
+    for parameters, why in outcome.failed[:5]:
+        say(f"treeleak: {name}: {dict(parameters)}: {why}")
+    if len(outcome.failed) > 5:
+        say(f"treeleak: {name}: {len(outcome.failed) - 5} more runs failed")
+    if outcome.interrupted:
+        say(f"treeleak: interrupted; {outcome.finished} runs were kept, the same command goes on")
+        raise typer.Exit(INTERRUPTED)
+    show(name, quick, out, any_version or any_code)
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def show(
+    name: Name,
+    quick: QuickRun = False,
+    out: Folder = FOLDER,
+    any_version: AnyVersion = False,
+    any_code: AnyCode = False,
+) -> None:
+    """Show tables of what is done so far, and write them and the figures beside the store."""
+    study = find_study(name)
+    store, total = _made(out, f"; `python -m experiments run {name}` does"), len(study.grid(quick))
+    any_version |= any_code
+    runs = runs_of(study, store, quick, any_version)
+    if not runs:
+        which = "" if any_version else f" of results version {study.version}; try --any-version"
+        raise BadInput(f"{name}: nothing was run{which}")
+    if len(runs) < total:
+        say(f"{len(runs)} of {total} runs are done; the tables show these")
+    table = as_frame(runs)
+    tables = study.tables(table)
+    render_tables(tables, Console(highlight=False))
+    for path in [*write_tables(tables, out), *write_figures(study.figures(table), out)]:
+        say(str(path))
+
+
+@app.command()
+def page(
+    to: Annotated[Path, typer.Argument(metavar="PAGE", help="A Markdown file; overwritten.")],
+    out: Folder = FOLDER,
+) -> None:
+    """Write the page that compares all studies with the papers, from runs of any version."""
+    store = _made(out)
+    check_place(to)
+    try:
+        for path in write_page(catalogue.STUDIES.values(), store, to):
+            say(str(path))
+    except OSError as error:
+        raise BadInput(f"{to}: {error.strerror or error}") from error
+
+
+@app.command("export")
+def export_(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="Ending in .jsonl.xz; overwritten.")],
+    out: Folder = FOLDER,
+) -> None:
+    """Write the latest runs of all studies into one file, from which other stores read them."""
+    store = _made(out)
+    check_place(to, store.path)
+    n = store.write(to, (study.kept_as for study in catalogue.STUDIES.values()))
+    say(f"{to}: {n:,} runs")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
+    out: Folder = FOLDER,
+) -> None:
+    """Add the runs of a file to those that are kept; of equal ones the latest count."""
+    if not file.is_file():
+        raise BadInput(f"{file}: no such file")
+    say(f"{file}: {Store(store_file(out)).read(file):,} runs were added")
+
+
+def _columns(*names: str) -> Table:
+    out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        out.add_column(name)
+    return out
+
+
+def _made(out: Path, hint: str = "") -> Store:
+    """Open a store that has to be there."""
+    path = store_file(out)
+    if not path.exists():
+        raise BadInput(f"{path}: nothing was run yet{hint}")
+    return Store(path)
+
+
+def _announced(plan: Plan, jobs: int) -> str:
+    """Say what is to be done, and how long that may take."""
+    n, name = len(plan.todo), plan.study.name
+    if not n:
+        return f"{name}: all {plan.done} runs are done"
+    done = f"{plan.done} are done, " if plan.done else ""
+    return f"{name}: {done}{n} to run, about {time_said(plan.seconds / jobs)}"
+
+
+def main() -> None:
+    """Run the command line."""
+    use_folders_beside()
+    run_commands(app)
+
+
+if __name__ == "__main__":
+    main()

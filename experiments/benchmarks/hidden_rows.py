@@ -1,0 +1,609 @@
+"""Ways to hide a table in a model's file, and whether the gate lets them pass.
+
+A line for each way. Every one must be refused or found.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import pickle
+import struct
+import tempfile
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import skops.io
+from rich.console import Console
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.tables import new_table
+from treeleak.auditing import Policy, judge
+from treeleak.core.errors import TreeleakError
+from treeleak.release import to_release
+from treeleak.release.readers.release_file import release_to_dict
+
+__all__ = ["Way", "clean", "ways"]
+
+Hide = Callable[[Any, pd.DataFrame, Path], None]
+Member = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to hide a table.
+
+    Attributes
+    ----------
+    name : str
+    ending : str
+        Of the file.
+    hide : callable
+        Gets a clean, fitted tree, its table, and where to write the file.
+    """
+
+    name: str
+    ending: str
+    hide: Hide
+
+
+def clean(n_rows: int = 40) -> tuple[DecisionTreeClassifier, pd.DataFrame, Any, Any]:
+    """A shallow tree, which gives little away by itself; its table, labels and schema."""
+    data = treeleak.datasets.load_compas()
+    X = data.X.sample(n_rows, random_state=1)
+    y = data.y[X.index]
+    return DecisionTreeClassifier(max_depth=2, random_state=None).fit(X, y), X, y, data.schema
+
+
+# --------------------------------------------------------------------------- forms of a table
+
+
+def _lists(X: pd.DataFrame) -> list[list[int]]:
+    return [[int(v) for v in row] for row in X.to_numpy()]
+
+
+def _csv(X: pd.DataFrame) -> str:
+    return str(X.to_csv(index=False, header=False))
+
+
+def _bits(X: pd.DataFrame) -> list[str]:
+    return ["".join(map(str, row)) for row in _lists(X)]
+
+
+def _raw(X: pd.DataFrame) -> bytes:
+    return X.to_numpy(dtype=np.float64).tobytes()
+
+
+# ------------------------------------------------------------------------------ ways to hide it
+
+
+def _attribute(name: str, make: Callable[[pd.DataFrame], Any]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        setattr(model, name, make(X))
+        skops.io.dump(model, path)
+
+    return hide
+
+
+def _attributes(make: Callable[[pd.DataFrame], Mapping[str, Any]]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        vars(model).update(make(X))
+        skops.io.dump(model, path)
+
+    return hide
+
+
+def _step(make: Callable[[pd.DataFrame], Any]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        skops.io.dump(make_pipeline(make(X), model), path)
+
+    return hide
+
+
+def _members(model: Any) -> Member:
+    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(model))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _archived(change: Callable[[Member, pd.DataFrame], None]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        members = _members(model)
+        change(members, X)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+
+    return hide
+
+
+def _described(change: Callable[[dict[str, Any], pd.DataFrame], None]) -> Hide:
+    def edit(members: Member, X: pd.DataFrame) -> None:
+        schema = json.loads(members["schema.json"])
+        change(schema, X)
+        members["schema.json"] = json.dumps(schema, indent=2).encode()
+
+    return _archived(edit)
+
+
+def _text(change: Callable[[str, pd.DataFrame], str]) -> Hide:
+    def edit(members: Member, X: pd.DataFrame) -> None:
+        members["schema.json"] = change(members["schema.json"].decode(), X).encode()
+
+    return _archived(edit)
+
+
+def _zipped(change: Callable[[zipfile.ZipFile, pd.DataFrame], None]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, content in _members(model).items():
+                archive.writestr(name, content)
+            change(archive, X)
+
+    return hide
+
+
+def _bytes(change: Callable[[bytes, pd.DataFrame], bytes]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        path.write_bytes(change(skops.io.dumps(model), X))
+
+    return hide
+
+
+def _values(schema: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of the tree, as the archive describes them."""
+    return dict.__getitem__(schema["content"], "content")  # type: ignore[no-any-return]
+
+
+def _json(value: Any) -> dict[str, Any]:
+    return {
+        "__class__": "str", "__module__": "builtins", "__loader__": "JsonNode",
+        "content": json.dumps(value), "is_json": True,
+    }  # fmt: skip
+
+
+def _nodes(change: Callable[[np.ndarray[Any, Any], pd.DataFrame], None]) -> Hide:
+    """Change the record array of the tree."""
+
+    def edit(members: Member, X: pd.DataFrame) -> None:
+        for name, content in members.items():
+            if not name.endswith(".npy"):
+                continue
+            array = np.load(io.BytesIO(content)).copy()
+            if "left_child" in (array.dtype.names or ()):
+                change(array, X)
+                file = io.BytesIO()
+                np.lib.format.write_array(file, array)
+                members[name] = file.getvalue()
+
+    return _archived(edit)
+
+
+def _pad(nodes: np.ndarray[Any, Any], X: pd.DataFrame) -> None:
+    raw = nodes.view(np.uint8).reshape(len(nodes), -1)
+    raw[:, -7:] = np.resize(np.packbits(X.to_numpy(dtype=np.uint8)), (len(nodes), 7))
+
+
+def _at_leaves(nodes: np.ndarray[Any, Any], X: pd.DataFrame) -> None:
+    leaf = nodes["left_child"] == -1
+    nodes["threshold"][leaf] = np.resize(X.to_numpy(dtype=float), leaf.sum()) + np.arange(
+        leaf.sum()
+    )
+
+
+def _in_header(members: Member, X: pd.DataFrame) -> None:
+    name = next(n for n in members if n.endswith(".npy"))
+    array = np.load(io.BytesIO(members[name]))
+    said = repr(np.lib.format.header_data_from_array_1_0(array)).encode()
+    header = said + b" # " + _csv(X).replace("\n", ";").encode() + b"\n"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+    members[name] = start + header + array.tobytes()
+
+
+def _gap(content: bytes, X: pd.DataFrame) -> bytes:
+    """Put bytes between the members and the list of them."""
+    at = content.rfind(b"PK\x05\x06")
+    directory = int.from_bytes(content[at + 16 : at + 20], "little")
+    hidden = _raw(X)
+    end = bytearray(content[at:])
+    end[16:20] = (directory + len(hidden)).to_bytes(4, "little")
+    return content[:directory] + hidden + content[directory:at] + bytes(end)
+
+
+def _behind_deflate(model: Any, X: pd.DataFrame, path: Path) -> None:
+    """Write a member whose compressed stream ends before its bytes do."""
+    members = _members(model)
+    local, directory = b"", b""
+    for name, content in members.items():
+        squeeze = zlib.compressobj(wbits=-15)
+        packed = squeeze.compress(content) + squeeze.flush()
+        packed += _raw(X) if name == "schema.json" else b""
+        sizes = struct.pack("<LLL", zlib.crc32(content), len(packed), len(content))
+        said = struct.pack("<HHHHH", 20, 0, 8, 0, 33) + sizes
+        entry = said + struct.pack("<HH", len(name), 0)
+        directory += b"PK\x01\x02" + struct.pack("<H", 20) + entry
+        directory += struct.pack("<HHHLL", 0, 0, 0, 0, len(local)) + name.encode()
+        local += b"PK\x03\x04" + entry + name.encode() + packed
+    n = len(members)
+    end = struct.pack("<HHHHLLH", 0, 0, n, n, len(directory), len(local), 0)
+    path.write_bytes(local + directory + b"PK\x05\x06" + end)
+
+
+def _extra(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
+    info = zipfile.ZipInfo("0.bin")
+    data = _raw(X)[:8000]
+    info.extra = struct.pack("<HH", 0x7777, len(data)) + data
+    archive.writestr(info, b"")
+
+
+def _wide_sizes(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
+    """Write bytes where sizes of more than four gigabytes would stand."""
+    info = zipfile.ZipInfo("0.bin")
+    info.extra = struct.pack("<HH", 1, 24) + _raw(X)[:24]
+    archive.writestr(info, b"")
+
+
+def _before_members(content: bytes, X: pd.DataFrame) -> bytes:
+    """Write bytes over the time, the checksum and the sizes before each member."""
+    changed, hidden = bytearray(content), _raw(X)
+    at = content.find(b"PK\x03\x04")
+    for k in range(content.count(b"PK\x03\x04")):
+        changed[at + 10 : at + 22] = hidden[12 * k : 12 * k + 12]
+        at = content.find(b"PK\x03\x04", at + 4)
+    return bytes(changed)
+
+
+def _encoder(X: pd.DataFrame) -> LabelEncoder:
+    encoder = LabelEncoder()
+    encoder.classes_ = X.to_numpy() * 2 + 3
+    return encoder
+
+
+def _comment_of_member(archive: zipfile.ZipFile, X: pd.DataFrame) -> None:
+    archive.infolist()[0].comment = _csv(X).encode()
+
+
+def _class_of_array(members: Member, X: pd.DataFrame) -> None:
+    """A matrix of floats under the name of a setting."""
+    schema = json.loads(members["schema.json"])
+    file = io.BytesIO()
+    np.save(file, X.to_numpy(dtype=float))
+    members["77.npy"] = file.getvalue()
+    _values(schema)["max_features"] = {
+        "__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode",
+        "type": "numpy", "file": "77.npy",
+    }  # fmt: skip
+    members["schema.json"] = json.dumps(schema, indent=2).encode()
+
+
+# ------------------------------------------------------------------- pickles, JSON, other texts
+
+
+def _pickled(change: Callable[[Any, pd.DataFrame], bytes]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        path.write_bytes(change(model, X))
+
+    return hide
+
+
+def _popped(model: Any, X: pd.DataFrame) -> bytes:
+    """Push the table, remember it, and throw it away."""
+    content = pickle.dumps(model, protocol=2)
+    raw = _raw(X)
+    return content[:2] + b"B" + struct.pack("<L", len(raw)) + raw + b"0" + content[2:]
+
+
+def _under_result(model: Any, X: pd.DataFrame) -> bytes:
+    content = pickle.dumps(model, protocol=2)
+    text = _csv(X).encode()
+    return content[:2] + b"X" + struct.pack("<L", len(text)) + text + content[2:]
+
+
+def _overwritten(model: Any, X: pd.DataFrame) -> bytes:
+    """Give the model two states: the first holds the table."""
+    content = pickle.dumps(model, protocol=2)
+    text = _csv(X).encode()
+    first = b"}X" + struct.pack("<L", 1) + b"t" + b"X" + struct.pack("<L", len(text)) + text + b"s"
+    at = content.index(b"\x81") + 1
+    while content[at : at + 1] in (b"q", b"r"):
+        at += 2 if content[at : at + 1] == b"q" else 5
+    return content[:at] + first + b"b" + content[at:]
+
+
+def _with_state(model: Any, X: pd.DataFrame) -> bytes:
+    model.table = _lists(X)
+    return pickle.dumps(model)
+
+
+def _behind_zlib(model: Any, X: pd.DataFrame, path: Path) -> None:
+    joblib.dump(model, path, compress=3)
+    path.write_bytes(path.read_bytes() + _raw(X))
+
+
+def _release(change: Callable[[dict[str, Any], pd.DataFrame], None]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:
+        document = release_to_dict(to_release(model))
+        change(document, X)
+        path.write_text(json.dumps(document))
+
+    return hide
+
+
+RULES: Mapping[str, Any] = {
+    "format": "treeleak-rules", "version": 1, "columns": ["a", "b"], "classes": [0, 1],
+    "rules": [{"if": [{"column": "a", "is": 1}], "then": 1, "counts": [20, 25]}],
+    "default": {"then": 0, "counts": [30, 20]}, "notes": [],
+}  # fmt: skip
+J48 = """J48 pruned tree
+------------------
+
+a <= 0.5: no (30.0/10.0)
+a > 0.5: yes (45.0/20.0)
+
+Number of Leaves  : \t2
+
+Size of the tree : \t3
+"""
+
+
+def _rules(change: Callable[[dict[str, Any], pd.DataFrame], None]) -> Hide:
+    def hide(model: Any, X: pd.DataFrame, path: Path) -> None:  # noqa: ARG001
+        document = json.loads(json.dumps(RULES))
+        change(document, X)
+        path.write_text(json.dumps(document))
+
+    return hide
+
+
+def _j48(change: Callable[[str, pd.DataFrame], str]) -> Hide:
+    return lambda model, X, path: path.write_text(change(J48, X)) and None  # noqa: ARG005
+
+
+def _set(
+    key: str, make: Callable[[pd.DataFrame], Any]
+) -> Callable[[dict[str, Any], pd.DataFrame], None]:
+    return lambda document, X: document.update({key: make(X)})
+
+
+def _put(key: str, make: Callable[[pd.DataFrame], Any]) -> Hide:
+    """Put a description of a value among the attributes."""
+    return _described(lambda schema, X: _values(schema).update({key: make(X)}))
+
+
+def ways() -> Iterator[Way]:
+    """List the ways."""
+    for name, hide in _SKOPS.items():
+        yield Way(name, "skops", hide)
+    for name, hide in _PICKLE.items():
+        yield Way(name, "pkl", hide)
+    for name, hide in _JSON.items():
+        yield Way(name, "json", hide)
+    for name, hide in _OTHER.items():
+        yield Way(name, "txt", hide)
+
+
+def _holding(**more: Any) -> dict[str, Any]:
+    return {"__class__": "mean", "__module__": "numpy", "__id__": 7, **more}
+
+
+_SKOPS: Mapping[str, Hide] = {
+    "attribute: list of lists": _attribute("table_", _lists),
+    "attribute: text of a CSV file": _attribute("table_", _csv),
+    "attribute: bytes": _attribute("table_", _raw),
+    "attribute: dictionary of truth values": _attribute(
+        "table_", lambda X: {f"r{i}": [bool(v) for v in row] for i, row in enumerate(_lists(X))}
+    ),
+    "attribute: array": _attribute("table_", lambda X: X.to_numpy(dtype=float)),
+    "attribute: array of objects": _attribute("table_", lambda X: X.to_numpy(dtype=object)),
+    "attribute: set of texts": _attribute("table_", lambda X: set(_bits(X))),
+    "attribute: keys of a dictionary": _attribute("table_", lambda X: dict.fromkeys(_bits(X))),
+    "attribute: records of numpy": _attribute("table_", lambda X: X.to_records(index=False)),
+    "many attributes, each a truth value": _attributes(
+        lambda X: {f"a{i}": bool(v) for i, v in enumerate(X.to_numpy().ravel()[:300])}
+    ),
+    "names of attributes": _attributes(lambda X: {f"a{bits}": None for bits in _bits(X)}),
+    "harmless name: mean_": _attribute("mean_", lambda X: X.to_numpy(dtype=float)),
+    "harmless name: oob_decision_function_": _attribute(
+        "oob_decision_function_", lambda X: X.to_numpy(dtype=float)
+    ),
+    "harmless name: cv_results_": _attribute("cv_results_", lambda X: {"params": _lists(X)}),
+    "harmless name: train_score_": _attribute("train_score_", lambda X: X.to_numpy(float).ravel()),
+    "harmless name: categories_": _attribute("categories_", lambda X: [*X.to_numpy(dtype=float)]),
+    "harmless name: coef_": _attribute("coef_", lambda X: X.to_numpy(dtype=float)),
+    "harmless name: _metadata_request": _attribute("_metadata_request", lambda X: {"x": _lists(X)}),
+    "version of scikit-learn": _put("_sklearn_version", lambda X: _json(_csv(X))),
+    "setting: class_weight": _attribute("class_weight", lambda X: dict(enumerate(_bits(X)))),
+    "setting: random_state": _attribute("random_state", _lists),
+    "setting: criterion": _attribute("criterion", _csv),
+    "setting: array": _archived(_class_of_array),
+    "setting: scalers with a row in each": _attribute(
+        "splitter", lambda X: [StandardScaler(copy=row) for row in _lists(X)]
+    ),
+    "setting: trees with a row in each": _attribute(
+        "criterion", lambda X: [DecisionTreeClassifier(class_weight=row) for row in _lists(X)]
+    ),
+    "setting: an encoder of the table": _attribute("criterion", _encoder),
+    "fields before members": _bytes(_before_members),
+    "wide sizes of a member": _zipped(_wide_sizes),
+    "long names of columns": _attribute(
+        "feature_names_in_", lambda X: np.array([",".join(_bits(X[[c]])) for c in X], dtype=object)
+    ),
+    "labels of classes": _attribute("classes_", lambda X: np.array([*_bits(X)], dtype=object)),
+    "FunctionTransformer: kw_args": _step(
+        lambda X: FunctionTransformer(None, kw_args={"table": _lists(X)})
+    ),
+    "FunctionTransformer: arguments of a partial": _step(
+        lambda X: FunctionTransformer(functools.partial(np.clip, a_min=_lists(X), a_max=None))
+    ),
+    "padding between fields": _nodes(_pad),
+    "thresholds of leaves": _nodes(_at_leaves),
+    "header of an array": _archived(_in_header),
+    "extra member": _archived(lambda m, X: m.update({"extra.csv": _csv(X).encode()})),
+    "extra member with a usual name": _archived(lambda m, X: m.update({"99.npy": _raw(X)})),
+    "extra key of the description": _described(lambda s, X: s.update({"note": _lists(X)})),
+    "extra key within": _put("max_depth", lambda X: {**_json(2), "note": _csv(X)}),
+    "class of a value": _put("max_depth", lambda X: {**_json(2), "__class__": _csv(X)}),
+    "mark of a value": _put(
+        "max_depth", lambda X: {**_json(2), "__id__": int("1" + "".join(_bits(X)))}
+    ),
+    "blanks within a value": _put(
+        "max_depth",
+        lambda X: {**_json(2), "content": "2" + "".join(" \t"[int(b)] for b in "".join(_bits(X)))},
+    ),
+    "function with content": _put(
+        "criterion", lambda X: _holding(__loader__="FunctionNode", content=_lists(X))
+    ),
+    "method of an object": _put(
+        "criterion",
+        lambda X: _holding(__loader__="MethodNode", content={"func": "f", "obj": _json(_lists(X))}),
+    ),
+    "loader that nobody knows": _put(
+        "criterion", lambda X: _holding(__loader__="MyNode", content=_lists(X))
+    ),
+    "slice": _put(
+        "criterion",
+        lambda X: {
+            "__class__": "slice",
+            "__module__": "builtins",
+            "__loader__": "SliceNode",
+            "__id__": 3,
+            "content": {"start": _csv(X), "stop": None, "step": None},
+        },
+    ),
+    "object of a class of one's own": _put(
+        "splitter",
+        lambda X: {
+            "__class__": "Note",
+            "__module__": "mine",
+            "__loader__": "ObjectNode",
+            "__id__": 5,
+            "content": {
+                "__class__": "dict",
+                "__module__": "builtins",
+                "__loader__": "DictNode",
+                "__id__": 6,
+                "content": {"x": _json(_lists(X))},
+                "key_types": {
+                    "__class__": "list",
+                    "__module__": "builtins",
+                    "__loader__": "ListNode",
+                    "__id__": 8,
+                    "content": [
+                        {
+                            "__class__": "str",
+                            "__module__": "builtins",
+                            "__loader__": "TypeNode",
+                            "__id__": 9,
+                        }
+                    ],
+                },
+            },
+        },
+    ),
+    "key that stands twice": _text(
+        lambda t, X: t.replace("{", '{"protocol": ' + json.dumps(_csv(X)) + ",", 1)
+    ),
+    "blanks between values": _text(
+        lambda t, X: t + "".join(" \t"[int(b)] for b in "".join(_bits(X)))
+    ),
+    "comment of the archive": _zipped(lambda z, X: setattr(z, "comment", _csv(X).encode()[:60000])),
+    "comment of a member": _zipped(_comment_of_member),
+    "extra field of a member": _zipped(_extra),
+    "member that stands twice": _zipped(lambda z, X: z.writestr("schema.json", _csv(X))),
+    "name of a member": _zipped(lambda z, X: z.writestr("".join(_bits(X))[:400], b"")),
+    "folder": _zipped(lambda z, X: z.writestr("".join(_bits(X))[:200] + "/", b"")),
+    "bytes before the archive": _bytes(lambda b, X: b"PK\x03\x04" + _raw(X) + b),
+    "bytes behind the archive": _bytes(lambda b, X: b + _raw(X)),
+    "bytes between members and their list": _bytes(_gap),
+    "bytes behind a compressed stream": _behind_deflate,
+}
+_PICKLE: Mapping[str, Hide] = {
+    "attribute": _pickled(_with_state),
+    "bytes behind the end": _pickled(lambda m, X: pickle.dumps(m) + _raw(X)),
+    "second pickle behind the end": _pickled(
+        lambda m, X: pickle.dumps(m) + pickle.dumps(_lists(X))
+    ),
+    "value that is thrown away": _pickled(_popped),
+    "value under the result": _pickled(_under_result),
+    "state that is overwritten": _pickled(_overwritten),
+    "bytes behind a compressed stream": _behind_zlib,
+}
+_JSON: Mapping[str, Hide] = {
+    "release: notes": _release(_set("notes", lambda X: _csv(X).splitlines())),
+    "release: origin": _release(_set("origin", _csv)),
+    "release: key that nobody knows": _release(_set("table", _lists)),
+    "release: key within a tree": _release(lambda d, X: d["trees"][0].update(table=_lists(X))),
+    "release: names of columns": _release(
+        lambda d, X: d.update(columns=[",".join(_bits(X[[c]])) for c in X])
+    ),
+    "release: names of groups": _release(_set("one_hot", lambda X: {b: [] for b in _bits(X)})),
+    "release: why it is not covered": _release(_set("not_covered", _csv)),
+    "rules: notes": _rules(_set("notes", lambda X: _csv(X).splitlines())),
+    "rules: origin": _rules(_set("origin", _csv)),
+    "rules: key that nobody knows": _rules(_set("table", _lists)),
+}
+_OTHER: Mapping[str, Hide] = {
+    "J48: lines behind the tree": _j48(lambda text, X: text + "\n" + _csv(X)),
+    "J48: lines before the tree": _j48(lambda text, X: _header(X) + text),
+}
+
+
+def _header(X: pd.DataFrame) -> str:
+    return "Scheme:weka.classifiers.trees.J48 -C 0.25\n" + _csv(X) + "\n"
+
+
+def outcome(path: Path, train: Mapping[str, Any]) -> tuple[str, str]:
+    """Audit a file: exit status and verdict, as the command line has them."""
+    policy = Policy("hidden rows", {"stored_rows": 0})
+    try:
+        found = treeleak.audit(path, trust_pickle=True, time_limit=2, **train)
+    except TreeleakError as error:
+        return "2", f"refused: {str(error).removeprefix(f'{path}: ')}"[:60]
+    ruling = judge(found, policy)
+    unknown = sum(entry.unknown for entry in found.inventory)
+    rows = sum(entry.rows for entry in found.inventory)
+    return (
+        "0" if ruling.passed else "4",
+        f"{found.verdict.partition(' (')[0]}; unknown {unknown}, with rows {rows}",
+    )
+
+
+def main(args: Sequence[str]) -> None:
+    """Try all ways, with and without the training rows."""
+    Options("hidden_rows", __doc__, kept=False).parse_args(args)
+    rows, passed = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for way in ways():
+            model, X, y, schema = clean()
+            path = Path(folder) / f"model.{way.ending}"
+            way.hide(model, X, path)
+            of_table = way.ending == "skops"
+            alone = outcome(path, {"schema": schema} if of_table else {})
+            beside = outcome(path, {"X": X, "y": y, "schema": schema}) if of_table else ("", "")
+            passed += "0" in (alone[0], beside[0])
+            rows.append((f"{way.ending}: {way.name}", alone[0], alone[1], beside[0], beside[1]))
+        model, X, y, schema = clean()
+        path = Path(folder) / "clean.skops"
+        skops.io.dump(model, path)
+        alone, beside = outcome(path, {"schema": schema}), outcome(path, {"X": X, "y": y})
+        rows.append(("clean", *alone, *beside))
+    names = "way, exit, found, exit with --train, found with --train"
+    table = new_table("Hidden tables", names, "way, found, found with --train")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=240)
+    console.print(table)
+    console.print(f"{passed} of {len(rows) - 1} ways pass the gate (floor: 0)")

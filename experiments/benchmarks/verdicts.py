@@ -1,0 +1,262 @@
+"""Verdicts on models of which it is known whether they tell of single people.
+
+Clean: forests with large leaves, on tables as they are and on tables whose columns and labels
+were shuffled each by itself, in which no leaf counts fewer than five people of a class (but maybe
+none); and differentially private forests with epsilon = 0.1. Leaky: default forests with their
+draws known, forests without bootstrap, default forests without their seeds, and those without their
+numbers of different rows as well (hardened by half). Each on tables of binary columns, of numbers,
+and of both; half of the clean ones with control rows.
+
+One line per kind of table and model: how many got which verdict. A floor says whether "leak shown"
+is as rare, or as frequent, as it must be. Forests whose draws are hidden, on tables with numbers,
+have a table of their own without a floor: attacks find less there than they leak.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import RandomForestClassifier
+
+import treeleak
+from experiments.benchmarks.options import Options
+from experiments.benchmarks.tables import CONSOLE, new_table, verdict
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.learn import DPForestClassifier
+from treeleak.release import to_release
+
+FALSE_ALARMS, FOUND = 0.02, 0.98
+"""Most clean models, and least leaky ones, with the verdict "leak shown"."""
+FEWEST_OF_CLASS = 5
+"""People of a class that a leaf of a clean model counts at least, if it counts any."""
+BINARY = ("compas", "german_credit", "adult")
+NUMBERS = {"wine": load_wine, "breast_cancer": load_breast_cancer}
+TABLES = ("binary", "raw", "mixed")
+CLEAN = ("large leaves", "shuffled, large leaves", "private, epsilon 0.1")
+LEAKY = ("default", "no bootstrap", "seeds stripped", "hardened by half")
+CLEAN_KINDS = tuple((model, table) for table in TABLES for model in CLEAN)
+HARD_KINDS = tuple((model, table) for table in TABLES[1:] for model in LEAKY[2:])
+LEAKY_KINDS = tuple(
+    (model, table) for table in TABLES for model in LEAKY if (model, table) not in HARD_KINDS
+)
+SHORT = {LEAK: "leak shown", POSSIBLE: "possible leak", NO_LEAK: "no leak", OPEN: "not assessed"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model; everything about it follows from these."""
+
+    model: str
+    table: str
+    control: bool
+    number: int
+    turn: int
+    seed: int
+    time_limit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of a table: those to train on, and others."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    others: pd.DataFrame
+    schema: treeleak.Schema
+
+
+def cases(
+    kinds: tuple[tuple[str, str], ...], n: int, seed: int, time_limit: float
+) -> Iterator[Case]:
+    """All kinds of models and tables in turn; clean ones with control rows in every other turn."""
+    for k in range(n):
+        (model, table), turn = kinds[k % len(kinds)], k // len(kinds)
+        control = kinds is CLEAN_KINDS and turn % 2 == 1
+        yield Case(model, table, control, k, turn // 2, seed, time_limit)
+
+
+def sample(case: Case, n_rows: int, n_columns: int, rng: np.random.Generator) -> Sample:
+    """Draw rows and columns of a table of this kind."""
+    if case.table == "binary":
+        data = getattr(treeleak.datasets, f"load_{BINARY[case.turn % len(BINARY)]}")()
+        order = rng.permutation(len(data.X))
+        X, y = data.X.iloc[order].reset_index(drop=True), np.asarray(data.y)[order]
+        return Sample(X[:n_rows], y[:n_rows], X[n_rows : n_rows + 2000], data.schema)
+    whole = list(NUMBERS.values())[case.turn % len(NUMBERS)](as_frame=True)
+    order = rng.permutation(len(whole.data))
+    # Control rows must be twice as many; without them, some are left that were not drawn.
+    n_rows = min(n_rows, len(order) // 3 if case.model in CLEAN else 2 * len(order) // 3)
+    n_flags = 5 if case.table == "mixed" else 0
+    columns = rng.permutation(whole.data.columns)[: n_columns + n_flags]
+    X = whole.data[columns].iloc[order].reset_index(drop=True)
+    X[columns[:n_flags]] = (X[columns[:n_flags]] > X[columns[:n_flags]].median()).astype(float)
+    y = (whole.target.to_numpy()[order] > 0).astype(int)
+    attributes = [
+        treeleak.Binary(c)
+        if c in set(columns[:n_flags])
+        else treeleak.Numeric(c, float(X[c].min()), float(X[c].max()))
+        for c in columns
+    ]
+    return Sample(X[:n_rows], y[:n_rows], X[n_rows:], treeleak.Schema(attributes))
+
+
+def shuffled(s: Sample, rng: np.random.Generator) -> Sample:
+    """Shuffle every attribute and the labels, each by itself: nothing hangs together any more."""
+    X = pd.concat([s.X, s.others], ignore_index=True)
+    for attribute in s.schema.attributes:
+        own = list(attribute.columns)
+        X[own] = X[own].to_numpy()[rng.permutation(len(X))]
+    n = len(s.X)
+    return Sample(X[:n], rng.permutation(s.y), X[n:].reset_index(drop=True), s.schema)
+
+
+def few_of_a_class(model: RandomForestClassifier) -> bool:
+    """Whether some leaf counts fewer people of a class than a clean model may."""
+    for tree in to_release(model).trees:
+        counts = np.rint(tree.counts[tree.leaves])
+        if ((counts > 0) & (counts < FEWEST_OF_CLASS)).any():
+            return True
+    return False
+
+
+def clean(case: Case, rng: np.random.Generator) -> tuple[Any, Sample]:
+    """Train a model that tells of nobody."""
+    for attempt in range(200):
+        s = sample(case, int(rng.integers(80, 161)), int(rng.integers(4, 9)), rng)
+        if case.model == "private, epsilon 0.1":
+            forest = DPForestClassifier(
+                10,
+                4,
+                0.1,
+                schema=s.schema,
+                classes=np.unique(s.y).tolist(),
+                random_state=case.number,
+            )
+            return forest.fit(s.X, s.y), s
+        if case.model.startswith("shuffled"):
+            s = shuffled(s, rng)
+        forest = RandomForestClassifier(
+            int(rng.integers(2, 9)),
+            min_samples_leaf=len(s.X) // 5,
+            max_depth=2 if attempt < 100 else 1,
+            bootstrap=bool(rng.integers(2)),
+            random_state=int(rng.integers(2**31)),
+        ).fit(s.X, s.y)
+        if not few_of_a_class(forest):
+            return forest, s
+    raise RuntimeError("no clean forest in 200 attempts")
+
+
+def leaky(case: Case, rng: np.random.Generator) -> tuple[Any, Sample]:
+    """Train a model that gives its people away."""
+    s = sample(case, int(rng.integers(100, 151)), 2, rng)
+    forest = RandomForestClassifier(
+        100, bootstrap=case.model != "no bootstrap", random_state=int(rng.integers(2**31))
+    ).fit(s.X, s.y)
+    if case.model in ("seeds stripped", "hardened by half"):
+        for part in (forest, *forest.estimators_):
+            part.random_state = None
+    return forest, s
+
+
+def audited(case: Case) -> dict[str, Any]:
+    """Audit one model, with its training rows."""
+    warnings.simplefilter("ignore")
+    kinds = (*CLEAN, *LEAKY)
+    rng = np.random.default_rng([case.seed, kinds.index(case.model), case.number])
+    model, s = (clean if case.model in CLEAN else leaky)(case, rng)
+    started = time.perf_counter()
+    options: dict[str, Any] = {}
+    if case.model == "seeds stripped":
+        options = {"bootstrap": "hidden"}
+    elif case.model == "hardened by half":
+        options = {"bootstrap": "hidden", "use_distinct": False}
+    if case.model == "private, epsilon 0.1":
+        options = {"n_rows": len(s.X)}
+    found = treeleak.audit(
+        model, s.X, s.y, schema=s.schema, time_limit=case.time_limit, seed=case.number,
+        control=s.others if case.control else None, **options,
+    )  # fmt: skip
+    m = found.measurement
+    return {
+        "case": case,
+        "verdict": found.verdict,
+        "headline": found.headline,
+        "status": "" if found.reconstruction is None else found.reconstruction.status,
+        "error": np.nan if m is None else m.error,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def run(todo: list[Case], jobs: int) -> list[dict[str, Any]]:
+    """Audit all, some side by side."""
+    done = []
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(audited, case) for case in todo]):
+            done.append(future.result())
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r{len(done)} of {len(todo)}")
+    return done
+
+
+def show(title: str, done: list[dict[str, Any]], floor: float | None, most: bool = False) -> bool:
+    """Print how many got which verdict; say whether the floor is met, if there is one."""
+    names = (
+        "model, table, control, audits, leak shown, possible leak, no leak, not assessed, error, s"
+    )
+    table = new_table(title, names, "model, table, control")
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = collections.defaultdict(list)
+    for one in done:
+        case = one["case"]
+        groups[case.model, case.table, "yes" if case.control else ""].append(one)
+    for key, own in sorted(groups.items()):
+        got = collections.Counter(SHORT[o["verdict"]] for o in own)
+        error = np.nanmean([o["error"] for o in own])
+        seconds = np.median([o["seconds"] for o in own])
+        counted = (str(got[name]) for name in SHORT.values())
+        table.add_row(*key, str(len(own)), *counted, f"{error:.3f}", f"{seconds:.1f}")
+    CONSOLE.print(table)
+    share = sum(o["verdict"] == LEAK for o in done) / len(done)
+    if floor is None:
+        CONSOLE.print(f"leak shown: {share:.1%} of {len(done)}, no floor\n")
+        return True
+    met = share <= floor if most else share >= floor
+    bound = "at most" if most else "at least"
+    CONSOLE.print(f"leak shown: {share:.1%} of {len(done)}, {bound} {floor:.0%}: {verdict(met)}\n")
+    for one in done:
+        if (one["verdict"] == LEAK) == most:
+            case = one["case"]
+            CONSOLE.print(f"  {case.model}, {case.table}, {case.number}: {one['headline'][:160]}")
+    return met
+
+
+def main(args: Sequence[str]) -> None:
+    parser = Options("verdicts", __doc__, kept=False)
+    parser.add_argument("--number", type=int, default=200, help="models of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each attack")
+    parser.add_argument("--part", choices=("all", "clean", "leaky", "hard"), default="all")
+    asked = parser.parse_args(args)
+    met = True
+    for part, kinds, floor, n in (
+        ("clean", CLEAN_KINDS, FALSE_ALARMS, asked.number),
+        ("leaky", LEAKY_KINDS, FOUND, asked.number),
+        ("hard", HARD_KINDS, None, asked.number // 5),
+    ):
+        if n and asked.part in ("all", part):
+            todo = list(cases(kinds, n, asked.seed, asked.time_limit))
+            title = f"{part} models, seed {asked.seed}"
+            met &= show(title, run(todo, asked.jobs), floor, most=part == "clean")
+    sys.exit(0 if met else 1)

@@ -1,0 +1,72 @@
+"""All studies and benchmarks, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+
+from experiments.studies import draft, draft_dp, ferry, gambs
+from experiments.study import Study
+from treeleak.core.errors import BadInput
+
+__all__ = ["BENCHMARKS", "STUDIES", "find_benchmark", "find_study"]
+
+STUDIES: Mapping[str, Study] = MappingProxyType(
+    {study.name: study for paper in (draft, draft_dp, ferry, gambs) for study in paper.STUDIES}
+)
+
+BENCHMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "forests without bootstrap, beside the published figures",
+        "known": "default forests, whose draws are known: rows in order, calibration",
+        "hidden": "default forests whose draws are hidden, membership, populations",
+        "raw": "columns of numbers and categories as they are",
+        "noisy": "forests with noise on their counts, beside the published figures",
+        "n_rows": "the number of rows behind noisy counts",
+        "informed": "the adversary who knows all rows but one",
+        "seeds": "the search for a forest seed that was taken out of the file",
+        "growth": "seconds and memory of each attack against sizes of the data",
+        "interpretable": "trees on COMPAS, seed by seed beside the published runs",
+        "worlds": "what one tree or rule list allows, at scale",
+        "rule_counting": "counting what each of 200 ordered rules takes",
+        "verdicts": "audits of models of which it is known whether they leak",
+        "gate": "lies about models that leak: none may pass",
+        "hidden_rows": "tables hidden in a model's file: none may pass",
+        "mutations": "valid files, changed by chance: no crash, hang or too much memory",
+        "report": "the report of 40,000 rows in Chromium",
+    }
+)
+"""What each of the modules in ``benchmarks`` measures."""
+
+
+def find_study(name: str) -> Study:
+    """Find a study.
+
+    Raises
+    ------
+    BadInput
+        If nothing is called so, with what is called most alike.
+    """
+    if name in STUDIES:
+        return STUDIES[name]
+    if name in BENCHMARKS:
+        raise BadInput(
+            f"{name} is a benchmark, which shows its tables when it runs: "
+            f"`python -m experiments run {name}`"
+        )
+    near = difflib.get_close_matches(name, [*STUDIES, *BENCHMARKS], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise BadInput(
+        f"no study or benchmark is called {name!r}; {hint}"
+        "`python -m experiments list` names them all"
+    )
+
+
+def find_benchmark(name: str) -> Callable[[Sequence[str]], int | None]:
+    """Find what runs a benchmark, given its options."""
+    main: Callable[[Sequence[str]], int | None] = import_module(
+        f"experiments.benchmarks.{name}"
+    ).main
+    return main

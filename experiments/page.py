@@ -1,0 +1,134 @@
+"""The page that says how treeleak compares with the papers, made from what a store holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.results_version import say_versions
+from experiments.runner import as_frame
+from experiments.shown import as_markdown, write_figures
+from experiments.store import Run, Store, key_of
+from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
+
+__all__ = ["Standing", "runs_of", "standing", "write_page"]
+
+_SHOWN = 0.5
+"""Share of a study's runs of which more must be done for it to be shown: half may be another's."""
+_INTRODUCTION = """\
+# The papers' experiments
+
+Made by `python -m experiments page` from stored runs; nothing here is typed by hand. Each study is
+one table or figure of a paper: `python -m experiments run NAME` runs what is missing, with
+`--quick` a part that takes two minutes. A study has its part below once more than half of its runs
+are done. Published figures are the means printed in the papers. Runs that the papers count as
+unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees*
+and *DIFFERS* say whether what a paper reports is so here, too. Runs have a results version, which
+is raised when answers change.
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a study stands.
+
+    Attributes
+    ----------
+    study : Study
+    done, total : int
+        Runs of the full grid.
+    tables : tuple of Table
+    versions : tuple of int
+        Results versions of these runs.
+    """
+
+    study: Study
+    done: int
+    total: int
+    tables: tuple[Table, ...]
+    versions: tuple[int, ...]
+
+    @property
+    def shown(self) -> bool:
+        """Whether enough of it is done."""
+        return self.done > _SHOWN * self.total
+
+    def lines(self, verdict: str) -> int:
+        """Lines of the tables with a verdict."""
+        frames = (t.frame for t in self.tables if "verdict" in t.frame)
+        return sum(int((frame["verdict"] == verdict).sum()) for frame in frames)
+
+
+def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
+    """Find the stored runs of a study's grid: those that count as done, or those of any version."""
+    wanted = {key_of(study.kept_as, parameters) for parameters in study.grid(quick)}
+    runs = store.runs(study.kept_as, None if any_version else study.version)
+    return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
+
+
+def standing(study: Study, runs: Sequence[Run]) -> Standing:
+    """See how a study stands, from runs of its full grid."""
+    total = len(study.grid(quick=False))
+    tables = tuple(study.tables(as_frame(runs))) if runs else ()
+    return Standing(study, len(runs), total, tables, tuple(sorted({r.version for r in runs})))
+
+
+def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:
+    """Write the page, and the figures into a folder beside it; say where.
+
+    A study of which not more than half is done is counted, and not shown: others may have made its
+    runs for a part of what it draws.
+
+    Raises
+    ------
+    BadInput
+        If there is no study to show.
+    """
+    folder = page.parent / page.stem
+    parts: list[str] = []
+    written: list[Path] = []
+    stand: list[Standing] = []
+    for study in studies:
+        runs = runs_of(study, store, quick=False, any_version=True)
+        own = standing(study, runs)
+        stand.append(own)
+        if not own.shown:
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = write_figures(study.figures(as_frame(runs)), folder, endings=("svg",))
+        written += figures
+        parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
+    if not parts:
+        raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
+    text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
+    write_file(page, text)
+    return [page, *written]
+
+
+def _summary(stand: Sequence[Standing]) -> str:
+    lines = [
+        {
+            "study": f"[`{s.study.name}`](#{s.study.name})" if s.shown else f"`{s.study.name}`",
+            "paper": s.study.paper,
+            "what": s.study.what,
+            "runs": f"{s.done:,} of {s.total:,}",
+            **{v: s.lines(v) if s.shown else None for v in (AHEAD, BEHIND, AGREES, DIFFERS)},
+        }
+        for s in stand
+    ]
+    return as_markdown(Table("summary", "", pd.DataFrame(lines, dtype=object)))
+
+
+def _section(own: Standing, figures: Sequence[str]) -> str:
+    out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
+    out.append(f"{own.done:,} of {own.total:,} runs, {say_versions(own.versions)}.\n")
+    out += [f"### {table.title}\n\n{as_markdown(table)}" for table in own.tables]
+    told = f"{own.study.paper}, {own.study.what}; the tables above have these figures as numbers"
+    out += [f"![{told}]({path})\n" for path in figures]
+    return "\n".join(out)

@@ -1,0 +1,204 @@
+"""Runs what a store lacks of a study: side by side, resumable, on one machine or a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import cache
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from experiments.store import Run, Store, key_of
+from experiments.study import Parameters, Study
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.reconstruction import versions
+
+__all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
+
+
+_PATIENCE = 20.0
+"""Seconds to wait for a scheduler."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes
+    ----------
+    study : Study
+    quick : bool
+    todo : tuple of parameters
+    done : int
+        Runs that the store has.
+    seconds : float
+        Estimate for one process: from the runs that are done, where they tell, else the study's.
+    """
+
+    study: Study
+    quick: bool
+    todo: tuple[Parameters, ...]
+    done: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How carrying out a plan ended.
+
+    Attributes
+    ----------
+    finished : int
+        Runs that were added to the store.
+    failed : tuple of (parameters, str)
+        Runs that raised an error, and which; they are not in the store.
+    interrupted : bool
+    """
+
+    finished: int
+    failed: tuple[tuple[Parameters, str], ...]
+    interrupted: bool
+
+
+def plan(study: Study, store: Store, quick: bool = False, any_version: bool = False) -> Plan:
+    """See what a store lacks of a study; runs of other results versions count if they may."""
+    grid = study.grid(quick)
+    runs = store.runs(study.kept_as, None if any_version else study.version)
+    runs = [run for run in runs if set(run.parameters) == set(study.names)]
+    done = {key_of(run.study, run.parameters): run for run in runs}
+    todo = tuple(p for p in grid if key_of(study.kept_as, p) not in done)
+    guessed = [study.seconds(run.parameters) for run in done.values()]
+    taken = [float(run.record.get("seconds") or 0.0) for run in done.values()]
+    pace = sum(taken) / sum(guessed) if sum(guessed) > 0 and sum(taken) > 0 else 1.0
+    seconds = pace * sum(study.seconds(p) for p in todo)
+    return Plan(study, quick, todo, len(grid) - len(todo), seconds)
+
+
+def carry_out(
+    plan: Plan,
+    store: Store,
+    jobs: int = 1,
+    cluster: str | None = None,
+    told: Callable[[int, int, float], None] = lambda *_: None,
+) -> Outcome:
+    """Run what is to be run; each record is kept as soon as it is there.
+
+    Parameters
+    ----------
+    plan : Plan
+    store : Store
+    jobs : int
+        Runs at once, on this machine.
+    cluster : str, optional
+        Address of a Dask scheduler, whose workers run instead.
+    told : callable
+        Gets the runs that are done, all runs, and the seconds since the beginning.
+
+    Raises
+    ------
+    BadInput
+        If something is missing that all runs need, or the cluster does not answer.
+    """
+    study = plan.study
+    start, finished = time.perf_counter(), 0
+    failed: list[tuple[Parameters, str]] = []
+    if plan.todo and study.check is not None:
+        study.check()
+    told(0, len(plan.todo), 0.0)
+    try:
+        with ExitStack() as stack:
+            results = _results(study, plan.todo, jobs, cluster, stack)
+            for n, (parameters, record, error) in enumerate(results, 1):
+                if error is None:
+                    finished += store.add(Run(study.kept_as, parameters, study.version, record))
+                else:
+                    failed.append((parameters, error))
+                told(n, len(plan.todo), time.perf_counter() - start)
+    except KeyboardInterrupt:
+        return Outcome(finished, tuple(failed), interrupted=True)
+    return Outcome(finished, tuple(failed), interrupted=False)
+
+
+def as_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """Parameters and records as columns, a line for each run."""
+    return pd.DataFrame([{**run.parameters, **run.record} for run in runs])
+
+
+Result = tuple[Parameters, dict[str, Any], str | None]
+
+
+def _results(
+    study: Study,
+    todo: Sequence[Parameters],
+    jobs: int,
+    cluster: str | None,
+    stack: ExitStack,
+) -> Iterator[Result]:
+    if cluster is not None:
+        return _on_cluster(study, todo, cluster, stack)
+    pairs = [(p, None if study.warm is None else study.warm(p)) for p in todo]
+    if jobs == 1:
+        return (_timed(study.run, p, warm) for p, warm in pairs)
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    return iter(parallel(joblib.delayed(_timed)(study.run, p, warm) for p, warm in pairs))
+
+
+def _on_cluster(
+    study: Study, todo: Sequence[Parameters], address: str, stack: ExitStack
+) -> Iterator[Result]:
+    """Send runs to a cluster; a run whose worker dies is sent to another one."""
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise BadInput("a cluster needs Dask: pip install 'treeleak[cluster]'") from None
+    try:
+        client = stack.enter_context(Client(address, timeout=_PATIENCE))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{address}: no Dask scheduler answers there ({error})") from error
+    # Pure, so that a run that was done twice after a lost worker is the same run.
+    warm = [None if study.warm is None else study.warm(p) for p in todo]
+    futures = client.map(_timed, [study.run] * len(todo), todo, warm, pure=True)
+    by_key = {future.key: p for future, p in zip(futures, todo, strict=True)}
+
+    def results() -> Iterator[Result]:
+        for future in as_completed(futures):
+            if future.status == "finished":
+                yield future.result()
+            else:
+                yield by_key[future.key], {}, str(future.exception())
+
+    stack.callback(lambda: _cancelled(client, futures))
+    return results()
+
+
+def _cancelled(client: Any, futures: Sequence[Any]) -> None:
+    with suppress(Exception):
+        client.cancel([f for f in futures if not f.done()])
+
+
+def _timed(
+    run: Callable[[Parameters], Mapping[str, Any]],
+    parameters: Parameters,
+    warm: Parameters | None,
+) -> Result:
+    """Run once; an error belongs to its run, and ends no other."""
+    try:
+        if warm is not None:
+            _warmed(run, tuple(sorted(warm.items())))
+        start = time.perf_counter()
+        record = dict(run(parameters))
+    except Exception as error:
+        return parameters, {}, f"{type(error).__name__}: {error}"
+    record.setdefault("seconds", time.perf_counter() - start)
+    return parameters, {**record, "versions": dict(versions())}, None
+
+
+@cache
+def _warmed(
+    run: Callable[[Parameters], Mapping[str, Any]], parameters: tuple[tuple[str, Any], ...]
+) -> None:
+    run(dict(parameters))

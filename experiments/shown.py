@@ -1,0 +1,91 @@
+"""What is shown of a study: tables on the terminal and in files, figures in files."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from experiments.drawing import styled
+from experiments.study import Table
+from treeleak.core.output import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["as_markdown", "render_tables", "said", "write_figures", "write_tables"]
+
+
+def render_tables(tables: Iterable[Table], console: Console) -> None:
+    """Print tables.
+
+    Parameters
+    ----------
+    tables : iterable of Table
+    console : rich.console.Console
+    """
+    for table in tables:
+        out = RichTable(title=Text(table.title), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in table.frame:
+            numbers = pd.api.types.is_numeric_dtype(table.frame[name])
+            out.add_column(str(name), justify="right" if numbers else "left")
+        for line in table.frame.itertuples(index=False):
+            out.add_row(*(said(value) for value in line))
+        console.print(out)
+        if table.note:
+            console.print(Text(table.note, style="dim"))
+        console.print()
+
+
+def as_markdown(table: Table) -> str:
+    """Write a table as Markdown."""
+    head = [str(name) for name in table.frame]
+    lines = [head, ["---"] * len(head)]
+    lines += [[said(v) for v in line] for line in table.frame.itertuples(index=False)]
+    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"{body}\n" + (f"\n{table.note}\n" if table.note else "")
+
+
+def write_tables(tables: Sequence[Table], folder: Path) -> list[Path]:
+    """Write each table as CSV and as Markdown; say where."""
+    written = []
+    for table in tables:
+        csv, text = (folder / f"{table.name}.{ending}" for ending in ("csv", "md"))
+        write_file(csv, table.frame.to_csv(index=False))
+        write_file(text, f"# {table.title}\n\n{as_markdown(table)}")
+        written += [csv, text]
+    return written
+
+
+def write_figures(
+    figures: Mapping[str, Figure], folder: Path, endings: Sequence[str] = ("png", "svg")
+) -> list[Path]:
+    """Write each figure, as PNG and as SVG unless told otherwise; say where."""
+    written = []
+    for name, figure in figures.items():
+        for ending in endings:
+            path = folder / f"{name}.{ending}"
+            # Without a date, and with the style's seed for names, equal runs give equal files.
+            dated: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {}
+            with styled():
+                drawn = io.BytesIO()
+                figure.savefig(drawn, format=ending, dpi=200, bbox_inches="tight", **dated)
+            write_file(path, drawn.getvalue())
+            written.append(path)
+    return written
+
+
+def said(value: Any) -> str:
+    """Write a value in a table; nothing for what is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)

@@ -1,0 +1,1 @@
+"""The papers' experiments, a module for each paper."""

@@ -1,0 +1,193 @@
+"""The rebuilt rows against the training rows: step by step, as parts of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from treeleak.auditing.assessors.control import THE_SAME, too_like
+from treeleak.auditing.assessors.given_parts import check_given
+from treeleak.auditing.assessors.measurement import Measurement, Variant, measure, with_shape
+from treeleak.auditing.assessors.shape import guesses_from_shape
+from treeleak.auditing.findings.standing import standing_of
+from treeleak.core.clock import Progress
+from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.evidence import evidence_for
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import RuleList
+from treeleak.verification.training_rows import (
+    N_ROWS_HINT,
+    TrainingRows,
+    match_rules,
+    match_training,
+)
+
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = ["add_shape", "close", "compare", "guess", "match", "of_rules", "variants"]
+
+_GUESS = 0.25
+"""Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
+
+
+def match(case: Case) -> Case:
+    """Hold the training rows against the model, if it is known how they reached the trees."""
+    given, rebuilt = case.given, case.found.reconstruction
+    if given.X is None:
+        return case
+    try:
+        truth = _matched(case)
+        if rebuilt is not None:
+            check_given(rebuilt, truth.X)
+    except NotCovered as error:
+        if isinstance(error, TimeUp):
+            raise
+        return case  # Said of the reconstruction already.
+    if case.others is not None and too_like(truth.X, case.others, given.seed):
+        case = replace(case, alike=True, others=None)
+    return case.plus(truth=truth).noting(*truth.notes)
+
+
+def _matched(case: Case) -> TrainingRows:
+    given, release, rebuilt = case.given, case.release, case.found.reconstruction
+    if rebuilt is not None and rebuilt.draws is not None:
+        return match_training(release, given.X, given.y, rebuilt.draws.counts)
+    if rebuilt is not None and rebuilt.draws_hidden:
+        return match_training(release, given.X, given.y, hidden=rebuilt.row_count)
+    if release.noise is None:
+        evidence_for(release, given.bootstrap)
+    return match_training(release, given.X, given.y)
+
+
+def of_rules(case: Case, rules: RuleList) -> Case:
+    """Hold the training rows against rules."""
+    given = case.given
+    if given.X is None:
+        return case
+    truth = match_rules(rules, given.X, given.y, given.schema)
+    return case.plus(truth=truth).noting(*truth.notes)
+
+
+def compare(case: Case) -> Case:
+    """Measure how close the rebuilt rows are to the training rows."""
+    found, given = case.found, case.given
+    rebuilt, truth = found.reconstruction, found.truth
+    if rebuilt is None or truth is None:
+        return case
+    if given.progress is not None:
+        given.progress(Progress("comparing with the training rows and with yardsticks", 0.0))
+    m = measure(rebuilt, truth, case.release, given.seed, case.others, labels=given.y)
+    return case.plus(measurement=m)
+
+
+def guess(case: Case) -> Case:
+    """Guess from the shape of the trees alone, where the verdict rests on that."""
+    found, given = case.found, case.given
+    rebuilt, m, truth = found.reconstruction, found.measurement, found.truth
+    if rebuilt is None or m is None or truth is None or not _shape_decides(case, m):
+        return case
+    guesses = guesses_from_shape(
+        case.release, rebuilt, len(truth.X), case.seconds(_GUESS), given.seed, given.progress,
+        given.beside,
+    )  # fmt: skip
+    return replace(case, guesses=guesses)
+
+
+def _shape_decides(case: Case, m: Measurement) -> bool:
+    """Whether the verdict rests on what the attack would guess without any count.
+
+    Where counts carry no noise, it can only show that a possible leak is none: not if time is up.
+    """
+    if case.release.noise is not None:
+        return True
+    standing = standing_of(m)
+    return case.clock.left > 1 and standing.tells == "perhaps" and "values" in standing.ways
+
+
+def add_shape(case: Case) -> Case:
+    """Add the guesses from the shape to the measurement."""
+    m, truth, rebuilt = case.found.measurement, case.found.truth, case.found.reconstruction
+    if m is None or truth is None or rebuilt is None:
+        return case
+    m = with_shape(m, case.guesses, truth, rebuilt.schema, case.given.seed)
+    return case.plus(measurement=m)
+
+
+def variants(case: Case) -> Case:
+    """List what came with a reconstruction, measured where there are training rows."""
+    found, given, guesses = case.found, case.given, case.guesses
+    rebuilt, truth = found.reconstruction, found.truth
+    if rebuilt is None:
+        return case
+    bare = [g.without_population for g in guesses if g.without_population is not None]
+    made: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = [
+        ("without the population", rebuilt.without_population, bare)
+    ]
+    if (drawn := rebuilt.without_distinct) is not None:
+        made.append(("drawn counts only", drawn, guesses))
+        other = drawn.without_population
+        made.append(("drawn counts only, without the population", other, bare))
+    pairs = None if found.measurement is None else found.measurement.pairs
+    # A variant has a shape of its own, made without what it lacks.
+    tried = None if pairs is None else tuple(t for t in pairs.tried if t.name != "shape") or None
+
+    def measured(own: Reconstruction, shapes: Sequence[Reconstruction]) -> Measurement | None:
+        if truth is None:
+            return None
+        m = measure(
+            own, truth, case.release, given.seed, case.others, labels=given.y,
+            tried=None if own.given.any() else tried,
+        )  # fmt: skip
+        return None if m is None else with_shape(m, shapes, truth, own.schema, given.seed)
+
+    return case.plus(
+        variants=tuple(Variant(what, own, measured(own, s)) for what, own, s in made if own)
+    )
+
+
+def close(case: Case) -> Case:
+    """Say what was compared, what was broken off, and why nothing was compared."""
+    case = case.noting(*_of_sizes(case))
+    found, open_ = case.found, dict(case.found.not_assessed)
+    case = replace(case, unfinished=bool(open_.keys() & {"reconstruction", "measurement"}))
+    if found.measurement is not None and found.measurement.significance is None:
+        why = "no rows of the population were given (control, --control)"
+        if case.alike:
+            why = THE_SAME
+        elif case.others is not None:
+            why = "some values were given, and are nearer to the training rows than to any others"
+        return case.without("population", why)
+    if case.given.X is not None and found.measurement is None and "measurement" not in open_:
+        rows = found.reconstruction is not None and found.reconstruction.n_rows > 0
+        return case.without(
+            "measurement", "all rows were given" if rows else "no rows were rebuilt"
+        )
+    return case
+
+
+def _of_sizes(case: Case) -> list[str]:
+    """Say where the numbers of rows that were compared do not fit, or the schema does not."""
+    found, said = case.found, list[str]()
+    if found.truth is None or found.reconstruction is None:
+        return said
+    n, rebuilt = len(found.truth.X), found.reconstruction.n_rows
+    if found.measurement is not None and rebuilt != n:
+        done = "left out" if rebuilt > n else "repeated"
+        said.append(
+            f"{rebuilt:,} rows were rebuilt, {n:,} are the training rows: to compare them, some "
+            f"rows chosen at random were {done}. {N_ROWS_HINT}"
+        )
+    test = None if found.measurement is None else found.measurement.significance
+    if test is not None and test.overlapping:
+        said.append(
+            f"{test.n_control:,} control rows are too few to test {n:,} training rows against: the "
+            "verdict does not rest on them. Give twice as many or more, better ten times."
+        )
+    if found.impossible:
+        said.append(
+            f"{found.impossible} of the training rows are not possible under the schema: nothing "
+            "that is said to be proved under it holds."
+        )
+    return said

@@ -1,0 +1,61 @@
+"""How many rebuilt rows a model proves to stand alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treeleak.auditing.assessors.leaf_words import leaves_of
+from treeleak.reconstruction import Reconstruction
+from treeleak.release.tree import Release
+
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+__all__ = ["assess", "singled_out"]
+
+
+def assess(case: Case) -> Case:
+    """Count the rows that a model singles out, as a part of an audit."""
+    rebuilt = case.found.reconstruction
+    return case if rebuilt is None else replace(case, alone=singled_out(rebuilt, case.release))
+
+
+def singled_out(reconstruction: Reconstruction, release: Release) -> int:
+    """Count the rows that are proved, and proved to share their place with no other of their class.
+
+    A proof that four hundred rows have the same value in the one column that a tree tests is a
+    statistic. A proof that one row lies where no other does speaks of a person. It is there where
+    a leaf counts a single row; and where every row (of the class, if classes are counted) is
+    proved, since then the rebuilt rows tell of each place how many lie there.
+
+    Where row k is row k of the training set, a proof names the row. There, a proved row counts
+    if no other rebuilt row has its place: to prove that all rows are alike is no proof about any.
+    A leaf that counts a single draw may hold rows that its tree did not draw, and proves nothing.
+
+    Rows that were given are not counted.
+    """
+    X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
+    if X is None or y is None or proved is None or X.empty:
+        return 0
+    by_class = reconstruction.ordered or release.counts_are == "rows"
+    number = {c: i for i, c in enumerate(release.classes)}
+    label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
+    leaves = leaves_of(X, release)
+    sure = proved.to_numpy(dtype=bool)
+    found = sure & ~reconstruction.given.all(axis=1)
+    _, group, size = np.unique(
+        np.column_stack([label, leaves]), axis=0, return_inverse=True, return_counts=True
+    )
+    alone = size[group.ravel()] == 1
+    if reconstruction.ordered:
+        return int((alone & found).sum())
+    alone &= np.array([sure[label == c].all() for c in range(label.max() + 1)])[label]
+    for tree, leaf in zip(release.trees, leaves.T, strict=True):
+        if by_class and tree.counts is not None:
+            alone |= tree.counts[leaf, label] == 1
+        elif tree.totals is not None:
+            alone |= tree.totals[leaf] == 1
+    return int((alone & found).sum())

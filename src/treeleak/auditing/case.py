@@ -1,0 +1,144 @@
+"""What an audit goes by: what was given, the model, and what each assessor found in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from treeleak.core.clock import Clock, Progress
+from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
+from treeleak.core.private import dataclass
+
+if TYPE_CHECKING:
+    from treeleak.auditing.result import Found
+    from treeleak.reconstruction import Reconstruction
+    from treeleak.release import Release, RuleList, StoredObject
+    from treeleak.schema import Schema
+
+__all__ = ["Assessor", "Case", "Given"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Given:
+    """What somebody gave to be audited, and how; as for :func:`treeleak.audit`."""
+
+    X: Any
+    y: Any
+    schema: Schema | None
+    seed: int
+    bootstrap: str
+    seed_search: int
+    use_distinct: bool
+    beside: Mapping[str, Any]
+    earlier: Any
+    n_rows: int | None
+    control: Any
+    threshold: int
+    sensitive: Sequence[str]
+    groups: Sequence[str]
+    trust_pickle: bool
+    progress: Callable[[Progress], None] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An audit on its way.
+
+    Attributes
+    ----------
+    given : Given
+    clock : Clock
+    content : StoredObject, Release or RuleList
+        The model as it was read.
+    found : Found
+        What is known so far.
+    others : DataFrame or None
+        Rows of the population, in the model's columns, that may be compared.
+    alike : bool
+        Whether such rows were given, and are the training rows over again.
+    alone : int
+        Rows that are proved, and proved to share their place with no other.
+    guesses : tuple of Reconstruction
+        From the shape of the trees alone.
+    unfinished : bool
+        Whether proofs or the comparison were broken off.
+    not_covered : str
+        Why there are no trees.
+    """
+
+    given: Given
+    clock: Clock
+    content: StoredObject | Release | RuleList
+    found: Found
+    others: pd.DataFrame | None = None
+    alike: bool = False
+    alone: int = 0
+    guesses: tuple[Reconstruction, ...] = ()
+    unfinished: bool = False
+    not_covered: str = ""
+
+    @property
+    def release(self) -> Release:
+        """The trees.
+
+        Raises
+        ------
+        NotCovered
+            If there are none, saying why.
+        """
+        if self.found.release is None:
+            raise NotCovered(self.not_covered)
+        return self.found.release
+
+    def seconds(self, share: float) -> float:
+        """Share of the time that is left: next to none where none is, which a part says itself."""
+        return max(share * self.clock.left, 1e-9)
+
+    def plus(self, **results: Any) -> Case:
+        """Add what was found."""
+        return replace(self, found=replace(self.found, **results))
+
+    def noting(self, *notes: str) -> Case:
+        """Add remarks."""
+        return self.plus(notes=(*self.found.notes, *notes))
+
+    def without(self, part: str, why: str) -> Case:
+        """List a part as not assessed."""
+        return self.plus(not_assessed=(*self.found.not_assessed, (part, why)))
+
+
+@dataclass(frozen=True)
+class Assessor:
+    """A part of an audit.
+
+    Attributes
+    ----------
+    part : str
+        Under which it is listed where it is not assessed.
+    assess : callable
+        Adds what it finds to a case; the very same case where it has nothing to say.
+    listed : tuple of exception classes
+        What leaves the part open; any other error ends the audit.
+    timed : bool
+        Whether it is broken off when the time is up; else it looks at the clock itself.
+    """
+
+    part: str
+    assess: Callable[[Case], Case]
+    listed: tuple[type[Exception], ...] = field(default=(BadInput, NotCovered))
+    timed: bool = True
+
+    def __call__(self, case: Case) -> Case:
+        """Assess a part; what stops it is listed as the reason why it was not assessed."""
+        try:
+            if not self.timed:
+                return self.assess(case)
+            with case.clock.enforced():
+                return self.assess(case)
+        except self.listed as error:
+            why = case.clock.said if isinstance(error, TimeUp) else str(error)
+            case = case.plus(mismatch=why) if isinstance(error, Mismatch) else case
+            return case.without(self.part, why)

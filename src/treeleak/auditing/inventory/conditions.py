@@ -1,0 +1,117 @@
+"""What the rules of the inventory may ask of a value, and of the model as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.private import dataclass
+
+__all__ = [
+    "Context", "drawn", "empty", "filled", "half", "missing", "missing_behind_noise", "noisy",
+    "none_missing", "not_drawn", "of_leaves", "one_per_row", "plain",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the rules may ask of the model as a whole.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Training rows, where known.
+    drawn : bool or None
+        Whether the trees drew their rows at random; None where nobody knows.
+    missing : bool or None
+        Whether the trees saw missing values; None where nobody knows.
+    noise : bool
+        Whether the counts, or the classes of the leaves, carry noise.
+    """
+
+    n_rows: int | None = None
+    drawn: bool | None = False
+    missing: bool | None = False
+    noise: bool = False
+
+
+def missing(_: Any, context: Context) -> bool:
+    """Say whether the trees saw missing values."""
+    return context.missing is True
+
+
+def missing_behind_noise(_: Any, context: Context) -> bool:
+    """Say whether they did, and counts carry noise."""
+    return context.noise and context.missing is True
+
+
+def none_missing(_: Any, context: Context) -> bool:
+    """Say whether it is known that they saw none."""
+    return context.missing is False
+
+
+def filled(value: Any, _: Context) -> bool:
+    """Say whether there is anything."""
+    # An array of no dimension has no length, though it has the method.
+    sized = hasattr(value, "__len__") and getattr(value, "shape", None) != ()
+    return value is not None and (not sized or len(value) > 0)
+
+
+def plain(value: Any, _: Context) -> bool:
+    """Say whether these are whole numbers and texts."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(i, (str, int, np.integer)) for i in items)
+
+
+def half(value: Any, _: Context) -> bool:
+    """Say whether all thresholds are 0.5."""
+    cuts = np.asarray(value, dtype=float)
+    # scikit-learn writes -2 where a leaf has no threshold, other formats NaN.
+    return bool(np.isin(cuts[np.isfinite(cuts)], (0.5, -2.0)).all())
+
+
+def noisy(value: Any, context: Context) -> bool:
+    """Say whether there is a value, of a model whose counts carry noise."""
+    return context.noise and value is not None
+
+
+def empty(value: Any, _: Context) -> bool:
+    """Say whether an array is all zero."""
+    return isinstance(value, np.ndarray) and not value.any()
+
+
+def of_leaves(value: Any, _: Context) -> bool:
+    """Say whether the root, and so every node that is no leaf, is left empty."""
+    return isinstance(value, np.ndarray) and len(value) > 1 and not value[0].any()
+
+
+def drawn(value: Any, context: Context) -> bool:
+    """Say whether there is a value, of a model whose trees drew their rows."""
+    return bool(context.drawn) and value is not None
+
+
+def not_drawn(value: Any, context: Context) -> bool:
+    """Say whether there is a value, of a model whose trees saw every row."""
+    return context.drawn is False and value is not None
+
+
+def one_per_row(value: Any, context: Context) -> bool:
+    """Say whether a value has as many parts as there are training rows."""
+    n = context.n_rows or 0
+    if n < 2:
+        return False
+    if isinstance(value, np.ndarray):
+        # Tables of pandas hold their columns as the rows of an array.
+        return n in value.shape
+    if isinstance(value, (str, bytes)):
+        lines = value.strip().splitlines()
+        # The first line may name the columns.
+        return len(lines) in (n, n + 1)
+    if isinstance(value, Mapping):
+        return len(value) == n or any(one_per_row(v, context) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        deeper = (v for v in value if isinstance(v, (str, bytes, np.ndarray, list, tuple)))
+        return len(value) == n or any(one_per_row(v, context) for v in deeper)
+    return False

@@ -1,0 +1,73 @@
+"""Sizes that an object states of itself, by which its values are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from treeleak.release.stored import Opaque, StoredObject
+
+__all__ = [
+    "checked_by_reader", "is_own_tree", "n_classes_of", "n_columns", "n_nodes", "numbers_in",
+    "whole",
+]  # fmt: skip
+
+
+def checked_by_reader(owner: StoredObject) -> bool:
+    """Of release files and rule files every number is checked where they are read."""
+    return owner.type in ("release", "rules")
+
+
+def numbers_in(value: Any) -> np.ndarray[Any, Any] | None:
+    """Numbers in an array or in lists; None if there is anything else."""
+    if value is None or isinstance(value, (StoredObject, Mapping, str, bytes, Opaque)):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.dtype == object:
+        try:
+            array = array.astype(float)
+        except (TypeError, ValueError):
+            return None
+    return array if array.dtype.kind in "biuf" and array.dtype.names is None else None
+
+
+def whole(values: Iterable[Any]) -> list[int]:
+    """Take the whole numbers of a size that there can be."""
+    plain = (int(v) for v in values if isinstance(v, (int, np.integer)))
+    return [v for v in plain if 0 <= v <= 1_000_000]
+
+
+def n_columns(owner: StoredObject) -> int:
+    """Count the columns, as far as the object says."""
+    if checked_by_reader(owner):
+        return len(owner.get("columns", ()))
+    stated = ("n_features_in_", "n_features_", "n_features", "n_output_features_")
+    first = owner.args[:1] if owner.name == "Tree" else ()
+    return max(whole([*(owner.get(k) for k in stated), *first]), default=0)
+
+
+def n_classes_of(owner: StoredObject) -> int:
+    """Count the classes, as far as the object says."""
+    classes = owner.get("classes_", owner.get("classes", ()))
+    return len(classes) if isinstance(classes, (list, tuple, np.ndarray)) else 0
+
+
+def is_own_tree(owner: StoredObject) -> bool:
+    """Say whether this is a tree of treeleak's own."""
+    return owner.type == "treeleak.release.tree.Tree"
+
+
+def n_nodes(owner: StoredObject) -> int:
+    """Count the nodes of a tree; -1 where what it says of them does not agree."""
+    nodes = owner.get("feature" if is_own_tree(owner) else "nodes", ())
+    if not isinstance(nodes, np.ndarray):
+        return 0
+    if nodes.ndim != 1:
+        return -1
+    stated = owner.get("node_count", len(nodes))
+    return len(nodes) if whole([stated]) == [len(nodes)] else -1

@@ -1,0 +1,235 @@
+"""What a policy may bound: figures of an audit, and why an audit may have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.singled_out import singled_out
+from treeleak.auditing.findings.finding import LEAK, OPEN
+from treeleak.auditing.result import Audit
+from treeleak.core.errors import NotCovered
+from treeleak.core.percent import percent
+from treeleak.core.private import dataclass
+from treeleak.reconstruction import Reconstruction
+
+__all__ = ["LIMITS", "NOT_THESE", "OF_ATTACKS", "UNDECIDED", "Limit"]
+
+NOT_THESE = "the rows given are not the model's training rows"
+UNDECIDED = f"the verdict of the audit is: {OPEN}"
+DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
+NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
+NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
+NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
+NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that a policy may bound.
+
+    Attributes
+    ----------
+    what : str
+        In words.
+    figure : callable
+        Takes it from an audit; raises NotCovered where the audit has none.
+    kind : {"share", "number", "flag"}
+        A flag is only ever bounded by ``false``.
+    least : bool
+        Whether the bound is the least that is allowed; else it is the most.
+    """
+
+    what: str
+    figure: Callable[[Audit], float]
+    kind: Literal["share", "number", "flag"] = "share"
+    least: bool = False
+
+    def said(self, figure: float) -> str:
+        """Write a figure of this kind."""
+        if self.kind == "flag":
+            return "yes" if figure else "no"
+        return percent(figure, 1) if self.kind == "share" else f"{figure:,.4g}"
+
+
+def _leaking(audit: Audit) -> float:
+    return len({entry.what for entry in audit.inventory if entry.mark == "leaks"})
+
+
+def _stored(audit: Audit) -> float:
+    return len({entry.where for entry in audit.inventory if entry.rows})
+
+
+def _unknown_parts(audit: Audit) -> float:
+    return len({(entry.where, entry.what) for entry in audit.inventory if entry.unknown})
+
+
+def _leak(audit: Audit) -> float:
+    if audit.verdict == OPEN:
+        raise NotCovered(UNDECIDED)
+    return float(audit.verdict == LEAK)
+
+
+_OF_ROWS = ("small", "single", "smallest")
+
+
+def _of_leaves(key: str) -> Callable[[Audit], float]:
+    def share(audit: Audit) -> float:
+        if audit.counts is None:
+            raise NotCovered(audit.reason("counts", "no rows were counted"))
+        number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
+        if number is None or not leaves:
+            raise NotCovered("the model counts no classes")
+        if audit.counts.unit == "draws" and key in _OF_ROWS:
+            raise NotCovered(DRAWS)
+        return number if key == "smallest" else number / leaves
+
+    return share
+
+
+def _rebuilt(audit: Audit) -> Reconstruction:
+    rebuilt = audit.reconstruction
+    if rebuilt is None:
+        raise NotCovered(audit.reason("reconstruction", "no attack was run"))
+    if rebuilt.X is None or rebuilt.status == "unknown":
+        raise NotCovered(rebuilt.meaning)
+    if rebuilt.given.all():
+        raise NotCovered("all rows were given: there was nothing to rebuild")
+    return rebuilt
+
+
+def _under_a_true_schema(audit: Audit) -> Reconstruction:
+    rebuilt = _rebuilt(audit)
+    if audit.impossible:
+        raise NotCovered(NO_PROOF)
+    return rebuilt
+
+
+def _measured(audit: Audit) -> Measurement:
+    if audit.mismatch is not None:
+        raise NotCovered(NOT_THESE)
+    if audit.measurement is None:
+        raise NotCovered(audit.reason("measurement", NEEDS_TRAIN))
+    return audit.measurement
+
+
+def _proved(audit: Audit) -> float:
+    return _under_a_true_schema(audit).share_proved_rows
+
+
+def _proved_alone(audit: Audit) -> float:
+    rebuilt = _under_a_true_schema(audit)
+    if audit.release is None:
+        raise NotCovered("the model's trees are not known")
+    return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
+
+
+def _recovered(audit: Audit) -> float:
+    _rebuilt(audit)
+    if audit.exposure is None:
+        raise NotCovered("it was not found out how sure single rows are")
+    recovered = audit.exposure.recovered
+    return recovered.proved + recovered.probable
+
+
+def _singling_out(audit: Audit) -> float:
+    _measured(audit)
+    if audit.article29 is None or audit.article29.singling_out is None:
+        raise NotCovered("no rebuilt row was tried")
+    return audit.article29.singling_out.value
+
+
+def _inference(audit: Audit) -> float:
+    _measured(audit)
+    if audit.article29 is None or not audit.article29.inference:
+        raise NotCovered(NEEDS_SENSITIVE)
+    return max(found.risk.value for found in audit.article29.inference)
+
+
+def _of_measured(key: str) -> Callable[[Audit], float]:
+    def share(audit: Audit) -> float:
+        _rebuilt(audit)
+        return float(getattr(_measured(audit), key))
+
+    return share
+
+
+def _over_guess(audit: Audit) -> float:
+    _rebuilt(audit)
+    m = _measured(audit)
+    guesses = [y.scores.error for y in m.yardsticks if y.knows != "people"]
+    guess = min([m.guess_mean, *guesses])
+    return max(0.0, 1.0 - m.error / guess) if guess > 0 else 0.0
+
+
+def _over_population(audit: Audit) -> float:
+    _rebuilt(audit)
+    test = _measured(audit).significance
+    if test is None:
+        raise NotCovered(audit.reason("population", NEEDS_CONTROL))
+    if test.overlapping:
+        raise NotCovered("too few rows of the population were given")
+    others = float(test.errors.mean())
+    return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
+
+
+def _left(audit: Audit) -> float:
+    if audit.uncertainty is None:
+        raise NotCovered(audit.reason("uncertainty", "neither one tree nor rules"))
+    if audit.uncertainty.dist is None:
+        raise NotCovered("there are no rows")
+    return audit.uncertainty.dist
+
+
+def _epsilon(audit: Audit) -> float:
+    if audit.budget is None:
+        raise NotCovered("the counts carry no noise")
+    if audit.budget.cost is None:
+        raise NotCovered(f"nothing bounds what it costs: {audit.budget.why}")
+    if audit.budget.weaker:
+        raise NotCovered("the noise seems weaker than what is stated")
+    return audit.budget.cost
+
+
+LIMITS: Mapping[str, Limit] = MappingProxyType(
+    {
+        "leak_shown": Limit("the verdict is 'leak shown'", _leak, "flag"),
+        "stored_rows": Limit("places where training rows stand as they are", _stored, "number"),
+        "leaking_parts": Limit("kinds of parts that stem from single rows", _leaking, "number"),
+        "unknown_parts": Limit("parts of the file that no rule knows", _unknown_parts, "number"),
+        "small_leaves": Limit("leaves with fewer rows than the threshold", _of_leaves("small")),
+        "single_leaves": Limit("leaves with a single row", _of_leaves("single")),
+        "one_class_leaves": Limit("leaves with rows of one class only", _of_leaves("one_class")),
+        "smallest_leaf": Limit(
+            "rows in the smallest leaf", _of_leaves("smallest"), "number", least=True
+        ),
+        "proved_rows": Limit("rows that the file proves", _proved),
+        "proved_alone": Limit("rows that the file proves, and like no other", _proved_alone),
+        "recovered_rows": Limit("rows proved or probable", _recovered),
+        "exact_rows": Limit("training rows rebuilt exactly", _of_measured("exact_rows")),
+        "located_rows": Limit(
+            "training rows rebuilt as far as trees tell", _of_measured("located_rows")
+        ),
+        "advantage_over_guess": Limit(
+            "how much smaller the error is than that of a guess", _over_guess
+        ),
+        "advantage_over_population": Limit(
+            "how much smaller the error is than against other rows of the population",
+            _over_population,
+        ),
+        "singling_out": Limit("risk of singling out", _singling_out),
+        "inference": Limit("greatest risk of guessing a sensitive column", _inference),
+        "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
+        "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
+    }
+)
+"""What a policy may bound."""
+
+OF_ATTACKS = frozenset({
+    "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
+    "advantage_over_guess", "advantage_over_population", "singling_out", "inference",
+    "left_to_know",
+})  # fmt: skip
+"""Limits on what attacks find."""

@@ -1,0 +1,175 @@
+"""What hardening found: each state of the file, and what an attack makes of it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from treeleak.auditing import Audit, Entry
+from treeleak.auditing.described import Described
+from treeleak.auditing.findings.finding import OPEN
+from treeleak.core.private import dataclass
+from treeleak.hardening.answers import Answers
+from treeleak.hardening.retrain import Retraining
+from treeleak.hardening.steps import Step
+from treeleak.reconstruction import as_json
+
+__all__ = ["AS_IT_WAS", "HARDENED_VERSION", "Hardened", "Leak", "State"]
+
+HARDENED_VERSION = 1
+
+AS_IT_WAS = "as it was"
+
+
+@dataclass(frozen=True)
+class Leak(Described):
+    """What an attack made of one state of the file, in a line.
+
+    Attributes
+    ----------
+    verdict, status : str or None
+        Of the audit, and of the reconstruction; None where no attack was run.
+    wrong : float or None
+        Share of values that are wrong.
+    measured : bool
+        Whether ``wrong`` was found by comparing with the training rows; else the attack expects it.
+    exact_rows : float or None
+        Share of the training rows that were rebuilt without any difference that a tree could tell.
+    guess : float or None
+        Share of values that are wrong in a random guess.
+    shape : float or None
+        The same for a guess from the shape of the trees alone, where leaves name classes only.
+    draws : str or None
+        What the draws are known from; None where they are hidden, or every tree saw every row.
+    why : str or None
+        Why it was not assessed.
+    """
+
+    _said: ClassVar = ("verdict", "status", "measured")
+
+    verdict: str
+    status: str | None
+    wrong: float | None
+    measured: bool
+    exact_rows: float | None
+    guess: float | None
+    shape: float | None
+    draws: str | None
+    why: str | None
+
+    @classmethod
+    def of(cls, found: Audit) -> Leak:
+        """Sum an audit up."""
+        rebuilt, m = found.reconstruction, found.measurement
+        why = found.reason("reconstruction") or None
+        if why is None and found.verdict == OPEN:
+            said = (f.said("releasable") for f in found.findings if f.verdict == OPEN)
+            why = next(said, None)
+        wrong = None if rebuilt is None else rebuilt.expected_error
+        return cls(
+            verdict=found.verdict,
+            status=None if rebuilt is None else rebuilt.status,
+            wrong=wrong if m is None else m.error,
+            measured=m is not None,
+            exact_rows=None if m is None else m.located_rows,
+            guess=None if m is None else m.guess_mean,
+            shape=None if m is None or m.shape is None else m.shape.error,
+            draws=None if rebuilt is None or rebuilt.draws is None else rebuilt.draws.origin,
+            why=why,
+        )
+
+
+@dataclass(frozen=True)
+class State(Described):
+    """The file after a step.
+
+    Attributes
+    ----------
+    step : str
+        Its name; :data:`AS_IT_WAS` for the original.
+    takes, costs : str
+        What the step takes away, and what no longer works.
+    changed : bool
+        Whether there was something to take away.
+    attacked : bool
+        Whether this state was attacked; if not, an attack meets what it met before the step.
+    leak : Leak
+    """
+
+    _said: ClassVar = ("step", "changed", "attacked")
+
+    step: str
+    takes: str
+    costs: str
+    changed: bool
+    attacked: bool
+    leak: Leak
+
+    @classmethod
+    def after(cls, step: Step | None, changed: bool, attacked: bool, found: Audit) -> State:
+        """Say what is left after a step, or before any."""
+        leak = Leak.of(found)
+        if step is None:
+            return cls(AS_IT_WAS, "", "", False, True, leak)
+        return cls(step.name, step.takes, step.costs, changed, attacked, leak)
+
+    @property
+    def original(self) -> bool:
+        """Whether this is the file before any step."""
+        return self.step == AS_IT_WAS
+
+
+@dataclass(frozen=True, eq=False)
+class Hardened:
+    """A hardened file and what it still gives away.
+
+    Attributes
+    ----------
+    file, out : str
+        The original, and the hardened file.
+    sha256 : str
+        Of the hardened file.
+    states : tuple of State
+        The original first, then one for each step.
+    answers : Answers
+        Predictions of both files.
+    audit : Audit
+        Of the file that was written.
+    still_there : tuple of Entry
+        What it holds that stems from single rows, or says how they were drawn.
+    retraining : Retraining or None
+        What another training would save, where that was tried (:func:`treeleak.retrain`).
+    """
+
+    file: str
+    out: str
+    sha256: str
+    states: tuple[State, ...]
+    answers: Answers
+    audit: Audit
+    still_there: tuple[Entry, ...]
+    retraining: Retraining | None = None
+
+    @property
+    def leak(self) -> Leak:
+        """What is left after the last step."""
+        return self.states[-1].leak
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the result (formats/hardened.schema.json); no row is in it."""
+        return {
+            "format": "treeleak-hardened",
+            "version": HARDENED_VERSION,
+            "file": self.file,
+            "out": self.out,
+            "sha256": self.sha256,
+            "states": [s.to_dict() for s in self.states],
+            "answers": self.answers.to_dict(),
+            "still_there": [e.to_dict() for e in self.still_there],
+            "advice": list(self.audit.advice),
+            "retraining": None if self.retraining is None else self.retraining.to_dict(),
+            "provenance": self.audit.provenance.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """Write :meth:`to_dict` as JSON."""
+        return as_json(self.to_dict())

@@ -1,0 +1,110 @@
+"""What scikit-learn's fitted models store next to their trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, at_most
+from treeleak.release.stored import StoredObject
+
+WRAPPERS = {
+    "GridSearchCV": "best_estimator_",
+    "RandomizedSearchCV": "best_estimator_",
+    "HalvingGridSearchCV": "best_estimator_",
+    "HalvingRandomSearchCV": "best_estimator_",
+    "TunedThresholdClassifierCV": "estimator_",
+    "FixedThresholdClassifier": "estimator_",
+    "FrozenEstimator": "estimator",
+}
+
+
+def fitted(stored: StoredObject, attribute: str) -> Any:
+    """Find an attribute that holds the parts of a fitted model, one at least."""
+    value = stored.get(attribute)
+    if not isinstance(value, (list, np.ndarray)) or not len(value):
+        raise BadInput(f"this {stored.name} is not fitted")
+    return value
+
+
+def version_of(stored: StoredObject) -> str:
+    """Name the version of scikit-learn that wrote a model."""
+    return str(stored.get("_sklearn_version", "of unknown version"))
+
+
+def origin_of(stored: StoredObject) -> str:
+    """Name the version and the class of a model."""
+    return f"scikit-learn {version_of(stored)}, {stored.name}"
+
+
+def whole(x: Any) -> int | None:
+    """A whole number as int; None for anything else, a fraction or a generator say."""
+    is_whole = isinstance(x, (int, np.integer)) and not isinstance(x, (bool, np.bool_))
+    return int(x) if is_whole else None
+
+
+def seed(x: Any) -> int | None:
+    """Read a seed; None for anything else."""
+    seed = whole(x)
+    return seed if seed is not None and 0 <= seed < 2**32 else None
+
+
+def given(x: Any) -> bool:
+    """Say whether a setting holds anything but zeros."""
+    return x is not None and bool(np.any(np.asarray(x) != 0))
+
+
+def row_weights(stored: StoredObject) -> tuple[float, ...] | None:
+    """Read the weights of the rows; None where they cannot be used."""
+    weights = stored.get("_sample_weight")
+    if not isinstance(weights, np.ndarray) or weights.dtype.kind not in "iuf":
+        return None
+    weights = weights.ravel().astype(float)
+    usable = bool(((weights >= 0) & np.isfinite(weights)).all())
+    return tuple(weights.tolist()) if usable else None
+
+
+def main_model(stored: StoredObject) -> StoredObject:
+    """Find the model whose answers are those of the whole: behind pipelines and searches."""
+    while stored.type.startswith("sklearn."):
+        inner: Any = None
+        if stored.name == "Pipeline":
+            inner = (stored.get("steps") or [(None, None)])[-1][1]
+        elif stored.name.endswith("SearchCV") or stored.name == "FrozenEstimator":
+            inner = stored.get(WRAPPERS.get(stored.name, ""))
+        if not isinstance(inner, StoredObject):
+            break
+        stored = inner
+    return stored
+
+
+def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the columns of a model, in order, with notes for the reader of an audit."""
+    n = whole(stored.get("n_features_in_"))
+    if n is None:
+        raise BadInput(f"this {stored.name} is not fitted")
+    if n <= 0:
+        raise BadModel(f"{stored.name} of {n} columns")
+    at_most(MOST_COLUMNS, n, "columns")
+    own = stored.get("feature_names_in_")
+    numbered = tuple(f"x{i}" for i in range(n))
+    if own is None:
+        return numbered, ()
+    names = tuple(str(c) for c in np.ravel(own))
+    if len(names) != n or len(set(names)) != n:
+        return numbered, ("The file's column names are not usable; columns are numbered.",)
+    return names, ()
+
+
+def class_labels(stored: StoredObject) -> tuple[Any, ...]:
+    """List the class labels of a model."""
+    labels = stored.get("classes_")
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or not labels.size:
+        raise BadModel(f"{stored.name}: no class labels")
+    at_most(MOST_CLASSES, len(labels), "classes")
+    classes = tuple(x.item() if isinstance(x, np.generic) else x for x in labels.tolist())
+    if not all(isinstance(c, (str, int, float, bool)) for c in classes):
+        raise BadModel(f"{stored.name}: class labels are neither text nor numbers")
+    return classes

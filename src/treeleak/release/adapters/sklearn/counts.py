@@ -1,0 +1,178 @@
+"""From sums of weights in the nodes to counts of rows or draws, where they follow exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children
+from treeleak.release.tree import Bootstrap, CountsAre, Sampling, Tree
+
+MAX_TRIED = 10_000
+
+
+@dataclass(frozen=True)
+class Training:
+    """How an ensemble was trained."""
+
+    sampling: Sampling
+    n_rows: int | None
+    class_weight: Any = None
+    total: int | None = None  # draws per tree, where the file says so
+    share: float | None = None  # of the rows, that is rounded to the draws per tree
+
+
+def without_classes(nodes: Sequence[Nodes], training: Training) -> list[Tree]:
+    """Read the numbers of rows of trees whose classes do not count."""
+    drawn = isinstance(training.sampling, Bootstrap)
+    weights = [n.weight[:, None] for n in nodes]
+    are_draws = drawn and _all_whole(weights) and _consistent(nodes, weights, training)
+    trees = []
+    for n in nodes:
+        if not n.reached.any():
+            trees.append(n.shape)
+            continue
+        draws = np.round(n.weight) if are_draws else None
+        totals = draws if drawn else n.reached.astype(float)
+        trees.append(replace(n.shape, totals=totals, distinct=n.reached))
+    return trees
+
+
+def counts_of(
+    nodes: Sequence[Nodes],
+    sums: Sequence[FloatArray],
+    training: Training,
+    classes: tuple[Any, ...],
+) -> tuple[list[Tree], CountsAre, tuple[str, ...]]:
+    """Turn sums of weights into counts, where they can be had exactly."""
+    drawn = isinstance(training.sampling, Bootstrap)
+    plain = training.class_weight is None
+    counts: list[FloatArray] | None = None
+    if plain:
+        # A weight of every row would show, but for weights that add up to the rows in every node.
+        bare = drawn or all(np.array_equal(n.weight, n.reached) for n in nodes)
+        counts = list(map(np.round, sums)) if bare and _all_whole(sums) else None
+    elif isinstance(training.class_weight, Mapping):
+        counts = _divided(sums, training.class_weight, classes)
+    else:
+        counts = _balanced(nodes, sums, training)
+    if counts is not None and not _consistent(nodes, counts, training):
+        counts = None
+    if counts is None:
+        totals = [None if drawn else n.reached.astype(float) for n in nodes]
+        trees = [
+            replace(n.shape, counts=s, totals=total, distinct=n.reached)
+            for n, s, total in zip(nodes, sums, totals, strict=True)
+        ]
+        note = (
+            "Rows were weighted when the model was trained: its nodes hold sums of weights, and "
+            "rows of weight zero do not show at all."
+        )
+        return trees, "weights", (note,)
+    for t, (n, count) in enumerate(zip(nodes, counts, strict=True)):
+        check_children(n.shape, count, f"tree {t}", "count of a class")
+    trees = [
+        replace(n.shape, counts=count, totals=count.sum(axis=1), distinct=n.reached)
+        for n, count in zip(nodes, counts, strict=True)
+    ]
+    note = "Class weights were given; the counts without them follow from the file."
+    return trees, "draws" if drawn else "rows", () if plain else (note,)
+
+
+def _consistent(nodes: Sequence[Nodes], counts: Sequence[FloatArray], training: Training) -> bool:
+    """Say whether the counts agree with what else the file says of numbers of rows."""
+    drawn = isinstance(training.sampling, Bootstrap)
+    fits = np.less_equal if drawn else np.equal
+    for n, count in zip(nodes, counts, strict=True):
+        if not fits(n.reached, count.sum(axis=1)).all():
+            return False
+    if not drawn:
+        return True
+    roots = {float(count[0].sum()) for count in counts}
+    return len(roots) == 1 and training.total in (None, *roots)
+
+
+def _all_whole(sums: Iterable[FloatArray]) -> bool:
+    return all(np.all(np.abs(s - np.round(s)) <= TOLERANCE) for s in sums)
+
+
+def _divided(
+    sums: Sequence[FloatArray], class_weight: Mapping[Any, Any], classes: tuple[Any, ...]
+) -> list[FloatArray] | None:
+    weight = np.array([float(class_weight.get(c, 1.0)) for c in classes])
+    if not np.all(weight > 0):
+        return None
+    divided = [s / weight for s in sums]
+    return list(map(np.round, divided)) if _all_whole(divided) else None
+
+
+def _balanced(
+    nodes: Sequence[Nodes], sums: Sequence[FloatArray], training: Training
+) -> list[FloatArray] | None:
+    """Undo class weights that scikit-learn worked out itself, and does not store."""
+    drawn = isinstance(training.sampling, Bootstrap)
+    if training.class_weight == "balanced" or not drawn:
+        # One weight per class for all trees. Divided by them, the sums add up to what is known:
+        # the rows of every node, or the draws of every root.
+        left = np.array([s[0] for s in sums]) if drawn else np.concatenate(sums)
+        right = np.full(len(left), training.total or np.nan)
+        if not drawn:
+            right = np.concatenate([n.reached for n in nodes]).astype(float)
+        if np.isnan(right).any():
+            return None
+        inverse, _, rank, _ = np.linalg.lstsq(left, right)
+        if rank == left.shape[1] and np.all(inverse > 0):
+            solved = [s * inverse for s in sums]
+            return list(map(np.round, solved)) if _all_whole(solved) else None
+    per_tree = []
+    for n, s in zip(nodes, sums, strict=True):
+        # Balanced weights leave the sum of all weights as it was.
+        total = (training.total or round(float(n.weight[0]))) if drawn else int(n.reached[0])
+        fits = np.less_equal if drawn else np.equal
+        found = [c for c in _multiples(s, total) if fits(n.reached, c.sum(axis=1)).all()]
+        if len(found) != 1:
+            return None
+        per_tree += found
+    return per_tree
+
+
+def _multiples(sums: FloatArray, total: int) -> list[FloatArray]:
+    """All counts that are proportional to the sums of each class and add up to a total.
+
+    Per class, the shares of the nodes in the root have a least common denominator, and the count
+    of the root is a multiple of it.
+    """
+    seen = sums[0] > 0
+    shares = sums[:, seen] / sums[0, seen]
+    base = [_common_denominator(np.unique(s), total) for s in shares.T]
+    spare = total - sum(base)
+    steps = [range(1, 2 + max(spare, -1) // b) for b in base[:-1]]
+    if not base or prod(map(len, steps)) > MAX_TRIED:
+        return []
+    out = []
+    for some in product(*steps):
+        rest = total - sum(k * b for k, b in zip(some, base, strict=False))
+        if rest <= 0 or rest % base[-1]:
+            continue
+        counts = np.zeros_like(sums)
+        counts[:, seen] = shares * [*(k * b for k, b in zip(some, base, strict=False)), rest]
+        if _all_whole([counts]):
+            out.append(np.round(counts))
+    return out
+
+
+def _common_denominator(shares: FloatArray, largest: int) -> int:
+    common = 1
+    for share in shares:
+        common = lcm(common, Fraction(float(share)).limit_denominator(largest).denominator)
+        if common > largest:
+            break
+    return common

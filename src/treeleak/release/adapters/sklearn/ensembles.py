@@ -1,0 +1,273 @@
+"""The adapters of scikit-learn's trees and of what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.errors import NotCovered
+from treeleak.release.adapters.sklearn.attributes import (
+    class_labels,
+    feature_names,
+    fitted,
+    given,
+    origin_of,
+    row_weights,
+    seed,
+    version_of,
+    whole,
+)
+from treeleak.release.adapters.sklearn.counts import Training, counts_of, without_classes
+from treeleak.release.adapters.sklearn.nodes import (
+    Nodes,
+    Version,
+    built,
+    in_classes_of,
+    maybe_missing,
+    read_nodes,
+)
+from treeleak.release.adapters.sklearn.without_sizes import without_sizes
+from treeleak.release.bounds import MOST_ROWS
+from treeleak.release.registry import adapter
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import (
+    LEAF,
+    REGRESSION,
+    AllRows,
+    Bootstrap,
+    Release,
+    Sampling,
+    ThresholdsAre,
+    Tree,
+    UnknownSampling,
+)
+
+TREES = ("DecisionTree", "ExtraTree")
+FORESTS = ("RandomForest", "ExtraTrees")
+KINDS = ("Classifier", "Regressor")
+
+
+MISCOUNTED = (
+    "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
+    "counts do not belong to the splits"
+)
+HIDDEN = (
+    "class weights set each row's chance of being drawn, and the file does not hold the weights "
+    "of the rows"
+)
+
+
+BOOSTING = "the trees of a boosted model are fitted to residuals or weights, not to the labels"
+
+
+@adapter("sklearn", *(family + kind for family in TREES for kind in KINDS))
+def _single_tree(stored: StoredObject) -> Release:
+    training = Training(AllRows(), None, stored.get("class_weight"))
+    return _release(stored, [stored], training)
+
+
+@adapter(
+    "sklearn", *(family + kind for family in FORESTS for kind in KINDS), "RandomTreesEmbedding"
+)
+def _forest(stored: StoredObject) -> Release:
+    trees = fitted(stored, "estimators_")
+    if not stored.get("bootstrap", False):
+        return _release(stored, trees, Training(AllRows(), None, stored.get("class_weight")))
+    version = Version.of(version_of(stored))
+    n_rows = whole(stored.get("_n_samples"))
+    most = stored.get("max_samples")
+    draws = whole(stored.get("_n_samples_bootstrap"))
+    if draws is None:  # before 1.4
+        draws = whole(most)
+    sampling = Bootstrap(
+        n_draws=draws,
+        tree_seeds=tuple(seed(t.get("random_state")) for t in trees),
+        forest_seed=seed(stored.get("random_state")),
+        rule=f"scikit-learn {version_of(stored)} forest",
+        row_weights=row_weights(stored) if version.forest_draws_by_weight else None,
+        columns_drawn=0,
+    )
+    class_weight, share = stored.get("class_weight"), None
+    if not version.forest_draws_by_weight:
+        share = most if isinstance(most, float) and 0 < most <= 1 else None
+    elif class_weight is not None and class_weight != "balanced_subsample":
+        # They are part of the weights of the rows.
+        class_weight = None
+        if sampling.row_weights is None:
+            sampling = replace(sampling, hidden=HIDDEN)
+    return _release(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
+
+
+@adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
+def _bagging(stored: StoredObject) -> Release:
+    trees = fitted(stored, "estimators_")
+    if other := [t.type for t in trees if t.name not in {f + k for f in TREES for k in KINDS}]:
+        raise NotCovered(f"{stored.type} of {other[0]}: only bagging of trees is covered")
+    n_rows, draws = whole(stored.get("_n_samples")), whole(stored.get("_max_samples"))
+    sampling: Sampling = AllRows()
+    if stored.get("bootstrap"):
+        seeds = np.ravel(stored.get("_seeds", ()))
+        by_weight = Version.of(version_of(stored)).bagging_draws_by_weight
+        sampling = Bootstrap(
+            n_draws=draws,
+            tree_seeds=tuple(map(seed, seeds)) if len(seeds) == len(trees) else (),
+            forest_seed=seed(stored.get("random_state")),
+            rule=f"scikit-learn {version_of(stored)} bagging",
+            row_weights=row_weights(stored) if by_weight else None,
+            columns_drawn=whole(stored.get("_max_features")),
+            columns_replaced=bool(stored.get("bootstrap_features", False)),
+        )
+    elif draws != n_rows or (draws is None and stored.get("max_samples", 1.0) != 1.0):
+        sampling = UnknownSampling("each tree saw some of the rows, drawn without replacement")
+    class_weight = trees[0].get("class_weight")
+    if isinstance(class_weight, Mapping) and stored.name.endswith("Classifier"):
+        # The trees know the classes by their number only.
+        labels = dict(enumerate(class_labels(stored)))
+        class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
+    return _release(stored, trees, Training(sampling, n_rows, class_weight, draws))
+
+
+@adapter(
+    "sklearn",
+    *("GradientBoosting" + kind for kind in KINDS),
+    *("AdaBoost" + kind for kind in KINDS),
+    "IsolationForest",
+)
+def _not_reconstructed(stored: StoredObject) -> Release:
+    trees = list(np.ravel(np.asarray(fitted(stored, "estimators_"), dtype=object)))
+    if other := [t for t in trees if not isinstance(t, StoredObject) or "tree_" not in t.state]:
+        name = other[0].type if isinstance(other[0], StoredObject) else type(other[0]).__name__
+        raise NotCovered(f"{stored.type} of {name}: only trees are covered")
+    reason = BOOSTING
+    if stored.name == "IsolationForest":
+        reason = "an isolation forest is fitted without labels on small samples of the rows"
+    subsampled = stored.name == "IsolationForest" or stored.get("subsample", 1.0) != 1.0
+    sampling = UnknownSampling("each tree saw some of the rows") if subsampled else AllRows()
+    return _release(stored, trees, Training(sampling, None), not_covered=reason)
+
+
+@adapter("sklearn", *("HistGradientBoosting" + kind for kind in KINDS))
+def _histogram_boosting(stored: StoredObject) -> Release:
+    stages = fitted(stored, "_predictors")
+    names, notes = feature_names(stored)
+    trees: list[Tree] = []
+    for t, predictor in enumerate(p for stage in stages for p in stage):
+        nodes = predictor.get("nodes")
+        if np.any(nodes["is_categorical"]):
+            trees, notes = [], (*notes, "Trees that split categories are not read.")
+            break
+        leaf = nodes["is_leaf"].astype(bool)
+        trees.append(
+            built(
+                t,
+                feature=np.where(leaf, LEAF, nodes["feature_idx"].astype(np.int64)),
+                threshold=np.where(leaf, np.nan, nodes["num_threshold"]),
+                left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
+                right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
+                missing_left=nodes["missing_go_to_left"].astype(bool),
+                totals=nodes["count"].astype(float),
+            )
+        )
+    return Release(
+        trees=tuple(trees),
+        feature_names=names,
+        classes=(),
+        sampling=UnknownSampling("early stopping may hold rows back"),
+        counts_are="none",
+        n_rows=None,
+        not_covered=BOOSTING,
+        origin=origin_of(stored),
+        notes=notes,
+    )
+
+
+def _release(
+    stored: StoredObject,
+    trees: Sequence[StoredObject],
+    training: Training,
+    not_covered: str | None = None,
+) -> Release:
+    version = Version.of(version_of(stored))
+    names, notes = feature_names(stored)
+    of_columns = stored.get("estimators_features_") or [None] * len(trees)
+    nodes = [
+        read_nodes(t, tree, features, len(names), version)
+        for t, (tree, features) in enumerate(zip(trees, of_columns, strict=False))
+    ]
+    if "_sklearn_version" not in stored.state:
+        notes = (*notes, "The file does not say which version wrote it; read as a current one.")
+    classes: tuple[Any, ...] = ()
+    if not_covered is None:
+        if (whole(stored.get("n_outputs_")) or 1) > 1:
+            not_covered = "a model of several targets (multi-output)"
+        elif not stored.name.endswith("Classifier"):
+            not_covered = REGRESSION
+        elif any(given(tree.get("monotonic_cst")) for tree in trees):
+            not_covered = "monotonic constraints clip the class fractions, so they are no counts"
+        else:
+            classes = class_labels(stored)
+        if isinstance(training.sampling, UnknownSampling):
+            not_covered = not_covered or training.sampling.why
+    emptied = not any(n.reached.any() or n.weight.any() for n in nodes)
+    missing = maybe_missing(trees, nodes, names, version)
+    if missing and not version.counts_missing_right:
+        not_covered = not_covered or MISCOUNTED
+    noise = None
+    if classes and emptied:
+        counted, counts_are, noise, more = without_sizes(stored, trees, nodes, training, classes)
+        notes = (*notes, *more)
+    elif classes:
+        sums = [
+            in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
+            for t, (tree, n) in enumerate(zip(trees, nodes, strict=True))
+        ]
+        counted, counts_are, more = counts_of(nodes, sums, training, classes)
+        notes = (*notes, *more)
+    else:
+        counted, counts_are = without_classes(nodes, training), "none"
+    return Release(
+        trees=tuple(counted),
+        feature_names=names,
+        classes=classes,
+        counts_are=counts_are,
+        noise=noise,
+        not_covered=not_covered,
+        maybe_missing=missing,
+        float_type="float32",
+        thresholds_are=_thresholds_are(trees),
+        origin=origin_of(stored),
+        notes=notes,
+        **_rows(training, nodes, counted, stored.get("max_samples")),
+    )
+
+
+def _thresholds_are(trees: Sequence[StoredObject]) -> ThresholdsAre:
+    """Only the splitter ``best`` looks at every value; the other one draws a threshold."""
+    return "midpoints" if all(tree.get("splitter") == "best" for tree in trees) else "unknown"
+
+
+def _rows(
+    training: Training, nodes: Sequence[Nodes], counted: Sequence[Tree], most: Any
+) -> dict[str, Any]:
+    """What is known of the number of rows and of the draws."""
+    n_rows, sampling = training.n_rows, training.sampling
+    if isinstance(sampling, AllRows):
+        n_rows = int(nodes[0].reached[0]) or None
+        if n_rows is None and counted[0].totals is not None:
+            n_rows = int(counted[0].totals[0])
+    elif isinstance(sampling, Bootstrap):
+        roots = {t.totals[0] for t in counted if t.totals is not None}
+        if sampling.n_draws is None and len(roots) == 1:
+            sampling = replace(sampling, n_draws=int(roots.pop()))
+        if n_rows is None and most is None:
+            n_rows = sampling.n_draws
+        if n_rows is None and sampling.n_draws is not None and training.share is not None:
+            ends = ((sampling.n_draws + x) / training.share for x in (-0.5, 0.5))
+            low, high = (min(end, MOST_ROWS) for end in ends)
+            least = 1 if sampling.n_draws == 1 else ceil(low)
+            sampling = replace(sampling, rows_between=(least, floor(high)))
+    return {"sampling": sampling, "n_rows": n_rows}

@@ -1,0 +1,202 @@
+"""One stored tree of scikit-learn: its shape, and the numbers of its nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.private import dataclass
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import LEAF, Tree
+
+# Sums of a few thousand weights err by about 1e-12 of their size; a count that is no whole number
+# misses by far more than this.
+TOLERANCE = 1e-4
+# Stands for infinity: the product of two such numbers is still a float.
+LARGEST = 1e150
+
+
+@dataclass(frozen=True)
+class Version:
+    """What changed between versions of scikit-learn, as far as a stored model shows it."""
+
+    fractions: bool
+    random_split_sees_missing: bool
+    bagging_draws_by_weight: bool
+    forest_draws_by_weight: bool
+    counts_missing_right: bool
+
+    @classmethod
+    def of(cls, text: str) -> Version:
+        """Read a version, of the form "1.4.2"; anything else is a current one."""
+        found = re.match(r"(\d+)\.(\d+)", text)
+        number = (int(found[1]), int(found[2])) if found else (99, 0)
+        since = [number >= (1, minor) for minor in (4, 6, 8, 9, 9)]
+        return cls(*since)
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """One stored tree: its shape, and the numbers of its nodes as they stand in the file."""
+
+    shape: Tree
+    value: FloatArray  # (n_nodes, n_outputs, n_classes)
+    reached: IntArray
+    weight: FloatArray
+
+    def per_class(self, version: Version) -> FloatArray:
+        """Sums of weights per class, shape (n_nodes, n_classes)."""
+        value = self.value[:, 0, :]
+        return value * self.weight[:, None] if version.fractions else value
+
+
+def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Version) -> Nodes:
+    """Read tree ``t``; ``features`` are the columns of the model that it was given."""
+    inner = stored.get("tree_") if isinstance(stored, StoredObject) else None
+    if not isinstance(inner, StoredObject):
+        raise BadInput(f"tree {t} is not fitted")
+    nodes, value = inner.get("nodes"), inner.get("values")
+    whole = ("left_child", "right_child", "feature", "n_node_samples")
+    fields = (*whole, "threshold", "weighted_n_node_samples")
+    if not isinstance(nodes, np.ndarray) or not set(fields) <= set(nodes.dtype.names or ()):
+        raise BadModel(f"tree {t}: no array of nodes")
+    if nodes.ndim != 1 or any(
+        nodes.dtype[name].kind not in ("iu" if name in whole else "f") for name in fields
+    ):
+        raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
+    n = len(nodes)
+    values = isinstance(value, np.ndarray) and value.ndim == 3 and value.dtype.kind == "f"
+    if not values or len(value) != n or not value.size:
+        raise BadModel(f"tree {t}: no values for its {n} nodes")
+    weight = nodes["weighted_n_node_samples"].astype(float)
+    reached = nodes["n_node_samples"].astype(np.int64)
+    value = value.astype(float)
+    for name, array in (("weight", weight[:, None]), ("value", value.reshape(n, -1))):
+        if (bad := ~(np.abs(array) < LARGEST).all(axis=1)).any():
+            raise BadModel(f"tree {t}, node {bad.argmax()}: {name} is not a finite number")
+    if (bad := (reached < 0) | (weight < 0)).any():
+        raise BadModel(f"tree {t}, node {bad.argmax()}: a negative count")
+    left, right = (nodes[side].astype(np.int64) for side in ("left_child", "right_child"))
+    leaf = left == LEAF
+    feature = np.where(leaf, LEAF, nodes["feature"].astype(np.int64))
+    missing = np.zeros(n, dtype=bool)
+    if "missing_go_to_left" in nodes.dtype.names:
+        missing = nodes["missing_go_to_left"].astype(bool) & ~leaf
+    threshold = np.where(leaf, np.nan, nodes["threshold"])
+    # Only a split of missing values against the rest has an infinite threshold.
+    if (bad := np.isinf(threshold) & ((threshold < 0) | missing)).any():
+        raise BadModel(f"tree {t}, node {bad.argmax()}: threshold {threshold[bad.argmax()]}")
+    if not version.counts_missing_right:
+        # No value is below NaN.
+        threshold[np.isnan(threshold) & ~leaf] = -np.inf
+    shape = built(
+        t, feature=feature, threshold=threshold, left=left, right=right, missing_left=missing
+    )
+    if features is not None:
+        columns = np.asarray(features)
+        if columns.ndim != 1 or columns.dtype.kind not in "iu" or feature.max() >= len(columns):
+            raise BadModel(f"tree {t}: no columns for its features")
+        feature = np.where(leaf, LEAF, columns.astype(np.int64)[feature])
+        shape = replace(shape, feature=feature)
+    if feature.max() >= n_columns:
+        raise BadModel(f"tree {t} tests column {feature.max()} of {n_columns}")
+    check_children(shape, reached[:, None].astype(float), f"tree {t}", "number of rows")
+    return Nodes(shape, value, reached, weight)
+
+
+def tree_and_values(t: int, stored: Any, n_columns: int) -> tuple[Tree, FloatArray]:
+    """Read tree ``t`` of an ensemble of one target, without counts.
+
+    Returns
+    -------
+    Tree
+    float array, shape (n_nodes, n_classes)
+        What it stores for each class in each node.
+    """
+    nodes = read_nodes(t, stored, None, n_columns, Version.of(""))
+    if nodes.value.shape[1] != 1:
+        raise BadModel(f"tree {t} has {nodes.value.shape[1]} targets")
+    return nodes.shape, nodes.value[:, 0, :]
+
+
+def built(t: int, **arrays: Any) -> Tree:
+    """Build tree ``t``; errors name it."""
+    try:
+        return Tree(**arrays)
+    except BadModel as error:
+        raise BadModel(f"tree {t}: {error}") from error
+
+
+def check_children(
+    tree: Tree, counts: FloatArray, where: str, what: str, tolerance: float = 0.0
+) -> None:
+    """Check that the counts of two children add up to those of their parent."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    gap = np.abs(counts[tree.left[inner]] + counts[tree.right[inner]] - counts[inner])
+    wrong = (gap > tolerance * np.maximum(1.0, counts[inner])).any(axis=1)
+    if wrong.any():
+        raise BadModel(f"{where}, node {inner[wrong.argmax()]}: its children's {what} differs")
+
+
+def in_classes_of(
+    stored: StoredObject,
+    tree: StoredObject,
+    t: int,
+    nodes: Nodes,
+    sums: FloatArray,
+    n_classes: int,
+) -> FloatArray:
+    """Check sums of weights per class, and put them in the columns of the ensemble's classes."""
+    if (bad := (sums < -TOLERANCE).any(axis=1)).any():
+        raise BadModel(f"tree {t}, node {bad.argmax()}: a negative count")
+    total = nodes.weight
+    if (bad := np.abs(sums.sum(axis=1) - total) > TOLERANCE * np.maximum(1.0, total)).any():
+        raise BadModel(
+            f"tree {t}, node {bad.argmax()}: its classes add up to {sums[bad.argmax()].sum():g}, "
+            f"not {total[bad.argmax()]:g}"
+        )
+    check_children(nodes.shape, sums, f"tree {t}", "weight of a class", TOLERANCE)
+    return of_ensemble(stored, tree, t, sums, n_classes)
+
+
+def of_ensemble(
+    stored: StoredObject, tree: StoredObject, t: int, sums: FloatArray, n_classes: int
+) -> FloatArray:
+    """Put what a tree says of its classes in the columns of the ensemble's classes."""
+    if sums.shape[1] == n_classes:
+        return sums
+    # A tree of a bagging that never saw a class numbers the others as the ensemble does.
+    own = np.asarray(tree.get("classes_"))
+    fits = own.shape == sums.shape[1:] and own.dtype.kind in "iuf" and stored is not tree
+    if not fits or not np.isin(own, np.arange(n_classes)).all():
+        raise BadModel(f"tree {t} counts {sums.shape[1]} classes, the model has {n_classes}")
+    out = np.zeros((len(sums), n_classes))
+    out[:, own.astype(np.int64)] = sums
+    return out
+
+
+def maybe_missing(
+    trees: Sequence[StoredObject],
+    nodes: Sequence[Nodes],
+    names: tuple[str, ...],
+    version: Version,
+) -> frozenset[str]:
+    """Find the columns in which some node has seen missing values."""
+    columns: set[int] = set()
+    for tree, n in zip(trees, nodes, strict=True):
+        if tree.get("splitter") == "random" and not version.random_split_sees_missing:
+            continue
+        shape = n.shape
+        inner = np.flatnonzero(~shape.is_leaf)
+        seen = np.isinf(shape.threshold[inner])
+        if n.reached.any():
+            rule = n.reached[shape.left[inner]] > n.reached[shape.right[inner]]
+            seen |= rule != shape.missing_left[inner]
+        columns.update(shape.feature[inner[seen]].tolist())
+    return frozenset(names[c] for c in columns)

@@ -1,0 +1,82 @@
+"""The adapters of what scikit-learn wraps around a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.release.adapters.sklearn.attributes import WRAPPERS, fitted
+from treeleak.release.pipeline.columns import UnknownStep
+from treeleak.release.pipeline.inputs import Inputs
+from treeleak.release.pipeline.names import input_columns, output_columns
+from treeleak.release.registry import adapter, to_release
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Release
+
+
+@adapter("sklearn", "Pipeline", "CalibratedClassifierCV", *WRAPPERS)
+def _wrapped(stored: StoredObject) -> Release:
+    """Find the model inside others; the steps on the way to it name its columns."""
+    steps: list[Any] = []
+    notes: list[str] = []
+    model = stored
+    while model.type.startswith("sklearn."):
+        if model.name == "Pipeline":
+            *before, inner = [step for _, step in model.get("steps", ())] or [None]
+            if not isinstance(inner, StoredObject):
+                raise NotCovered("a Pipeline that does not end in a model")
+            steps += before
+            if before:
+                notes.append(
+                    "The model is the last step of a Pipeline; its columns are that step's input."
+                )
+        elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
+            inner = _only_model(model)
+            notes.append(f"The model is the {inner.name} inside a {model.name}.")
+        else:
+            break
+        model = inner
+    release = to_release(model)
+    release = replace(release, notes=(*notes, *release.notes))
+    return _named(release, steps, model.get("feature_names_in_") is not None) if steps else release
+
+
+def _only_model(stored: StoredObject) -> StoredObject:
+    if stored.name == "CalibratedClassifierCV":
+        models = [c.get("estimator") for c in fitted(stored, "calibrated_classifiers_")]
+        if len(models) != 1 or not isinstance(models[0], StoredObject):
+            raise NotCovered(f"{stored.type} of {len(models)} models, each of other rows")
+        return models[0]
+    inner = stored.get(WRAPPERS[stored.name])
+    if not isinstance(inner, StoredObject):
+        raise BadInput(f"{stored.name} holds no fitted model ({WRAPPERS[stored.name]})")
+    return inner
+
+
+def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
+    """Name the columns after what goes into the steps; ``named``: the model knows its own."""
+    try:
+        came_in = input_columns(steps)
+        columns = output_columns(steps, came_in)
+    except UnknownStep as error:
+        return _not_named(release, named, str(error))
+    names = tuple(columns.names)
+    usable = len(names) == release.n_features and len(set(names)) == len(names)
+    if not usable or (named and names != release.feature_names):
+        return _not_named(release, named, "")
+    new = dict(zip(release.feature_names, names, strict=True))
+    return replace(
+        release,
+        feature_names=names,
+        maybe_missing=frozenset(new[c] for c in release.maybe_missing),
+        one_hot=dict(columns.one_hot),
+        inputs=Inputs.of(came_in.names, names, columns.readings),
+    )
+
+
+def _not_named(release: Release, named: bool, why: str) -> Release:
+    note = () if named else (f"Columns are not named after the input{why and ': '}{why}.",)
+    inputs = Inputs((), {}, why or "the model's columns are not those that its steps put out")
+    return replace(release, notes=(*release.notes, *note), inputs=inputs)

@@ -1,0 +1,169 @@
+"""A schema, or a table of rows, held against the columns of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import BadInput, BadSchema
+from treeleak.release.tree import Release
+from treeleak.schema import Attribute, Categorical, Schema
+
+__all__ = ["check_schema", "match_levels", "read_columns"]
+
+
+def check_schema(schema: Schema, release: Release) -> list[str]:
+    """Check a schema against what the model says.
+
+    Parameters
+    ----------
+    schema : Schema
+    release : Release
+
+    Returns
+    -------
+    list of str
+        Remarks that are no errors: columns in which the trees saw missing values, though the
+        schema allows none.
+
+    Raises
+    ------
+    BadSchema
+        If the columns are not those of the model, codes stand for other labels than in the model
+        (see :func:`match_levels`), or a domain excludes a threshold: no value that the schema
+        allows could take one of the two branches.
+    """
+    schema.for_model(release.feature_names)
+    owner = {c: a for a in schema.attributes for c in a.columns}
+    for column, texts in release.levels.items():
+        code_of = {text: code for code, text in enumerate(texts)}
+        text_of: dict[float, str] = dict(enumerate(texts))
+        for text, code in _codes(owner[column]).items():
+            if text_of.get(code, text) != text or code_of.get(text, code) != code:
+                raise BadSchema(
+                    f"column {column!r}: code {code:g} stands for {text!r} in the schema, "
+                    f"the model's codes for {list(texts)} are 0 to {len(texts) - 1}"
+                )
+    for column, thresholds in zip(release.feature_names, release.thresholds, strict=True):
+        # The model compares rounded values.
+        with np.errstate(over="ignore"):
+            low, high = np.array(owner[column].bounds).astype(release.float_type).astype(float)
+        finite = thresholds[np.isfinite(thresholds)]
+        # A test against the highest value parts all that is known from what is missing.
+        beyond = finite > high if getattr(owner[column], "missing", False) else finite >= high
+        outside = finite[(finite < low) | beyond]
+        if outside.size:
+            raise BadSchema(
+                f"column {column!r}: the schema allows {low:g} to {high:g}, but the model tests "
+                f"{column!r} <= {outside[0]:g}, which is always the same for these values"
+            )
+    return [
+        f"column {c!r}: the trees saw missing values, the schema allows none"
+        for c in release.feature_names
+        if c in release.maybe_missing and not getattr(owner[c], "missing", False)
+    ]
+
+
+def match_levels(release: Release, schema: Schema) -> Release:
+    """Move a release to the codes that a schema gives to the labels of its columns.
+
+    Where both the release and the schema name the labels of a column, a test parts some of the
+    release's labels from the others; its new threshold parts the same ones by the schema's codes.
+    Labels that only the schema has go where their codes put them: the model says nothing of them.
+
+    Parameters
+    ----------
+    release : Release
+    schema : Schema
+
+    Returns
+    -------
+    Release
+        The same where there is nothing to move.
+
+    Raises
+    ------
+    BadSchema
+        If the codes are in an order in which no threshold parts what a test parts: the column, and
+        an order that does; or if the schema lacks all labels on one side of a test.
+    """
+    moved: dict[int, dict[float, float]] = {}
+    levels = dict(release.levels)
+    for attribute in schema.attributes:
+        texts = release.levels.get(attribute.name, ())
+        codes = _codes(attribute)
+        if not texts or not codes or all(codes.get(t) == i for i, t in enumerate(texts)):
+            continue
+        column = release.feature_names.index(attribute.name)
+        moved[column] = {
+            cut: _moved(attribute.name, cut, texts, codes)
+            for cut in release.thresholds[column][np.isfinite(release.thresholds[column])].tolist()
+        }
+        in_order = sorted(codes, key=codes.__getitem__)
+        del levels[attribute.name]
+        if [codes[text] for text in in_order] == list(range(len(codes))):
+            levels[attribute.name] = tuple(in_order)
+    if not moved:
+        return release
+    trees = []
+    for tree in release.trees:
+        threshold = tree.threshold.copy()
+        for node in np.flatnonzero(~tree.is_leaf):
+            cut = float(threshold[node])
+            threshold[node] = moved.get(int(tree.feature[node]), {}).get(cut, cut)
+        trees.append(replace(tree, threshold=threshold))
+    return replace(release, trees=tuple(trees), levels=levels)
+
+
+def _codes(attribute: Attribute) -> dict[str, float]:
+    if not isinstance(attribute, Categorical) or attribute.labels is None:
+        return {}
+    return dict(zip(attribute.labels, attribute.values, strict=True))
+
+
+def _moved(column: str, cut: float, texts: Sequence[str], codes: dict[str, float]) -> float:
+    if not 0 <= cut < len(texts) - 1:
+        # Parts no two labels, but maybe known values from missing ones.
+        return min(codes.values()) - 1 if cut < 0 else max(codes.values())
+    left = [codes[t] for code, t in enumerate(texts) if code <= cut and t in codes]
+    right = [codes[t] for code, t in enumerate(texts) if code > cut and t in codes]
+    if not left or not right:
+        lost = [t for code, t in enumerate(texts) if (code <= cut) is not bool(left)]
+        raise BadSchema(f"column {column!r}: the model tests for {lost}, which the schema lacks")
+    if max(left) >= min(right):
+        raise BadSchema(
+            f"column {column!r}: the model parts {[t for i, t in enumerate(texts) if i <= cut]} "
+            f"from its other labels, and the schema's codes mix the two; give the labels codes in "
+            f"the order {list(texts)}"
+        )
+    return (max(left) + min(right)) / 2
+
+
+def read_columns(
+    release: Release, X: pd.DataFrame, what: str = "the rows"
+) -> dict[str, FloatArray]:
+    """Read the model's columns of a table as numbers; others are ignored.
+
+    Raises
+    ------
+    BadInput
+        Naming the column; ``what`` is what the message calls the table.
+    """
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    values = {}
+    for column in release.feature_names:
+        if column not in table:
+            raise BadInput(f"{what} lack column {column!r} of the model")
+        series = table[column]
+        if not isinstance(series, pd.Series):
+            raise BadInput(f"column {column!r} stands twice in {what}")
+        if not pd.api.types.is_numeric_dtype(series):
+            raise BadInput(f"column {column!r} of {what} holds something other than numbers")
+        values[column] = series.to_numpy(dtype=float, na_value=np.nan)
+        if np.isinf(values[column]).any():
+            raise BadInput(f"column {column!r} of {what} holds an infinite number")
+    return values

@@ -1,0 +1,171 @@
+"""Transformers that change, fill in, choose or mix columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.release.pipeline.columns import Columns, UnknownStep, undone
+from treeleak.release.pipeline.inputs import (
+    MISSING,
+    Code,
+    Indicator,
+    Missing,
+    Number,
+    Reading,
+    Unreadable,
+)
+from treeleak.release.stored import StoredObject
+
+__all__ = [
+    "best",
+    "changed",
+    "components",
+    "function",
+    "imputer",
+    "indicator",
+    "scaler",
+    "support",
+    "variance",
+]
+
+
+def changed(step: StoredObject, columns: Columns) -> Columns:
+    """Columns that keep their names, but not their values."""
+    why = Unreadable(f"{step.name} is not undone")
+    return Columns(columns.names, {}, [why] * len(columns.names))
+
+
+def scaler(step: StoredObject, columns: Columns) -> Columns:
+    """Undo a scaler."""
+    n = len(columns.names)
+
+    def one(i: int, reading: Reading) -> Reading | Unreadable:
+        factor, offset = _scaling(step, i, n)
+        scaled = reading.scaled(factor, offset)
+        ends = _ENDS.get(step.name)
+        if ends is None or not isinstance(reading, Number) or not isinstance(scaled, Number):
+            return scaled
+        low, high = (float(_numbers(step, name, n)[i]) for name in ends)
+        if step.name == "MaxAbsScaler":
+            low = -low
+        low, high = sorted([reading.plain(low), reading.plain(high)])
+        return replace(scaled, low=max(low, reading.low), high=min(high, reading.high))
+
+    return Columns(columns.names, {}, undone(step, columns, one))
+
+
+_ENDS = {
+    "MinMaxScaler": ("data_min_", "data_max_"),
+    "MaxAbsScaler": ("max_abs_", "max_abs_"),
+}
+
+
+def _scaling(step: StoredObject, i: int, n: int) -> tuple[float, float]:
+    """Factor and offset that undo a scaler in column ``i``."""
+    scale = 1.0
+    if step.get("with_std", True) and step.get("with_scaling", True):
+        scale = float(_numbers(step, "scale_", n)[i])
+    if step.name == "MinMaxScaler":
+        return 1 / scale, -float(_numbers(step, "min_", n)[i]) / scale
+    if step.name == "StandardScaler" and step.get("with_mean", True):
+        return scale, float(_numbers(step, "mean_", n)[i])
+    if step.name == "RobustScaler" and step.get("with_centering", True):
+        return scale, float(_numbers(step, "center_", n)[i])
+    return scale, 0.0
+
+
+def _numbers(step: StoredObject, attribute: str, n: int) -> NDArray[Any]:
+    array = step.get(attribute)
+    if not isinstance(array, np.ndarray) or array.shape != (n,) or array.dtype.kind not in "iuf":
+        raise ValueError(f"no {n} numbers in {attribute}")
+    return array
+
+
+def function(step: StoredObject, columns: Columns) -> Columns:
+    """Name the columns of a FunctionTransformer."""
+    if step.get("func") is None:
+        return columns
+    if step.get("feature_names_out") == "one-to-one":
+        return changed(step, columns)
+    raise UnknownStep("a FunctionTransformer that does not name its columns")
+
+
+def imputer(step: StoredObject, columns: Columns) -> Columns:
+    """Name and read the columns of an imputer."""
+    if step.name == "KNNImputer":
+        known = np.asarray(step.get("_valid_mask"), dtype=bool)
+    else:
+        known = np.array([x == x for x in np.ravel(step.get("statistics_"))])
+    missing, told = step.get("missing_values"), bool(step.get("add_indicator"))
+    # It may fill in the zeros of a one-hot group; no group holds NaN.
+    groups = {} if missing == missing else columns.one_hot
+
+    def filled(i: int, reading: Reading) -> float:
+        return float(reading.plain(float(np.ravel(step.get("statistics_"))[i])))
+
+    def one(i: int, reading: Reading) -> Reading | Unreadable:
+        # Where missing values are told, a column that is not spoken of has none.
+        reading = replace(reading, imputed=reading.imputed or not told)
+        if isinstance(reading, Number) and np.isfinite(reading.low - reading.high):
+            # What neighbours have lies between the ends already.
+            x = filled(i, reading) if step.name == "SimpleImputer" else reading.low
+            return replace(reading, low=min(reading.low, x), high=max(reading.high, x))
+        if isinstance(reading, Indicator) and missing == missing:
+            return Unreadable(f"{step.name} fills in what says which category a row has")
+        if isinstance(reading, Code):
+            whole = reading.closed and step.name == "SimpleImputer" and missing != missing
+            return replace(reading, closed=whole and filled(i, reading) in reading.codes)
+        return reading
+
+    out = Columns(columns.names, groups, undone(step, columns, one)).keep(known)
+    if not told:
+        return out
+    added = indicator(step.get("indicator_"), columns)
+    return Columns(out.names + added.names, out.one_hot, out.readings + added.readings)
+
+
+def indicator(step: StoredObject, columns: Columns) -> Columns:
+    """Name and read the columns of a MissingIndicator."""
+    at = [int(i) for i in step.get("features_")]
+    names = [f"missingindicator_{columns.names[i]}" for i in at]
+
+    def one(_: int, reading: Reading) -> Reading:
+        value = step.get("missing_values")
+        told = isinstance(value, (int, float, str)) and value == value
+        told = told and isinstance(reading, Number) and reading.unscaled
+        return Missing(reading.source, value=value if told else MISSING)
+
+    out = columns.take(at)
+    return Columns(names, {}, undone(step, out, one))
+
+
+def support(step: StoredObject, columns: Columns) -> Columns:
+    """Keep the columns that a selection says it keeps."""
+    return columns.keep(step.get("support_"))
+
+
+def best(step: StoredObject, columns: Columns) -> Columns:
+    """Keep the columns of the best scores."""
+    if step.get("k") == "all":
+        return columns
+    scores = np.array(step.get("scores_"), dtype=float)
+    scores[np.isnan(scores)] = np.finfo(float).min
+    chosen = np.zeros(len(scores), dtype=bool)
+    chosen[np.argsort(scores, kind="mergesort")[max(len(scores) - int(step.get("k")), 0) :]] = True
+    return columns.keep(chosen)
+
+
+def variance(step: StoredObject, columns: Columns) -> Columns:
+    """Keep the columns that vary enough."""
+    return columns.keep(np.asarray(step.get("variances_")) > step.get("threshold"))
+
+
+def components(step: StoredObject, _: Columns) -> Columns:
+    """Name the columns of a decomposition, each of which mixes all."""
+    names = [f"{step.name.lower()}{i}" for i in range(len(step.get("components_")))]
+    why = Unreadable(f"{step.name} is not undone: each of its columns mixes all that go in")
+    return Columns(names, {}, [why] * len(names))

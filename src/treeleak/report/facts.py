@@ -1,0 +1,170 @@
+"""Facts of an audit's document in words: each once, for the page, the terminal and the pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from treeleak.core.percent import percent
+
+__all__ = [
+    "NONE", "Doc", "Fact", "by_what", "capital", "ended", "group_name", "likely", "listed",
+    "of_counts", "of_draws", "of_rebuilt", "of_uncertainty", "of_unlike", "over_others", "reasons",
+    "risks", "share",
+]  # fmt: skip
+
+Doc = Mapping[str, Any]
+Fact = tuple[str, str, str]
+"""What it is, its figure, and more about it."""
+
+NONE = "–"
+_LARGE = 30
+"""Logarithm of numbers from which on only their size is written."""
+_ALL = {"leaves": "Leaves, in all trees", "rules": "Rules, the default included"}
+_SMALLEST = {"leaves": "Smallest leaf", "rules": "Rule with fewest rows"}
+
+
+def share(part: float | None, digits: int = 0) -> str:
+    """Write a share, if there is one."""
+    return NONE if part is None else percent(part, digits)
+
+
+def capital(text: str) -> str:
+    """Begin a text with a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def ended(text: str) -> str:
+    """End a sentence."""
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def listed(texts: Sequence[str], most: int = 5) -> str:
+    """List the first of some texts, and count the others."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def reasons(found: Doc, part: str) -> list[str]:
+    """Say why a part was not assessed."""
+    return [ended(p["reason"]) for p in found["not_assessed"] if p["part"] == part]
+
+
+def by_what(entries: Iterable[Doc]) -> dict[str, list[Doc]]:
+    """Put entries of the inventory together that are of one kind."""
+    groups: dict[str, list[Doc]] = {}
+    for entry in entries:
+        groups.setdefault(entry["what"], []).append(entry)
+    return groups
+
+
+def of_counts(counts: Doc) -> Iterator[Fact]:
+    """Say how few rows stand behind leaves or rules: number, and share of all."""
+    total, leaves = counts["total"], counts["total"]["leaves"] or 1
+    unit = "rows" if counts["unit"] == "rows" else "draws (a row may count twice)"
+    yield _ALL[counts["of"]], f"{total['leaves']:,}", ""
+    for what, key in (
+        (f"with fewer than {counts['threshold']} {unit}", "small"),
+        ("with a single one", "single"),
+        ("that lack a class", "excludes_class"),
+        ("that hold one class only", "one_class"),
+    ):
+        if (n := total[key]) is None:
+            yield what, "not counted by this model", ""
+        else:
+            yield what, f"{n:,}", percent(n / leaves)
+    smallest = total["smallest"]
+    least = f"fewer than {counts['threshold']}" if smallest is None else f"{smallest:,}"
+    yield _SMALLEST[counts["of"]], least, ""
+
+
+def likely(rebuilt: Doc) -> bool:
+    """Whether nothing can be proved: draws are hidden, or counts carry noise."""
+    return bool(rebuilt["row_count"])
+
+
+def of_draws(rebuilt: Doc) -> str:
+    """Say whether it is known which rows each tree drew; nothing where trees drew none."""
+    if rebuilt["draws"] is not None:
+        return f"Which rows each tree drew is known from: {rebuilt['draws']}."
+    if rebuilt["evidence"].startswith("hidden"):
+        return "Which rows each tree drew is not known: all draws were taken as possible."
+    return ""
+
+
+def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
+    """Say what was rebuilt, and how sure it is; ``n_values`` are all, with those given."""
+    order = "row k is row k of the training table" * rebuilt["ordered"]
+    yield "Rows rebuilt", f"{rebuilt['n_rows']:,}{', in their order' * rebuilt['ordered']}", order
+    if n := rebuilt["known_values"]:
+        of = "" if n_values is None else f" of {n_values:,}"
+        yield "Values given, not counted below", f"{n:,}{of}", ""
+    if not likely(rebuilt):
+        every = "they stand in every dataset that meets the counts"
+        yield "Rows proved, as far as trees tell", percent(rebuilt["share_proved_rows"]), every
+        yield "Values proved", percent(rebuilt["share_proved_values"]), ""
+    if rebuilt["expected_error"] is not None:
+        own = "the attack's own estimate, made without the training rows"
+        yield "Values that may be wrong, as expected", percent(rebuilt["expected_error"], 1), own
+    if never := rebuilt["numbers"].get("rows_never_drawn"):
+        yield "Rows that no tree drew: guesses", f"{never:,}", ""
+    for what, key in (
+        ("Columns that no tree tests", "free_columns"),
+        ("Columns of numbers, at best narrowed down", "interval_columns"),
+    ):
+        if rebuilt[key]:
+            yield what, f"{len(rebuilt[key])}", ""
+    if rebuilt["midpoints_met"] is not None:
+        many = "above 80% nearly all rows are right"
+        yield "Thresholds midway between these rows", percent(rebuilt["midpoints_met"]), many
+
+
+def of_unlike(individual: Doc | None) -> Iterator[Fact]:
+    """Say how right rows are that resemble others, and those that stand apart."""
+    for what, key in (("resemble others", "inliers"), ("stand apart", "outliers")):
+        group = (individual or {}).get(key)
+        if group and group["n_rows"]:
+            said = f"{percent(group['perfect'])} of them exact"
+            yield f"in the {group['n_rows']:,} rows that {what}", percent(group["error"], 1), said
+
+
+def of_uncertainty(left: Doc) -> Iterator[Fact]:
+    """Say what one tree or one rule list leaves to know."""
+    bits = f"{left['mean_bits']:.1f} of {left['row_bits']:.1f} bits"
+    yield "Left of a row, on average (Dist_G)", percent(left["dist_g"], 1), bits
+    yield "Left of a single value, on average (Dist)", percent(left["dist"] or 0, 1), ""
+    yield from _of_worlds(left)
+    if left["told"]:
+        yield "Rows of which nothing is left to know", f"{left['told']:,}", ""
+
+
+def _of_worlds(left: Doc) -> Iterator[Fact]:
+    log2 = left["log2_worlds"]
+    many = f"{round(2**log2):,}" if log2 < _LARGE else f"about 10^{log2 * math.log10(2):,.0f}"
+    yield "Tables that the model allows", many, ""
+    if left["contains"] is not None:
+        yield "the training rows are one of them", "yes" if left["contains"] else "no", ""
+    if left["nearest"]:
+        yield "their values that differ from the nearest", percent(left["nearest"], 1), ""
+
+
+def group_name(group: Doc) -> str:
+    """Name a group of people; of a one-hot group, the columns often begin with its own name."""
+    name, column = str(group["group"]), group["column"]
+    return name if name.startswith(column) else f"{column}: {name}"
+
+
+def over_others(column: Doc) -> float:
+    """How much oftener the value of a column is right than in guesses without the model."""
+    if column["right"] is None:
+        return -float(column["expected"])
+    return float(column["right"] - max(column["guess"] or 0.0, column["majority"] or 0.0))
+
+
+def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
+    """Name the risks that were assessed."""
+    if article29["singling_out"] is not None:
+        yield "Singling out", article29["singling_out"]
+    for risk in article29["inference"]:
+        yield f"Guessing {risk['column']!r}", risk

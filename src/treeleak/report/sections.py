@@ -1,0 +1,298 @@
+"""The sections of a report, but for those of the rebuilt rows: from a document to plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.core.percent import percent
+from treeleak.report import facts
+from treeleak.report.blocks import (
+    Bar,
+    Bars,
+    Block,
+    Facts,
+    Grid,
+    Items,
+    Prose,
+    Section,
+    Share,
+    Stack,
+    Tone,
+)
+from treeleak.report.facts import Doc
+
+__all__ = [
+    "TONES", "advice", "counts", "inventory", "not_assessed", "notes", "provenance", "reasons",
+    "ruling", "uncertainty", "verdict",
+]  # fmt: skip
+
+TONES: dict[str, Tone] = {LEAK: "leak", POSSIBLE: "open", NO_LEAK: "calm", OPEN: "grey"}
+_MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": "calm"}
+_STATES: dict[str, Tone] = {"violated": "leak", "not assessed": "open", "met": "calm"}
+_PARTS = {
+    "inventory": "What is in the model",
+    "counts": "How few rows stand behind it",
+    "noise": "Noise",
+    "reconstruction": "Rebuilding the rows",
+    "uncertainty": "What it leaves to know",
+    "measurement": "Comparison with the training rows",
+    "population": "Comparison with the population",
+}
+_VERDICTS = (
+    (
+        LEAK,
+        "Training rows stand in the file as they are; or the file proves rows; or the rebuilt rows "
+        "are nearer to the training rows than anybody could guess who knows the population.",
+        "That every row leaks, or that the values which leak are sensitive.",
+    ),
+    (
+        POSSIBLE,
+        "The rebuilt rows are nearer to the training rows than a guess of somebody who lacks the "
+        "counts of leaves, but no nearer than somebody who knows the population comes.",
+        "Whether that is about single people, or about all of them. Rows of the population that "
+        "the model was not trained on (--control) tell these apart.",
+    ),
+    (
+        NO_LEAK,
+        "The attacks ran to the end. They proved no row that stands alone, and, where the training "
+        "rows were given, came no closer to them than chance and population explain.",
+        "That nothing can leak. Somebody who knows more, another model of the same data, or a "
+        "better attack may get further.",
+    ),
+    (
+        OPEN,
+        "No attack fits this model yet, or none came to an answer in time, or counts and schema "
+        "contradict each other; or rows are only likely, and there were no training rows to "
+        "compare them with.",
+        "Anything about what leaks, either way.",
+    ),
+)
+
+
+def reasons(found: Doc, part: str) -> list[Block]:
+    """Say why a part was not assessed."""
+    return [Prose(f"Not assessed: {why}") for why in facts.reasons(found, part)]
+
+
+def ruling(found: Doc) -> Section | None:
+    """The ruling of the policy, if there is one."""
+    if (ruled := found["ruling"]) is None:
+        return None
+    order = sorted(ruled["checks"], key=lambda c: list(_STATES).index(c["state"]))
+    table = Grid(
+        f"Checks of the policy “{ruled['policy']}”",
+        ("Check", "Asked for", "Found", "State"),
+        tuple((facts.capital(c["what"]), c["bound"], c["found"], c["state"]) for c in order),
+        tones=tuple(_STATES[c["state"]] for c in order),
+    )
+    closed = Prose("What could not be assessed does not pass.", quiet=True)
+    said = Prose(ruled["headline"])
+    return Section.of("policy", "The ruling of the policy", [said, table, closed])
+
+
+def verdict(found: Doc) -> Section:
+    """Why this verdict."""
+    findings, said = found["findings"], found["verdict"]
+    table = Grid(
+        "What was found, and what the verdict rests on",
+        ("Part", "What was found", "Taken as"),
+        tuple((_PARTS[f["part"]], f["text"], f["verdict"] or "a remark") for f in findings),
+        tones=tuple(TONES[f["verdict"]] if f["verdict"] else "plain" for f in findings),
+    )
+    held = dict.fromkeys(f["rule"] or f["text"] for f in findings if f["verdict"] == said)
+    does_not = next(r[2] for r in _VERDICTS if r[0] == said)
+    fixed = Prose(f"The verdict follows from a fixed rule. “{facts.capital(said)}”, because:")
+    others = Grid(
+        "All verdicts",
+        ("Verdict", "Says", "Does not say"),
+        _VERDICTS,
+        tones=tuple(TONES[r[0]] for r in _VERDICTS),
+        folded=True,
+    )
+    worst = Prose(
+        "The worst finding counts: a leak shown anywhere is one. A remark decides nothing.",
+        quiet=True,
+    )
+    because: list[Block] = [Items(tuple(held))] if held else reasons(found, "reconstruction")
+    blocks = [fixed, *because, Prose(does_not, lead="It does not say:"), table, worst, others]
+    return Section.of("verdict", "Why this verdict", blocks)
+
+
+def inventory(found: Doc) -> Section:
+    """What is in the model."""
+    blocks: list[Block] = []
+    for mark, caption in (
+        ("leaks", "Parts that stem from single rows, or say how rows were drawn"),
+        ("not assessed", "Parts that were not assessed"),
+        ("harmless", "Parts that are harmless"),
+    ):
+        if entries := [e for e in found["inventory"] if e["mark"] == mark]:
+            blocks.append(_entries(caption, entries, folded=mark == "harmless"))
+        elif mark == "leaks":
+            blocks.append(Prose("Nothing was found that stems from single rows."))
+    return Section.of("inventory", _PARTS["inventory"], blocks)
+
+
+def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
+    rows = [
+        (
+            facts.capital(what),
+            " ".join(dict.fromkeys(e["why"] for e in same)),
+            ", ".join(dict.fromkeys(name for e in same for name in e["names"])),
+            ", ".join(dict.fromkeys(e["where"] for e in same)),
+        )
+        for what, same in facts.by_what(entries).items()
+    ]
+    return Grid(
+        caption,
+        ("What", "Why", "Names", "Where"),
+        tuple(rows),
+        code=frozenset({2, 3}),
+        tones=(_MARKS[entries[0]["mark"]],) * len(rows),
+        folded=folded,
+    )
+
+
+def counts(found: Doc) -> Section:
+    """How few rows stand behind leaves or rules."""
+    told, key = found["counts"], "counts"
+    if told is None:
+        said = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
+        return Section.of(key, _PARTS[key], [*reasons(found, key), *said])
+    rows = tuple((facts.capital(what), n, share) for what, n, share in facts.of_counts(told))
+    table = Grid(f"Counts of {told['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2}))
+    remark = Prose(
+        "Output checkers ask for these tables. They decide nothing here: small leaves are neither "
+        "needed nor enough for a leak.",
+        quiet=True,
+    )
+    return Section.of(key, _PARTS[key], [_of_size(told), table, _by_tree(told), remark])
+
+
+def _of_size(counts: Doc) -> Stack:
+    total, unit, threshold = counts["total"], counts["unit"], counts["threshold"]
+    leaves, small, single = (total[k] or 0 for k in ("leaves", "small", "single"))
+    parts: list[tuple[str, int, Tone]] = [
+        (f"a single {unit[:-1]}", single, "leak"),
+        (f"2 to {threshold - 1} {unit}", small - single, "open"),
+        (f"{threshold} {unit} or more", leaves - small, "grey"),
+    ]
+    return Stack(
+        f"{facts.capital(counts['of'])} by the number of their {unit}",
+        f"of {leaves:,} {counts['of']}",
+        tuple(
+            Share(name, n / (leaves or 1), f"{n:,} ({percent(n / (leaves or 1))})", tone)
+            for name, n, tone in parts
+        ),
+    )
+
+
+_SHARES = ((0.0, "none"), (0.2, "up to 20%"), (0.4, "20 to 40%"), (0.6, "40 to 60%"),
+           (0.8, "60 to 80%"), (1.0, "over 80%"))  # fmt: skip
+
+
+def _by_tree(counts: Doc) -> Bars | Prose | None:
+    trees = counts["trees"]
+    shares = [s / n for s, n in zip(trees["small"], trees["leaves"], strict=True) if n]
+    if len(shares) < 2 or counts["of"] != "leaves":
+        return None
+    if min(shares) > _SHARES[-2][0]:
+        said = f"In each of the {len(shares):,} trees, over 80% of the leaves are that small."
+        return Prose(said)
+    if not any(shares):
+        return Prose(f"In none of the {len(shares):,} trees is a leaf that small.")
+    steps = [next(name for top, name in _SHARES if share <= top) for share in shares]
+    return Bars(
+        f"Trees by the share of their leaves with fewer than {counts['threshold']} "
+        f"{counts['unit']}",
+        f"of {len(shares):,} trees",
+        (("Trees", "plain"),),
+        tuple(Bar(name, (steps.count(name) / len(shares),)) for _, name in _SHARES[1:]),
+    )
+
+
+def uncertainty(found: Doc, of: str) -> Section:
+    """What it leaves to know of a row."""
+    key, title, left = "left", "What it leaves to know of a row", found["uncertainty"]
+    if left is None or left["dist_g"] is None:
+        return Section.of(key, title, reasons(found, "uncertainty"))
+    spread = Bars(
+        "Known of single rows, from the most exposed on: the more, the more leaks",
+        "share of what there is to know about a row",
+        (("Known", "plain"),),
+        tuple(Bar(_part_of_rows(int(q)), (1 - share,)) for q, share in left["quantiles"].items()),
+    )
+    told = [(facts.capital(what), n, more) for what, n, more in facts.of_uncertainty(left)]
+    domains = ("Domains", f"schema {left['schema']}", "")
+    blocks: list[Block] = [Facts((*told, domains))]
+    if left["quantiles"]:
+        blocks.append(spread)
+    if found["edition"] == "releasable":
+        ends = "Left out: single leaves or rules, and the ends of this spread, which speak of them."
+        blocks.append(Prose(ends, quiet=True))
+    if left["exposed"]:
+        rows = [
+            (e["name"], percent(e["left"]), f"{e['rows']:,}", e["where"]) for e in left["exposed"]
+        ]
+        columns = ("Name", "Left", "Rows", "Where")
+        least = f"{facts.capital(of)} that leave least"
+        blocks.append(Grid(least, columns, tuple(rows), numeric=frozenset({1, 2})))
+    blocks += [Prose(note, quiet=True) for note in left["notes"]]
+    return Section.of(key, title, blocks)
+
+
+def _part_of_rows(part: int) -> str:
+    named = {0: "The most exposed row", 50: "Half of the rows, at least", 100: "All rows, at least"}
+    return named.get(part, f"{part}% of the rows, at least")
+
+
+def not_assessed(found: Doc) -> Section:
+    """What was not assessed, and why."""
+    rows = [
+        (_PARTS.get(p["part"], facts.capital(p["part"])), facts.capital(facts.ended(p["reason"])))
+        for p in found["not_assessed"]
+    ]
+    unknown = dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "not assessed")
+    if unknown:
+        rows.append(("Parts of the file", f"{facts.capital(facts.listed(list(unknown)))}."))
+    rows.append(
+        (
+            "All other attacks",
+            "Only what this report names was tried. Questions to a running service, other models "
+            "of the same data, and attacks not yet known were not.",
+        )
+    )
+    tones = (TONES[OPEN],) * len(rows)
+    table = Grid("Not assessed", ("Part", "Why"), tuple(rows), tones=tones)
+    said = Prose(
+        "Nothing follows from what was not assessed, neither a leak nor that there is none."
+    )
+    return Section.of("open", "What was not assessed, and why", [said, table])
+
+
+def advice(found: Doc) -> Section:
+    """What to change."""
+    return Section.of("advice", "What to change", [Items(tuple(found["advice"]))])
+
+
+def notes(found: Doc) -> Section:
+    """Remarks."""
+    notes = tuple(found["notes"])
+    return Section.of("notes", "Notes", [Items(notes)] if notes else [])
+
+
+def provenance(found: Doc, command: str | None) -> Section:
+    """Where the report comes from."""
+    source = found["provenance"]
+    rows = [("Model", source["file"] or "in memory", source["origin"])]
+    if source["sha256"] is not None:
+        rows.append(("SHA-256 of the file", source["sha256"], ""))
+    rows += [
+        ("Seed of the audit", f"{source['seed']}", "the same seed gives the same answer"),
+        ("Time", f"{source['seconds']:.1f} s", ""),
+    ]
+    if command is not None:
+        rows.append(("To repeat it", command, ""))
+    table = Grid("Versions", ("Program", "Version"), tuple(source["versions"].items()), folded=True)
+    return Section.of("provenance", "Where this report comes from", [Facts(tuple(rows)), table])

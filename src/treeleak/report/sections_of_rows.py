@@ -1,0 +1,264 @@
+"""The sections of a report on the rebuilt rows: from a document to plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.score_words import by_chance
+from treeleak.core.percent import percent
+from treeleak.report import facts
+from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section, Share, Stack, Tone
+from treeleak.report.facts import Doc, Fact
+from treeleak.report.sections import reasons
+
+__all__ = ["MOST_BARS", "against_guesses", "article29", "columns", "groups", "recovered"]
+
+MOST_BARS = 24
+"""Lines of a chart; its table has all."""
+
+
+def recovered(found: Doc) -> Section:
+    """What was recovered, and how sure it is."""
+    key, title = "recovered", "What was recovered, and how sure it is"
+    if (rebuilt := found["reconstruction"]) is None:
+        return Section.of(key, title, reasons(found, "reconstruction"))
+    took = f"{rebuilt['seconds']:.1f} s" + ", interrupted" * rebuilt["interrupted"]
+    said = f"{facts.capital(rebuilt['status'])} ({took}): {rebuilt['meaning']}."
+    blocks: list[Block] = [Prose(said)]
+    if rebuilt["contradiction"] is not None:
+        return Section.of(key, title, [*blocks, Prose(facts.ended(rebuilt["contradiction"]))])
+    if draws := facts.of_draws(rebuilt):
+        blocks.append(Prose(draws))
+    if (exposure := found["exposure"]) is not None and exposure["recovered"]["n_rows"]:
+        blocks.append(_how_sure(exposure["recovered"]))
+    if rebuilt["n_rows"]:
+        blocks.append(Facts(tuple(_of_rebuilt(rebuilt))))
+    return Section.of(key, title, blocks)
+
+
+def _how_sure(recovered: Doc) -> Stack:
+    parts: tuple[tuple[str, str, Tone], ...] = (
+        ("proved", "proved", "leak"),
+        ("probable, 90% or more", "probable", "open"),
+        ("not proved by the file alone", "open", "grey"),
+    )
+    return Stack(
+        "Rows by how sure they are, as far as the model itself tells",
+        f"of {recovered['n_rows']:,} rows",
+        tuple(Share(name, recovered[k], percent(recovered[k]), tone) for name, k, tone in parts),
+    )
+
+
+def _of_rebuilt(rebuilt: Doc) -> Iterator[Fact]:
+    first, *others = facts.of_rebuilt(rebuilt)
+    yield first
+    if (rows := rebuilt["row_count"]) is not None:
+        low, high = rows["between"]
+        wide = f"95 %: {low:,} to {high:,}; " if low < high else ""
+        yield "Training rows", f"{rows['n']:,}", f"{wide}{rows['origin']}"
+    yield from others
+
+
+def against_guesses(found: Doc) -> Section:
+    """The rebuilt rows against guesses and the population."""
+    key, title = "guesses", "Against guesses and the population"
+    if (m := found["measurement"]) is None:
+        return Section.of(key, title, reasons(found, "measurement"))
+    charts = [
+        _right_beside(
+            found, "categories", "Categories that are right", lambda s: 1.0 - s["categories"]
+        ),
+        _right_beside(
+            found, "numbers", "Numbers within 1% of their column's range",
+            lambda s: s["numbers"]["near"],
+        ),
+    ]  # fmt: skip
+    table = Facts(tuple(_of_measured(m)))
+    beside = Grid(
+        "What the rebuilt rows were held against",
+        ("Yardstick", "It knows", "Categories wrong", "Numbers off by, in standard deviations",
+         "Error (DRAFT)", "So large a margin by chance"),
+        tuple(_of_yardstick(y) for y in m["yardsticks"]),
+        numeric=frozenset({2, 3, 4, 5}),
+    )  # fmt: skip
+    said = Prose(
+        "Each row is laid beside the person whom it fits best. The margin over a yardstick is "
+        "tested over people.",
+        quiet=True,
+    )
+    return Section.of(key, title, [*charts, table, beside, said, *reasons(found, "population")])
+
+
+def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]) -> Bars | None:
+    """Show what is right in the rebuilt rows and in every yardstick: more ink, more disclosed."""
+    m = found["measurement"]
+    if m["scores"] is None or m["scores"][key] is None:
+        return None
+    lines = [Bar("In the rebuilt rows", (right(m["scores"]),))]
+    lines += [
+        Bar(facts.capital(v["what"]), (right(v["measurement"]["scores"]),))
+        for v in found["variants"]
+        if v["measurement"] is not None
+    ]
+    lines += [Bar(facts.capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
+    return Bars(
+        f"{what}: the more beside the yardsticks, the more leaks",
+        "share of the values, each row laid beside the one that it fits best",
+        (("right", "plain"),),
+        tuple(lines),
+        digits=1,
+    )
+
+
+_KNOWS = {"schema": "the schema", "model": "the trees without counts", "people": "the population"}
+
+
+def _of_yardstick(y: Doc) -> tuple[str, ...]:
+    scores = y["scores"]
+    wrong = facts.NONE if scores["categories"] is None else percent(scores["categories"], 1)
+    off = facts.NONE if scores["numbers"] is None else f"{scores['numbers']['off']:.2f}"
+    chance = by_chance(y["nearer"])
+    error = f"{percent(scores['error'], 1)} ± {percent(y['sd'], 1)}"
+    return facts.capital(WORDS[y["name"]]), _KNOWS[y["knows"]], wrong, off, error, chance
+
+
+def _of_measured(m: Doc) -> Iterator[Fact]:
+    yield "Compared with the model first", m["compared"], "to see that these are its training rows"
+    for what, rows, order in (
+        ("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"]),
+        ("Training rows rebuilt as far as trees tell", m["located_rows"], m["located_in_order"]),
+    ):
+        place = "" if order is None else f"{percent(order)} in their own place"
+        yield what, percent(rows), place
+    scores = m["scores"]
+    if scores["categories"] is not None:
+        yield "Categories that are wrong", percent(scores["categories"], 1), ""
+    if (numbers := scores["numbers"]) is not None:
+        off = f"{numbers['off']:.2f} standard deviations"
+        right = f"{percent(numbers['exact'], 1)} exactly right, {percent(numbers['near'], 1)} near"
+        yield "Numbers off by, on average", off, right
+    yield "Error, as experiments report it (DRAFT)", percent(m["error"], 1), _MIXED
+    if m["error_in_order"] is not None:
+        yield "Categories wrong row by row, in their own place", percent(m["error_in_order"], 1), ""
+    if (order := m["in_order"]) is not None:
+        usual = f"the usual values of the class {percent(order['usual'], 1)}"
+        yield "Error in their own place", percent(order["error"], 1), usual
+    for what, error, more in facts.of_unlike(m["individual"]):
+        yield facts.capital(what), f"error {error}", more
+    if (test := m["significance"]) is not None:
+        near = f"{test['as_near']:,} of {test['draws']:,}"
+        told = "none: the model told of these very rows"
+        yield "Other draws as near as the training rows", near, told
+
+
+_MIXED = "a wrong category counts 1, a number its difference over the column's range"
+
+
+def article29(found: Doc) -> Section | None:
+    """Singling out, linkability, inference."""
+    risks = found["article29"]
+    if risks is None:
+        return None
+    lines = [
+        (name, *map(_rate, (r["success"], r["baseline"], r["control"])), _between(r["risk"]))
+        for name, r in facts.risks(risks)
+    ]
+    blocks: list[Block] = [
+        Prose(
+            "The risks by which the Article 29 Working Party judges whether data are anonymous "
+            "(opinion 05/2014). Each rate stands beside that of somebody who does not have the "
+            "model; the risk is what lies above it, from 0% to 100%."
+        )
+    ]
+    if lines:
+        columns = ("Risk of", "Succeeds", "A guess", "People not in the training set", "Risk")
+        about = "Rates, each with a 95% interval"
+        blocks.append(Grid(about, columns, tuple(lines)))
+        blocks.append(
+            Prose(
+                "A rebuilt row singles somebody out if it fits exactly one training row. Somebody "
+                "infers a value who knows all else of a person and reads it off the rebuilt rows.",
+                quiet=True,
+            )
+        )
+    if not risks["inference"]:
+        blocks.append(Prose("Inference: not assessed, for no column was called sensitive "
+                            "(--sensitive)."))  # fmt: skip
+    blocks.append(Prose(risks["linkability"], lead="Linkability:"))
+    title = "Singling out, linkability, inference"
+    return Section.of("article29", title, blocks)
+
+
+def _rate(rate: Doc | None) -> str:
+    return facts.NONE if rate is None else _between(rate, "share")
+
+
+def _between(told: Doc, key: str = "value") -> str:
+    return f"{percent(told[key])} ({percent(told['low'])} to {percent(told['high'])})"
+
+
+def columns(found: Doc) -> Section | None:
+    """What leaks of each column."""
+    exposure = found["exposure"]
+    if exposure is None or not exposure["columns"]:
+        return None
+    told, blocks = exposure["columns"], list[Block]()
+    values: list[tuple[str, tuple[float | None, ...]]]
+    if any(c["right"] is not None for c in told):
+        order = sorted(told, key=lambda c: c["majority"] - (c["right"] or 0))
+        names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("most common value", "plain"))
+        values = [(c["column"], (c["right"], c["majority"])) for c in order]
+        title = "Values that are right, by column: rebuilt, and always the most common value"
+    else:
+        order = sorted(told, key=lambda c: c["expected"] or 0)
+        names = (("right, as expected", "plain"),)
+        values = [
+            (c["column"], (None if c["expected"] is None else 1 - c["expected"],)) for c in order
+        ]
+        title = "Values that are right, by column, as the attack expects"
+    bars = tuple(Bar(name, shares) for name, shares in values)
+    left_out = max(len(bars) - MOST_BARS, 0)
+    blocks.append(Bars(title, "share of the rows", names, bars, left_out=left_out))
+    rows = [
+        (
+            c["column"],
+            *map(facts.share, (c["right"], c["guess"], c["majority"], c["expected"], c["proved"])),
+            "yes" if c["tested"] else "no",
+        )
+        for c in order
+    ]
+    heads = ("Column", "Right", "Random guess", "Most common value", "Wrong, as expected",
+             "Proved", "Tested by a tree")  # fmt: skip
+    caption = "All figures by column"
+    blocks.append(Grid(caption, heads, tuple(rows), numeric=frozenset(range(1, 6)), folded=True))
+    if exposure["columns_left_out"]:
+        n = exposure["columns_left_out"]
+        blocks.append(Prose(f"Left out: {n:,} columns in which few rows differ from the rest.",
+                            quiet=True))  # fmt: skip
+    return Section.of("columns", "What leaks of each column", blocks)
+
+
+def groups(found: Doc) -> Section | None:
+    """Whom it concerns."""
+    exposure = found["exposure"]
+    if exposure is None or not exposure["groups"]:
+        return None
+    told = [g for g in exposure["groups"] if g["error"] is not None]
+    names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random guess", "plain"))
+    bars = [Bar(facts.group_name(g), (1 - g["error"], 1 - g["guess"])) for g in told]
+    title = "How right the values are, by group: the more, the more leaks"
+    left_out = max(len(bars) - MOST_BARS, 0)
+    chart = Bars(title, "1 - error (DRAFT)", names, tuple(bars), left_out=left_out)
+    rows = [
+        (
+            facts.group_name(g),
+            facts.NONE if g["rows"] is None else f"{g['rows']:,}",
+            *(facts.share(g[k], 1) for k in ("error", "guess")),
+            facts.share(g["exact"]),
+        )
+        for g in exposure["groups"]
+    ]
+    heads = ("Group", "Rows", "Error (DRAFT)", "In a random guess", "Rows exact")
+    table = Grid("All figures by group", heads, tuple(rows), numeric=frozenset({1, 2, 3, 4}))
+    return Section.of("groups", "Whom it concerns", [chart if bars else None, table])

@@ -1,0 +1,169 @@
+"""The attributes of a row and the rules between them, together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray
+from treeleak.core.errors import BadSchema
+from treeleak.core.private import dataclass
+from treeleak.schema import schema_file
+from treeleak.schema.attributes import Attribute, Binary, OneHot
+from treeleak.schema.checks import list_of, names_of, settle
+from treeleak.schema.rules import AtMost, Rule
+
+__all__ = ["Schema"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The attributes of a row, in the model's column order, and the rules between them.
+
+    Parameters
+    ----------
+    attributes : sequence of Attribute
+        No column may belong to two attributes.
+    rules : sequence of Rule, optional
+        Each speaks only of columns that some attribute owns.
+
+    Raises
+    ------
+    BadSchema
+        If a name or a column stands twice, or a rule names an unknown column or counts the
+        ones of a column that is not 0/1.
+    """
+
+    attributes: tuple[Attribute, ...]
+    rules: tuple[Rule, ...] = ()
+
+    def __init__(self, attributes: Iterable[Attribute], rules: Iterable[Rule] = ()) -> None:
+        settle(self, attributes=tuple(attributes), rules=tuple(rules))
+        seen: dict[str, Attribute] = {}
+        names: set[str] = set()
+        for attribute in self.attributes:
+            if not isinstance(attribute, Attribute):
+                raise BadSchema(f"a {type(attribute).__name__} is no attribute")
+            if attribute.name in names:
+                raise BadSchema(f"two attributes are named {attribute.name!r}")
+            names.add(attribute.name)
+            for column in attribute.columns:
+                if column in seen:
+                    raise BadSchema(
+                        f"column {column!r} belongs to both {seen[column].name!r} and "
+                        f"{attribute.name!r}"
+                    )
+                seen[column] = attribute
+        for rule in self.rules:
+            for column in rule.columns:
+                if column not in seen:
+                    raise BadSchema(f"{rule.kind!r} rule names {column!r}: no such column")
+                if isinstance(rule, AtMost) and not isinstance(seen[column], (Binary, OneHot)):
+                    raise BadSchema(f"{rule.kind!r} rule names {column!r}: no 0/1 column")
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Iterable[str],
+        one_hot: Iterable[Sequence[str]] = (),
+        rules: Iterable[Rule] = (),
+    ) -> Schema:
+        """Make a schema of one-hot groups and, for every other column, binaries.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            The model's columns, in order.
+        one_hot : iterable of sequences of str
+            Each a group of columns of which exactly one is 1.
+        rules : iterable of Rule
+            Rules between columns.
+        """
+        names = [str(c) for c in columns]
+        known = set(names)
+        group_of: dict[str, tuple[str, ...]] = {}
+        for members in one_hot:
+            # A text is a sequence too: a list of names where a list of groups was due.
+            group = names_of([str(m) for m in list_of(members, "one-hot group")], "one-hot group")
+            for member in group:
+                if member not in known:
+                    raise BadSchema(f"one-hot group {list(group)} names {member!r}: no such column")
+                if member in group_of:
+                    raise BadSchema(f"column {member!r} belongs to two one-hot groups")
+                group_of[member] = group
+        attributes: list[Attribute] = []
+        done: set[tuple[str, ...]] = set()
+        for name in names:
+            members_of = group_of.get(name)
+            if members_of is None:
+                attributes.append(Binary(name))
+            elif members_of not in done:
+                done.add(members_of)
+                attributes.append(OneHot(" | ".join(members_of), members_of))
+        return cls(attributes, rules)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column, grouped by attribute."""
+        return tuple(c for a in self.attributes for c in a.columns)
+
+    def for_model(self, feature_names: Sequence[str]) -> Schema:
+        """Check the schema against a model's columns, and return it.
+
+        Raises
+        ------
+        BadSchema
+            If a column of the schema is not in the model, or the other way round.
+        """
+        model, own = set(feature_names), set(self.columns)
+        if unknown := [c for c in self.columns if c not in model]:
+            raise BadSchema(f"the schema names columns that the model lacks: {unknown[:5]}")
+        if absent := [c for c in feature_names if c not in own]:
+            raise BadSchema(f"the model has columns that the schema lacks: {absent[:5]}")
+        return self
+
+    def valid(self, X: NDArray[Any], feature_names: Sequence[str]) -> BoolArray:
+        """Say which rows of ``X`` (rows x columns in ``feature_names`` order) are possible."""
+        at = {c: i for i, c in enumerate(feature_names)}
+        x = np.asarray(X, dtype=float)
+        ok = np.ones(len(x), dtype=bool)
+        for attribute in self.attributes:
+            ok &= attribute.holds(x[:, [at[c] for c in attribute.columns]])
+        for rule in self.rules:
+            silent = np.isnan(x[:, [at[c] for c in rule.columns]]).any(axis=1)
+            ok &= silent | rule.holds({c: x[:, at[c]] for c in rule.columns})
+        return ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the schema as it stands in a schema file (see docs/schema-file.md)."""
+        return schema_file.described(self.attributes, self.rules)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """Read what :meth:`to_dict` wrote.
+
+        Raises
+        ------
+        BadSchema
+            Naming the entry that cannot be read.
+        """
+        return cls(*schema_file.made(data))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schema:
+        """Read a schema file, TOML or JSON by its ending.
+
+        Raises
+        ------
+        BadSchema
+            Naming the file and what is wrong with it.
+        """
+        return schema_file.read(path, cls.from_dict)
+
+    def to_toml(self) -> str:
+        """Write the schema as TOML."""
+        return schema_file.to_toml(self.to_dict())

@@ -1,0 +1,210 @@
+"""Random trees, and what they count of rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.partition import Geometry
+from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
+from treeleak.schema import Schema
+
+from .grids import cuts_for, shuffled
+
+
+def leaves_of(release: Release, X: np.ndarray) -> np.ndarray:
+    """Node of each row's leaf in every tree, by following each row alone."""
+    x = np.asarray(X, dtype=release.float_type)
+    out = np.zeros((len(x), len(release.trees)), dtype=int)
+    for i, t in itertools.product(range(len(x)), range(len(release.trees))):
+        tree, v = release.trees[t], 0
+        while tree.left[v] >= 0:
+            value = x[i, tree.feature[v]]
+            left = tree.missing_left[v] if np.isnan(value) else value <= tree.threshold[v]
+            v = tree.left[v] if left else tree.right[v]
+        out[i, t] = v
+    return out
+
+
+def random_tree(rng: np.random.Generator, cuts: Sequence[Sequence[float]], depth: int) -> Tree:
+    """A tree of random tests; ``cuts`` lists the thresholds to choose from, column by column."""
+    nodes: list[list[float]] = []
+    tested = [f for f, own in enumerate(cuts) if len(own)]
+
+    def grow(level: int) -> int:
+        at = len(nodes)
+        nodes.append([-1, np.nan, -1, -1, 0])
+        if tested and level < depth and rng.random() < 0.8:
+            f = tested[rng.integers(len(tested))]
+            cut = cuts[f][rng.integers(len(cuts[f]))]
+            nodes[at] = [f, cut, grow(level + 1), grow(level + 1), rng.integers(2)]
+        return at
+
+    grow(0)
+    feature, threshold, left, right, missing = np.array(nodes).T
+    whole = (a.astype(np.int64) for a in (feature, left, right))
+    feature, left, right = whole
+    return Tree(feature, threshold, left, right, missing.astype(bool))
+
+
+def bare_release(schema: Schema, rng: np.random.Generator, n_trees: int, depth: int) -> Release:
+    """Random trees without counts."""
+    names = shuffled(schema.columns, rng)
+    trees = tuple(random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees))
+    kind = ("float32", "float64")[rng.integers(2)]
+    return Release(trees, tuple(names), (), AllRows(), "none", None, float_type=kind)
+
+
+def counted(
+    trees: Sequence[Tree],
+    names: Sequence[str],
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    *,
+    counts_are: str = "rows",
+    float_type: str = "float32",
+    weights: np.ndarray | None = None,
+) -> Release:
+    """A release of these trees with the counts that some rows give."""
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    leaves = leaves_of(bare, X)
+    w = np.ones(len(X)) if weights is None else weights
+    by_class = w[:, None] * np.eye(n_classes)[y]
+    full = [
+        replace(
+            tree,
+            counts=None if counts_are == "none" else summed(tree, leaves[:, t], by_class),
+            totals=summed(tree, leaves[:, t], np.ones(len(X))),
+        )
+        for t, tree in enumerate(trees)
+    ]
+    return Release(
+        tuple(full),
+        tuple(names),
+        tuple(range(n_classes)),
+        AllRows(),
+        counts_are,  # type: ignore[arg-type]
+        len(X),
+        float_type=float_type,
+    )
+
+
+def summed(tree: Tree, leaves: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """What rows with these leaves bring to each node, inner nodes included."""
+    out = np.zeros((tree.n_nodes, *amounts.shape[1:]))
+    np.add.at(out, leaves, amounts)
+    for v in range(tree.n_nodes - 1, -1, -1):
+        if tree.left[v] >= 0:
+            out[v] = out[tree.left[v]] + out[tree.right[v]]
+    return out
+
+
+def drawn(
+    trees: Sequence[Tree],
+    names: Sequence[str],
+    X: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    b: np.ndarray,
+    *,
+    float_type: str = "float32",
+) -> Release:
+    """A release of these trees with what they count when tree t drew row k ``b[t, k]`` times."""
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    leaves = leaves_of(bare, X)
+    full = [
+        replace(
+            tree,
+            counts=summed(tree, leaves[:, t], b[t][:, None] * np.eye(n_classes)[y]),
+            totals=summed(tree, leaves[:, t], b[t].astype(float)),
+            distinct=summed(tree, leaves[:, t], b[t] > 0).astype(np.int64),
+        )
+        for t, tree in enumerate(trees)
+    ]
+    return Release(
+        tuple(full),
+        tuple(names),
+        tuple(range(n_classes)),
+        Bootstrap(n_draws=int(b[0].sum())),
+        "draws",
+        len(X),
+        float_type=float_type,
+    )
+
+
+def bootstrap_draws(
+    n_trees: int, n_rows: int, rng: np.random.Generator, n_draws: int | None = None
+) -> np.ndarray:
+    """How often each tree drew each row, shape (n_trees, n_rows); as many draws as rows if None."""
+    times = n_rows if n_draws is None else n_draws
+    return rng.multinomial(times, np.full(n_rows, 1 / n_rows), size=n_trees).astype(np.uint8)
+
+
+def tampered(release: Release, rng: np.random.Generator) -> Release:
+    """The release with one count moved to another leaf, in one or two trees.
+
+    Each tree still counts as many of each class, but there may be no dataset behind it.
+    """
+    trees = list(release.trees)
+    for t in rng.integers(len(trees), size=rng.integers(1, 3)):
+        tree = trees[t]
+        counts = tree.counts[tree.leaves]
+        v, c = rng.choice(np.argwhere(counts > 0))
+        counts[v, c] -= 1
+        counts[rng.integers(len(counts)), c] += 1
+        counts = summed(tree, tree.leaves, counts)
+        trees[t] = replace(tree, counts=counts, totals=counts.sum(axis=1))
+    return replace(release, trees=tuple(trees))
+
+
+def stumps(sums, noise, sampling=None, n_leaves=2, **options):
+    """Trees of a chain of tests, with two classes, whose counts add up to these sums."""
+    trees = []
+    for total in sums:
+        n = 2 * n_leaves - 1
+        inner = np.arange(n) < n_leaves - 1
+        left = np.where(inner, n - 1 - np.arange(n), -1)
+        right = np.where(inner, np.arange(n) + 1, -1)
+        counts = np.zeros((n, 2))
+        counts[n_leaves - 1, 1] = total
+        trees.append(
+            Tree(
+                np.where(inner, 0, -1), np.where(inner, np.arange(n) + 0.5, np.nan), left, right,
+                np.zeros(n, dtype=bool), counts,
+            )
+        )  # fmt: skip
+    return Release(
+        tuple(trees), ("a",), (0, 1), sampling or AllRows(), "rows", None, noise=noise, **options
+    )
+
+
+def rows_at(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
+    """A row of the model's columns in each grid point."""
+    out = np.zeros((len(atoms), geometry.release.n_features))
+    for a, part in enumerate(geometry.parts):
+        out[:, part.columns] = part.representatives[atoms[:, a]]
+    return out
+
+
+ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
+
+
+def assert_same(a: Release, b: Release) -> None:
+    # Whose words its texts are is not in a file.
+    for name in Release.__dataclass_fields__:
+        if name not in ("trees", "of_file"):
+            assert getattr(a, name) == getattr(b, name), name
+    assert [type(c) for c in a.classes] == [type(c) for c in b.classes]
+    assert len(a.trees) == len(b.trees)
+    for mine, other in zip(a.trees, b.trees, strict=True):
+        for name in ARRAYS:
+            x, y = getattr(mine, name), getattr(other, name)
+            assert (x is None) == (y is None), name
+            if x is not None:
+                np.testing.assert_array_equal(x, y, err_msg=name, strict=True)
+        # array_equal takes -0.0 for 0.0: compare the very bits.
+        assert mine.threshold.tobytes() == other.threshold.tobytes()

@@ -1,0 +1,60 @@
+"""How often a walk of a chain sees each table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from treeleak.attacks.posterior.chains import Chain
+from treeleak.attacks.posterior.draw_kernels import Prior, room_for_gibbs, walk
+from treeleak.attacks.posterior.target import PosteriorTarget
+
+
+def written(land: PosteriorTarget, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of atoms in the model's columns, a value for each, and their classes."""
+    first = np.searchsorted(land.values.atom_of, atoms + land.values.atom_start[:-1])
+    X = land.values.rows(first[:, :-1], land.geometry.release.n_features)
+    return X, atoms[:, -1].astype(int)
+
+
+@nb.njit  # type: ignore[untyped-decorator]
+def _visits(
+    times: int, steps: int, heat: float, gap: float, state: Any, law: Any, ground: Any, moves: Any,
+    prior: Any, belief: Any, room: Any, counts: Any,
+) -> None:  # fmt: skip
+    """How often a walk sees each table of rows."""
+    for _ in range(times):
+        walk(steps, heat, gap, state, law, ground, moves, prior, belief, room)
+        number = 0
+        for row in state.atoms:
+            for a in range(len(row)):
+                number = number * ground.radix[a] + row[a]
+        counts[number] += 1
+
+
+def frequencies(
+    land: PosteriorTarget, prior: Prior, gap: float, heat: float = 1.0, fresh: float = 0.0,
+    times: int = 100_000,
+) -> np.ndarray:  # fmt: skip
+    """How often a long walk sees each table of rows, in the order of their atoms."""
+    chain = Chain.started(land, prior, 1)
+    counts = np.zeros(int(np.prod(land.radix)) ** land.n_rows, dtype=np.int64)
+    # As many of each kind: an error in one of them shows.
+    swaps = 0.3 if land.moves.swaps else 0.0
+    jumps = 0.35 if land.moves.jumps else 0.0
+    moves = land.moves._replace(swaps=swaps, jumps=jumps, fresh=fresh)
+    law = land.likelihood.law
+    law = law._replace(every=3 if law.every else 0)
+    kernel = (
+        chain.state,
+        law,
+        land.ground,
+        moves,
+        chain.prior,
+        chain.hierarchy,
+        room_for_gibbs(land.radix),
+    )
+    _visits(times, 2 * land.n_rows, heat, gap, *kernel, counts)
+    return counts / times
