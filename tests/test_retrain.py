@@ -166,7 +166,7 @@ def test_the_command_line_tells_it_beside_hardening(data, tmp_path, monkeypatch)
     skops.io.dump(DecisionTreeClassifier(max_depth=4).fit(X, y), tmp_path / "model.skops")
     X.assign(label=y).to_csv(tmp_path / "train.csv", index=False)
     (tmp_path / "schema.toml").write_text(schema.to_toml())
-    monkeypatch.setattr(module, "EPSILONS", (1.0,))
+    monkeypatch.setattr(ways, "EPSILONS", (1.0,))
     monkeypatch.chdir(tmp_path)
     rows = ["--train", "train.csv", "--label", "label", "--schema", "schema.toml"]
     command = ["harden", "model.skops", "--out", "hard.skops", "--force", "--json", "h.json"]
