@@ -54,7 +54,7 @@ def grid(schema, seed, n_trees=3, depth=4) -> Geometry:
     rng = np.random.default_rng(seed)
     names = shuffled(schema.columns, rng)
     trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees)]
-    release = Release(tuple(trees), tuple(names), (0, 1), AllRows(), "none", None)
+    release = Release(tuple(trees), tuple(names), (0, 1), AllRows(), None)
     return Geometry.of(release, schema)
 
 
@@ -272,7 +272,7 @@ def test_few_live_cells_are_listed_on_a_grid_too_large_to_enumerate():
         )
         for k in range(70)
     ]  # fmt: skip
-    release = Release(tuple(trees), tuple(names), (0,), AllRows(), "none", None)
+    release = Release(tuple(trees), tuple(names), (0,), AllRows(), None)
     geometry = Geometry.of(release, schema)
     rows = rng.integers(2, size=(1, 70)).astype(np.int32)
     open_leaves = np.zeros((int(geometry.leaf_start[-1]), 1), dtype=bool)

@@ -92,6 +92,7 @@ def evidence_for(
         raise NotCovered(release.not_covered)
     if not release.trees:
         raise NotCovered("the release holds no tree")
+    release.check_ordered()
     if release.noise is not None:
         return _noisy(release, n_rows, rows_between)
     sampling, counts_are = release.sampling.kind, release.counts_are

@@ -20,6 +20,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
+from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS
 from treeleak.release.tree import LEAF, Release, Tree
 from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
 from treeleak.side_information.given import KnownParts
@@ -219,7 +220,7 @@ class KnownTables:
             if (missed := tree.leaves[short[tree.leaves]]).size:
                 why = "known_rows has more rows there than the model counts"
                 return release, Contradiction(t, int(missed[0]), why)
-            trees.append(replace(tree, counts=counts, totals=totals, distinct=distinct))
+            trees.append(tree.with_counts(counts=counts, totals=totals, distinct=distinct))
         return replace(release, trees=tuple(trees), n_rows=len(self.others)), None
 
     def geometry(self, release: Release, *, counted: bool) -> Geometry:
@@ -249,14 +250,13 @@ class KnownTables:
         size = np.bincount(part[self.others], minlength=len(first))
         label = None if self.labels is None or not release.classes else self.labels[first]
         tree = _part_tree(len(names), size, label, len(release.classes))
-        trees, counts_are = release.trees, release.counts_are
-        if counts_are == "none":
+        trees, quantity = release.trees, QUANTITIES[release.counts_are]
+        if quantity == UNTOLD:
             # What such a release counts by class is not used; what is known of the labels is.
-            trees = tuple(replace(t, counts=None) for t in trees)
-            counts_are = "weights"
-        wider = replace(
-            release, trees=(*trees, tree), feature_names=(*names, number), counts_are=counts_are
-        )
+            trees = tuple(t.with_counts(counts=None) for t in trees)
+            quantity = WEIGHTS
+        tree = tree.with_counts(quantity)
+        wider = replace(release, trees=(*trees, tree), feature_names=(*names, number))
         return Geometry.of(wider, Schema((joint, *rest), rules))
 
     def parts(self, geometry: Geometry, *, rows: bool) -> KnownParts | None:
@@ -581,7 +581,7 @@ def _part_tree(column: int, size: IntArray, label: IntArray | None, n_classes: i
     if label is not None:
         counts = np.zeros((bare.n_nodes, n_classes))
         counts[bare.leaves, label] = size
-    return replace(bare, counts=counts, totals=totals)
+    return bare.with_counts(counts=counts, totals=totals)
 
 
 def _seated(seats: IntArray, parts: IntArray) -> IntArray:
