@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import ClassVar
 
@@ -10,10 +10,13 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.leaves import leaf_counts, leaf_totals, unequal
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.systems import CountSystem, Pairs
+from treeleak.evidence.statements import Statements
+from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
+from treeleak.release.statistics import ROWS
 
 __all__ = ["ExactCounts"]
 
@@ -28,10 +31,36 @@ class ExactCounts:
     geometry: Geometry
     kind: ClassVar[str] = "exact counts"
 
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], ExactCounts] | None:
+        """Fit rows of each class, counted without noise in trees that saw each of them once."""
+        if not assumed.exact or (assumed.sampling, assumed.counts_are) != ("all", "rows"):
+            return None
+        assumed.check_given("counts")
+        return cls
+
     @cached_property
     def n(self) -> IntArray:
         """Rows of each class in each leaf, shape (n_leaves, n_classes), where told by class."""
         return leaf_counts(self.geometry.release.trees)
+
+    @property
+    def n_rows(self) -> int:
+        """N, as the first tree counts it."""
+        return int(self.n[: self.geometry.leaf_start[1]].sum())
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the rows of each class in each leaf; of trees behind, the rows in each leaf."""
+        behind = [t for t in self.geometry.release.trees if t.counts is None]
+        by_class = Statements(ROWS, self.n)
+        if not behind:
+            return (by_class,)
+        return by_class, Statements(ROWS, leaf_totals(behind), first=len(self.n))
 
     def open_leaves(self) -> BoolArray:
         """Close a leaf that holds no row of a class: its cells are dead for that class."""
@@ -47,42 +76,10 @@ class ExactCounts:
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
         """Give one system per class, if classes do not meet in any equation; else one of all."""
-        if len(self.n) < self.geometry.leaf_start[-1]:
-            yield self._of_all(partition)
-            return
-        for c, label in enumerate(self.geometry.release.classes):
-            at = np.flatnonzero(partition.alive[:, c])
-            cells, cell = np.unique(partition.cell[at], return_inverse=True)
-            yield CountSystem(
-                name=f"class {label!r}",
-                points=partition.points[at],
-                label=np.full(len(at), c),
-                cell=cell.ravel(),
-                signature=partition.signature[cells],
-                target=self.n[:, c],
-                n_rows=int(self.n[: self.geometry.leaf_start[1], c].sum()),
+        statements, n_first = self.statements(), int(self.geometry.leaf_start[1])
+        if len(statements) == 1:
+            yield from system_of_each(
+                statements[0], partition, n_first, self.geometry.release.classes
             )
-
-    def _of_all(self, partition: Partition) -> CountSystem:
-        """Give one system over all (cell, class) pairs."""
-        pairs = Pairs.of(partition)
-        n_leaves, n_classes = self.n.shape
-        behind = np.arange(n_leaves, self.geometry.leaf_start[-1])
-        totals = leaf_totals([t for t in self.geometry.release.trees if t.counts is None])
-        signature = partition.signature[pairs.cell].astype(np.int64)
-        by_class = signature < n_leaves
-        equation = signature * n_classes + pairs.label_of[:, None]
-        signature = np.where(by_class, equation, signature + n_leaves * (n_classes - 1))
-        return CountSystem(
-            name="all classes",
-            points=pairs.points,
-            label=pairs.label,
-            cell=pairs.pair,
-            signature=signature.astype(np.int32),
-            target=np.concatenate([self.n.ravel(), totals]),
-            n_rows=int(self.n[: self.geometry.leaf_start[1]].sum()),
-            leaf=np.concatenate([np.repeat(np.arange(n_leaves), n_classes), behind]),
-            only=np.concatenate(
-                [np.tile(np.arange(n_classes), n_leaves), np.full(len(behind), -1)]
-            ),
-        )
+        else:
+            yield system_of_all(statements, partition, n_first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import ClassVar
 
@@ -10,10 +10,13 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.leaves import leaf_totals, unequal
 from treeleak.evidence.protocol import Contradiction
-from treeleak.evidence.systems import CountSystem, Pairs
+from treeleak.evidence.statements import Statements
+from treeleak.evidence.systems import CountSystem, system_of_all
 from treeleak.partition import Geometry, Partition
+from treeleak.release.statistics import ROWS
 
 __all__ = ["ExactTotals"]
 
@@ -28,10 +31,33 @@ class ExactTotals:
     geometry: Geometry
     kind: ClassVar[str] = "exact totals"
 
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], ExactTotals] | None:
+        """Fit rows that are counted without classes, in trees that saw each of them once."""
+        by_class = assumed.counts_are not in ("weights", "none")
+        if not assumed.exact or assumed.sampling != "all" or by_class:
+            return None
+        assumed.check_given("totals")
+        return cls
+
     @cached_property
     def n(self) -> IntArray:
         """Rows in each leaf."""
         return leaf_totals(self.geometry.release.trees)
+
+    @property
+    def n_rows(self) -> int:
+        """N, as the first tree counts it."""
+        return int(self.n[: self.geometry.leaf_start[1]].sum())
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the rows in each leaf."""
+        return (Statements(ROWS, self.n),)
 
     def open_leaves(self) -> BoolArray:
         """Close empty leaves, and leaves without any weight of a class for that class."""
@@ -49,13 +75,4 @@ class ExactTotals:
 
     def systems(self, partition: Partition) -> Iterator[CountSystem]:
         """Give one system over all (cell, class) pairs."""
-        pairs = Pairs.of(partition)
-        yield CountSystem(
-            name="all classes",
-            points=pairs.points,
-            label=pairs.label,
-            cell=pairs.pair,
-            signature=partition.signature[pairs.cell],
-            target=self.n,
-            n_rows=int(self.n[: self.geometry.leaf_start[1]].sum()),
-        )
+        yield system_of_all(self.statements(), partition, int(self.geometry.leaf_start[1]))

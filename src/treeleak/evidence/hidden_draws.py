@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 
 from treeleak.core.arrays import IntArray
+from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_counts, leaf_distinct
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
 from treeleak.partition import Geometry
+from treeleak.release.statistics import DISTINCT, DRAWS
 
 __all__ = ["HiddenDraws"]
 
@@ -40,6 +45,23 @@ class HiddenDraws:
     use_distinct: bool = True
     kind: ClassVar[str] = "hidden bootstrap draws"
 
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], HiddenDraws] | None:
+        """Fit counts of draws that are not known."""
+        if assumed.release.noise is not None or not assumed.draws_hidden:
+            return None
+        assumed.check_drawn()
+        if assumed.n_rows is None:
+            raise NotCovered("hidden draws of an unknown number of rows")
+        check_size(assumed.release, assumed.n_rows)
+        assumed.check_given("counts")
+        return partial(cls, n_rows=assumed.n_rows, use_distinct=assumed.use_distinct)
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return f"{self.kind}, " + ("drawn counts only" if self.d is None else "distinct counts")
+
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
@@ -49,6 +71,11 @@ class HiddenDraws:
     def d(self) -> IntArray | None:
         """Distinct rows in each leaf, shape (n_leaves,), or None."""
         return leaf_distinct(self.geometry.release.trees) if self.use_distinct else None
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the draws of each class in each leaf, and the distinct rows where they are used."""
+        drawn = Statements(DRAWS, self.n, OnlyIfHeld())
+        return (drawn,) if self.d is None else (drawn, Statements(DISTINCT, self.d, AtMost()))
 
     def contradiction(self) -> Contradiction | None:
         """Find a leaf or a tree whose numbers no draws give."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_counts, leaf_distinct
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry, RowSets
+from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
 
 __all__ = ["KnownDraws"]
@@ -40,6 +44,18 @@ class KnownDraws:
     use_distinct: bool = True
     kind: ClassVar[str] = "known bootstrap draws"
 
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], KnownDraws] | None:
+        """Fit counts of draws that are known."""
+        if assumed.release.noise is not None or assumed.draws_hidden or not assumed.draws_needed:
+            return None
+        assumed.check_drawn()
+        if assumed.sampling == "unknown" or assumed.draws is None:
+            return None
+        check_size(assumed.release, assumed.draws.shape[1])
+        assumed.check_given("counts")
+        return partial(cls, draws=assumed.draws, use_distinct=assumed.use_distinct)
+
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
@@ -59,6 +75,21 @@ class KnownDraws:
     def n_rows(self) -> int:
         """N: rows of the training set, drawn or not."""
         return int(self.draws.shape[1])
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the draws of each class in each leaf, and the distinct rows where they are used.
+
+        Rows are numbered; those that no tree drew stand in no statement.
+        """
+        drawn = Statements(DRAWS, self.n, coefficients=self.draws)
+        if self.d is None:
+            return (drawn,)
+        return drawn, Statements(DISTINCT, self.d, coefficients=self.draws > 0)
 
     @cached_property
     def drawn(self) -> BoolArray:

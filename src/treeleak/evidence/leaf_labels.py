@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray
+from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
 from treeleak.evidence.leaves import leaf_counts
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Named, Statements
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.tree import AllRows
+from treeleak.release.statistics import LABELS
+from treeleak.release.tree import AllRows, Bootstrap
 
 __all__ = ["LeafLabels"]
 
@@ -39,21 +42,27 @@ class LeafLabels:
     sampling: str = AllRows.kind
     kind: ClassVar[str] = "class of each leaf"
 
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LeafLabels] | None:
+        """Fit leaves that name classes."""
+        noise, sampling = assumed.release.noise, assumed.release.sampling
+        if not isinstance(noise, LabelNoise):
+            return None
+        n_rows = assumed.noisy_rows()
+        if sampling.kind == Bootstrap.kind and noise.rule not in ("majority", "present"):
+            raise NotCovered("leaves that name a class only, of trees that drew their rows")
+        return partial(cls, n_rows=n_rows, noise=noise, sampling=sampling.kind)
+
     @property
-    def n_statements(self) -> int:
-        """How many leaves there are."""
-        return len(self.named)
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind + HOW_ROWS_CAME.get(self.sampling, "")
 
-    @cached_property
-    def present(self) -> BoolArray:
-        """Which classes each leaf names, shape (n_leaves, n_classes)."""
-        return np.asarray(leaf_counts(self.geometry.release.trees) > 0)
-
-    @cached_property
-    def named(self) -> NDArray[np.int32]:
-        """The class that each leaf names, shape (n_leaves,)."""
-        counts = leaf_counts(self.geometry.release.trees)
-        return np.asarray(counts.argmax(axis=1), dtype=np.int32)
+    def statements(self) -> tuple[Statements, ...]:
+        """Give 1 for each class that a leaf names, and 0 for the others."""
+        law = Named(self.noise, known_rows=self.sampling == AllRows.kind)
+        named = leaf_counts(self.geometry.release.trees) > 0
+        return (Statements(LABELS, named.astype(np.int64), law),)
 
     def contradiction(self) -> Contradiction | None:
         """Any leaf may name any class, if the noise is large enough."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import ClassVar, Protocol, Self
 
-from treeleak.core.arrays import BoolArray
 from treeleak.core.private import dataclass
-from treeleak.evidence.systems import CountSystem
-from treeleak.partition import Geometry, Partition
+from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.statements import Statements
+from treeleak.partition import Geometry
 
-__all__ = ["Contradiction", "Evidence", "EvidenceType"]
+__all__ = ["Contradiction", "Evidence", "MakeEvidence"]
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,44 @@ class Contradiction:
 
 
 class Evidence(Protocol):
-    """What the counts say, given how they came about."""
+    """What the leaves say of the rows, given how that came about.
+
+    Attributes
+    ----------
+    kind : str
+        By which attacks are found.
+    """
 
     kind: ClassVar[str]
 
-    def open_leaves(self) -> BoolArray:
-        """Whether a row of a class may lie in a leaf, shape (n_leaves, n_classes)."""
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], Self] | None:
+        """Make it of the geometry of a release, or None if the release gives no such evidence.
+
+        Raises
+        ------
+        NotCovered
+            If it would be of this kind, and cannot be used: with the reason.
+        """
+
+    @property
+    def geometry(self) -> Geometry:
+        """The trees, seen from the atoms of a schema."""
+
+    @property
+    def n_rows(self) -> int:
+        """N: rows of the training set, or their likeliest number."""
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give what the leaves say, as statements about the rows in them."""
 
     def contradiction(self) -> Contradiction | None:
-        """A contradiction that shows before any cell is looked at."""
-
-    def systems(self, partition: Partition) -> Iterator[CountSystem]:
-        """The independent sets of equations over the live cells."""
+        """Find a contradiction that shows before any cell is looked at."""
 
 
-EvidenceType = Callable[[Geometry], Any]
+MakeEvidence = Callable[[Geometry], Evidence]
 """Makes the evidence from the geometry."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.statements import Statements
 from treeleak.partition import Partition
 
-__all__ = ["CountSystem", "Pairs"]
+__all__ = ["CountSystem", "Pairs", "system_of_all", "system_of_each"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,3 +113,63 @@ class Pairs:
         key = partition.cell[at] * n_classes + label
         pairs, pair = np.unique(key, return_inverse=True)
         return cls(partition.points[at], label, pair.ravel(), *np.divmod(pairs, n_classes))
+
+
+def system_of_each(
+    told: Statements, partition: Partition, n_first: int, classes: tuple[Any, ...]
+) -> Iterator[CountSystem]:
+    """Make a system of each class, of statements of which each is about one class.
+
+    Parameters
+    ----------
+    told : Statements
+        Exact ones, about every leaf.
+    partition : Partition
+    n_first : int
+        Leaves of the first tree, which hold all rows together.
+    classes : tuple
+        Their labels.
+    """
+    for c, label in enumerate(classes):
+        at = np.flatnonzero(partition.alive[:, c])
+        cells, cell = np.unique(partition.cell[at], return_inverse=True)
+        yield CountSystem(
+            name=f"class {label!r}",
+            points=partition.points[at],
+            label=np.full(len(at), c),
+            cell=cell.ravel(),
+            signature=partition.signature[cells],
+            target=told.right[:, c],
+            n_rows=int(told.right[:n_first, c].sum()),
+        )
+
+
+def system_of_all(
+    statements: Sequence[Statements], partition: Partition, n_first: int
+) -> CountSystem:
+    """Make one system over all (cell, class) pairs: parameters as for :func:`system_of_each`."""
+    pairs = Pairs.of(partition)
+    leaf, only, begin, n_equations = [], [], [], 0
+    for told in statements:
+        n_leaves, n_classes = len(told.right), told.right.shape[1] if told.by_class else 1
+        own = np.arange(n_classes) if told.by_class else np.array([-1])
+        leaf.append(np.repeat(np.arange(told.first, told.first + n_leaves), n_classes))
+        only.append(np.tile(own, n_leaves))
+        begin.append(n_equations + n_classes * np.arange(n_leaves))
+        n_equations += told.right.size
+    by_class = np.concatenate([np.full(len(told.right), told.by_class) for told in statements])
+    signature = partition.signature[pairs.cell]
+    if by_class.any():
+        shift = by_class[signature] * pairs.label_of.astype(np.int32)[:, None]
+        signature = np.concatenate(begin).astype(np.int32)[signature] + shift
+    return CountSystem(
+        name="all classes",
+        points=pairs.points,
+        label=pairs.label,
+        cell=pairs.pair,
+        signature=signature,
+        target=np.concatenate([told.right.ravel() for told in statements]),
+        n_rows=int(statements[0].right[:n_first].sum()),
+        leaf=np.concatenate(leaf),
+        only=np.concatenate(only),
+    )

@@ -17,11 +17,9 @@ from treeleak.core.clock import Clock, OutOfTime, Progress
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import (
-    EvidenceType,
-    HiddenDraws,
+    Evidence,
     KnownDraws,
-    LeafLabels,
-    NoisyCounts,
+    MakeEvidence,
     draws_needed,
     evidence_for,
 )
@@ -37,6 +35,7 @@ from treeleak.release.infer_schema import infer_schema, told_by_transformers
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.stated_noise import check_counts_agree
+from treeleak.release.statistics import DISTINCT
 from treeleak.release.tree import NO_COLUMNS, Bootstrap
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases, aligned
@@ -392,7 +391,7 @@ class _Task:
     counted: RowCount | None
     known: KnownTables
     schema: Schema
-    make: EvidenceType
+    make: MakeEvidence
     method: str
     seed: int
     population: Population | None
@@ -467,7 +466,7 @@ def _written(
     both: Releases,
     known: KnownTables,
     schema: Schema,
-    evidence: Any,
+    evidence: Evidence,
     draws: Draws | None,
     clock: Clock,
     seed: int,
@@ -485,7 +484,7 @@ def _written(
     misfit, posterior, likeliest = 0.0, None, None
     hidden = both.hidden is not None
     if answer.rows:
-        distinct = getattr(evidence, "d", None) is not None
+        distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         whole = known.filled(_in_columns(answer), ordered=answer.ordered, rows=hidden)
         misfit = both.misfit(whole.table, whole.label, distinct)
         if answer.status in ("unique", "feasible") and misfit:
@@ -551,7 +550,7 @@ def _written(
         draws=draws,
         misfit=misfit,
         contradiction=None if clash is None else known.located(clash) or both.located(clash),
-        evidence=_named(evidence),
+        evidence=evidence.described,
         free_columns=free,
         interval_columns=tuple(names[c] for c in intervals),
         schema=schema,
@@ -603,16 +602,6 @@ def _of_midpoints(met: float | None) -> tuple[str, ...]:
         f"every test of a number splits midway between two values of the training set; of these "
         f"rows, {met:.0%} do: {sign}",
     )
-
-
-def _named(evidence: Any) -> str:
-    """Name the evidence; of drawn rows, whether the distinct ones are counted too."""
-    if isinstance(evidence, (NoisyCounts, LeafLabels)):
-        how = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
-        return str(evidence.kind) + how.get(evidence.sampling, "")
-    if not isinstance(evidence, HiddenDraws):
-        return str(evidence.kind)
-    return f"{evidence.kind}, " + ("drawn counts only" if evidence.d is None else "distinct counts")
 
 
 def _unsure(table: FloatArray, label: IntArray) -> Filled:

@@ -91,8 +91,10 @@ class DrawLikelihood:
     @classmethod
     def of(cls, evidence: HiddenDraws) -> DrawLikelihood:
         """Take the counts of the evidence."""
-        n = evidence.n
-        return cls(n.ravel().astype(np.int32), evidence.d, n.shape[1], evidence.n_rows)
+        drawn, *distinct = evidence.statements()
+        n = drawn.right
+        d = distinct[0].right if distinct else None
+        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows)
 
     @cached_property
     def log(self) -> FloatArray:

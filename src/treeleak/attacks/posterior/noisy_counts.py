@@ -88,7 +88,9 @@ def behind_noise(
     apart = evidence.sampling == Disjoint.kind
     asked = _split_up(geometry) if apart else geometry
     likelihood = _likelihood(evidence, asked)
-    numbers = {"grid_points": asked.n_points, "equations": evidence.n_statements}
+    (said,) = evidence.statements()
+    equations = len(said.right) if isinstance(evidence, LeafLabels) else said.right.size
+    numbers = {"grid_points": asked.n_points, "equations": equations}
     clock.tell("laying out the grid", 0.0)
     parts = given.parts
     if parts is not None and apart:
@@ -147,17 +149,17 @@ def most_samples(n_rows: int) -> int:
 def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likelihood:
     """Lay out what the leaves say, in the order of the geometry that is asked."""
     own = np.concatenate([_is_own(tree, old) for tree, old in _pairs(evidence.geometry, asked)])
-    n_classes = asked.release.n_classes
+    (said,), n_classes = evidence.statements(), asked.release.n_classes
     if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
         present = np.zeros((len(own), n_classes), dtype=bool)
-        present[own] = evidence.present
+        present[own] = said.right > 0
         return PresenceLikelihood(present, own, evidence.noise, evidence.n_rows)
     if isinstance(evidence, LeafLabels):
         named = np.full(len(own), -1, dtype=np.int32)
-        named[own] = evidence.named
+        named[own] = said.right.argmax(axis=1)
         return LabelLikelihood(named, n_classes, evidence.noise)
     counts = np.full((len(own), n_classes), np.nan)
-    counts[own] = evidence.n
+    counts[own] = said.right
     draws = evidence.n_draws
     return CountLikelihood(counts.ravel(), n_classes, evidence.noise, evidence.n_rows, draws)
 

@@ -102,13 +102,10 @@ def reference_cp(
 def _check_parts(evidence: ExactCounts | KnownDraws | HiddenDraws, given: Given) -> None:
     if given.parts is None:
         return
-    if isinstance(evidence, ExactCounts):
-        n_rows = int(evidence.n[: evidence.geometry.leaf_start[1]].sum())
-    else:
-        n_rows = evidence.n_rows
-    if len(given.parts.group) != n_rows:
+    if len(given.parts.group) != evidence.n_rows:
         raise BadInput(
-            f"parts are known of {len(given.parts.group)} rows, the model was trained on {n_rows}"
+            f"parts are known of {len(given.parts.group)} rows, the model was trained on "
+            f"{evidence.n_rows}"
         )
 
 
