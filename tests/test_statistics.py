@@ -144,8 +144,23 @@ def test_other_counts_leave_the_rest_as_it_is():
     assert tree.with_counts(totals=None).totals is None
     assert tree.with_counts(totals=None).statistics.get(MEAN) is not None
     named = tree.with_counts(WEIGHTS, counts=np.ones((3, 2)))
+    assert named.statistics.get(DRAWS) is not None
+    assert named.with_counts(ROWS).statistics.get(ROWS).values.tolist() == [4, 2, 2]
     assert release_of(named).counts_are == "weights"
     assert release_of(tree).counts_are == "none"
+
+
+def test_weights_without_classes_are_no_rows():
+    tree = stump(NodeStatistic(WEIGHTS, values(1, 0.5, 0.5)))
+    assert tree.totals is None
+    assert tree.with_counts(ROWS, counts=np.ones((3, 2))).statistics.get(WEIGHTS) is not None
+
+
+def test_counts_of_some_leaves_stay_with_their_tree():
+    some = NodeStatistic(ROWS, values(0, 2, 0), np.array([False, True, False]))
+    tree = stump(some).with_counts(distinct=np.array([3, 1, 2]))
+    assert tree.totals is None
+    assert tree.statistics.get(ROWS).present.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("strict", [None, np.array([True, False, False])])

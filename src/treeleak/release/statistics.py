@@ -241,9 +241,3 @@ class Statistics:
             if entry.quantity in quantities and entry.per_class == per_class:
                 return entry
         return None
-
-    def without(self, *quantities: Quantity, per_class: bool = False) -> Statistics:
-        """Leave some quantities out, those by class or those of all classes together."""
-        return Statistics(
-            tuple(e for e in self if e.quantity not in quantities or e.per_class != per_class)
-        )

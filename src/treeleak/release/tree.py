@@ -29,6 +29,7 @@ from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.statistics import (
     COUNTS,
     DISTINCT,
+    DRAWS,
     LABELS,
     ROWS,
     NodeStatistic,
@@ -53,7 +54,11 @@ __all__ = [
 
 
 LEAF = -1
-_VIEWS = ("counts", "totals", "distinct")
+_VIEWS = {
+    "counts": (COUNTS, True),
+    "totals": ((ROWS, DRAWS), False),
+    "distinct": ((DISTINCT,), False),
+}
 # How many rows lie in a leaf is known of these as well, see :attr:`Tree.totals`.
 REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
 NO_COLUMNS = (
@@ -203,21 +208,28 @@ class Tree:
         Parameters
         ----------
         quantity : Quantity, optional
-            What is counted by class, see :meth:`Statistics.counting`; by default what was.
+            What is counted by class, and together if these are rows or draws; by default what was,
+            or else rows.
         **given : array or None
             New ``counts``, ``totals`` or ``distinct``; None takes them away. What is not given
             stays, and so do statistics that are no counts.
         """
-        old = {name: getattr(self, name) for name in _VIEWS}
-        by_class = self.statistics.get(*COUNTS, per_class=True)
-        if quantity is None:
-            totals = self.statistics.get(*COUNTS)
-            quantity = ROWS if totals is None else totals.quantity
-            quantity = quantity if by_class is None else by_class.quantity
-        present = None if by_class is None or "counts" in given else by_class.present
-        table = Statistics.counting(quantity, **(old | given), present=present)
-        others = tuple(e for e in self.statistics if e.quantity not in (*COUNTS, DISTINCT))
-        return replace(self, statistics=Statistics(table.entries + others))
+        entries = {n: self.statistics.get(*q, per_class=c) for n, (q, c) in _VIEWS.items()}
+        units = {n: entry.quantity for n, entry in entries.items() if entry is not None}
+        if quantity is not None:
+            units |= {"counts": quantity} | ({"totals": quantity} if quantity.whole else {})
+        units.setdefault("counts", units.get("totals", ROWS))
+        units.setdefault("totals", DRAWS if units["counts"] == DRAWS else ROWS)
+        others = [e for e in self.statistics if e not in entries.values()]
+        for name, entry in entries.items():
+            if name in given:
+                new = given[name]
+                entry = None if new is None else NodeStatistic(units.get(name, DISTINCT), new)
+            elif entry is not None:
+                entry = replace(entry, quantity=units[name])
+            if entry is not None:
+                others.append(entry)
+        return replace(self, statistics=Statistics(tuple(others)))
 
     @property
     def counts(self) -> FloatArray | None:
@@ -225,19 +237,20 @@ class Tree:
 
         In the unit of :attr:`Release.counts_are`; 0 where a node is not counted.
         """
-        return self._values(*COUNTS, per_class=True)
+        return self._values("counts")
 
     @property
     def totals(self) -> FloatArray | None:
         """Counts without classes, rows or draws, shape (n_nodes,), or None."""
-        return self._values(*COUNTS)
+        return self._values("totals")
 
     @property
     def distinct(self) -> IntArray | None:
         """Distinct rows that reach each node, shape (n_nodes,), or None."""
-        return self._values(DISTINCT)
+        return self._values("distinct")
 
-    def _values(self, *quantities: Quantity, per_class: bool = False) -> NDArray[Any] | None:
+    def _values(self, name: str) -> NDArray[Any] | None:
+        quantities, per_class = _VIEWS[name]
         entry = self.statistics.get(*quantities, per_class=per_class)
         if entry is None or (entry.present is not None and not entry.present[self.leaves].all()):
             return None
