@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import (
-    bootstrap_draws,
-    counted,
-    cuts_for,
-    drawn,
-    equations_of,
-    leaves_of,
-    noise_drawn,
-    random_tree,
-    schemas,
-    some_rows,
-)
+from helpers.brute_force import equations_of
+from helpers.grids import cuts_for, schemas, some_rows
+from helpers.noise import noise_drawn
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     Evidence,
