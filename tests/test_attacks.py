@@ -115,7 +115,7 @@ def counted_anew(geometry: Geometry, target: np.ndarray) -> Release:
     for t, tree in enumerate(geometry.release.trees):
         counts = np.zeros((tree.n_nodes, 1))
         counts[tree.leaves, 0] = target[geometry.leaf_start[t] : geometry.leaf_start[t + 1]]
-        trees.append(replace(tree, counts=counts, totals=counts[:, 0]))
+        trees.append(tree.with_counts(counts=counts, totals=counts[:, 0]))
     return replace(geometry.release, trees=tuple(trees))
 
 

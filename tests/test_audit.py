@@ -27,6 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.releases import counted_as
 from treeleak.auditing import Entry, Measurement, Variant
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure
@@ -240,21 +241,17 @@ def tree(counts, distinct=None):
         left=np.array([1, 3, 5, -1, -1, -1, -1]),
         right=np.array([2, 4, 6, -1, -1, -1, -1]),
         missing_left=np.zeros(7, dtype=bool),
-        counts=counts,
-        totals=counts.sum(axis=1),
-        distinct=distinct,
-    )
+    ).with_counts(counts=counts, totals=counts.sum(axis=1), distinct=distinct)
 
 
-def release(*trees, **kwargs):
+def release(*trees, counts_are="rows", **kwargs):
     said = {
         "feature_names": ("a", "b"),
         "classes": ("no", "yes"),
         "sampling": AllRows(),
-        "counts_are": "rows",
         "n_rows": None,
     }
-    return Release(trees=trees, **(said | kwargs))
+    return counted_as(Release(trees=trees, **(said | kwargs)), counts_are)
 
 
 def test_counts_by_hand():
@@ -290,11 +287,13 @@ def test_different_rows_count_before_draws():
     assert counts.unit == "rows"
     assert counts.total["small"] == 4
     assert counts.total["single"] == 2
-    assert count_leaves(release(replace(drawn, distinct=None), counts_are="draws")).unit == "draws"
+    assert (
+        count_leaves(release(drawn.with_counts(distinct=None), counts_are="draws")).unit == "draws"
+    )
 
 
 def test_counts_are_none_where_the_model_gives_none():
-    silent = replace(tree([[1, 1]] * 4), counts=None, totals=None)
+    silent = tree([[1, 1]] * 4).with_counts(counts=None, totals=None)
     result = treeleak.audit(release(silent, counts_are="none"))
     assert result.counts is None
     assert dict(result.not_assessed)["counts"].startswith("the model does not say")
@@ -851,7 +850,7 @@ def test_training_rows_that_hidden_draws_cannot_come_from_are_named(data, behind
 def silent_on_n(model, distinct):
     """A release that does not say how many rows there were, and maybe not how many were drawn."""
     release = to_release(model)
-    trees = release.trees if distinct else (replace(t, distinct=None) for t in release.trees)
+    trees = release.trees if distinct else (t.with_counts(distinct=None) for t in release.trees)
     sampling = replace(release.sampling, rows_between=None)
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
 
@@ -1055,7 +1054,7 @@ def test_singling_out_needs_a_proof_of_being_alone(rebuilt, forest):
     first = ~rebuilt.y.duplicated()
     partly = replace(rebuilt, proved=rebuilt.proved & ~first)
     blurred = replace(
-        model, trees=tuple(replace(t, counts=t.counts * 2, totals=None) for t in model.trees)
+        model, trees=tuple(t.with_counts(counts=t.counts * 2, totals=None) for t in model.trees)
     )
     assert 0 < singled_out(partly, model) <= singled_out(rebuilt, model)
     assert singled_out(partly, blurred) == 0

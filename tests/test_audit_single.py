@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.releases import counted_as
 from treeleak.auditing.assessors.uncertainty import left_by_rules, left_by_tree
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN
 from treeleak.cli import app
@@ -34,6 +35,7 @@ from treeleak.release import (
 )
 from treeleak.release.infer_schema import infer_rule_schema
 from treeleak.release.readers.release_file import write_release
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.report import render
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 from treeleak.uncertainty import from_tree
@@ -56,13 +58,11 @@ TOY = Release(
             left=np.array([1, -1, 3, -1, -1]),
             right=np.array([2, -1, 4, -1, -1]),
             missing_left=np.zeros(5, dtype=bool),
-            counts=np.array([[2.0, 2], [0, 1], [2, 1], [0, 1], [2, 0]]),
-        ),
+        ).with_counts(counts=np.array([[2.0, 2], [0, 1], [2, 1], [0, 1], [2, 0]])),
     ),
     feature_names=("a1", "a2", "a3"),
     classes=(0, 1),
     sampling=AllRows(),
-    counts_are="rows",
     n_rows=4,
 )
 LIST = RuleList(
@@ -226,7 +226,7 @@ def test_behind_noise_the_distance_to_the_nearest_world_is_told():
 
 
 def test_trees_without_counts_take_them_from_the_rows():
-    bare = replace(TOY, trees=(replace(TOY.trees[0], counts=None),), counts_are="none")
+    bare = counted_as(replace(TOY, trees=(TOY.trees[0].with_counts(counts=None),)), "none")
     alone = treeleak.audit(bare, schema=TOY_SCHEMA)
     assert "--train and --label" in dict(alone.not_assessed)["uncertainty"]
     audit = treeleak.audit(bare, TOY_X, TOY_Y, schema=TOY_SCHEMA)
@@ -238,7 +238,7 @@ def test_trees_without_counts_take_them_from_the_rows():
 
 
 def test_labels_that_a_tree_without_counts_does_not_know_are_a_mismatch():
-    bare = replace(TOY, trees=(replace(TOY.trees[0], counts=None),), counts_are="none")
+    bare = counted_as(replace(TOY, trees=(TOY.trees[0].with_counts(counts=None),)), "none")
     audit = treeleak.audit(bare, TOY_X, [0, 0, 1, 7], schema=TOY_SCHEMA)
     assert audit.uncertainty is None
     assert "row 3 of the training rows has a label" in audit.mismatch
@@ -249,10 +249,14 @@ def test_what_rows_show_of_untested_columns_goes_before_what_a_tree_suggests():
     X = pd.DataFrame({"a": [0, 0, 1, 1], "n": [1, 2, 3, 4]})
     leaf = TOY.trees[0]
     stump = replace(
-        leaf, feature=np.array([0, -1, -1]), threshold=np.array([0.5, np.nan, np.nan]),
-        left=np.array([1, -1, -1]), right=np.array([2, -1, -1]), missing_left=np.zeros(3, bool),
-        counts=np.array([[2.0, 2], [2, 0], [0, 2]]),
-    )  # fmt: skip
+        leaf,
+        feature=np.array([0, -1, -1]),
+        threshold=np.array([0.5, np.nan, np.nan]),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        missing_left=np.zeros(3, bool),
+        statistics=Statistics.counting(ROWS, np.array([[2.0, 2], [2, 0], [0, 2]])),
+    )
     only_a = replace(TOY, trees=(stump,), feature_names=("a", "n"))
     alone = left_by_tree(only_a)
     assert alone.row_bits == 2

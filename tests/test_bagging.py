@@ -46,7 +46,7 @@ def log_likelihood(b):
 
 
 def counts_of(release, X, y, b):
-    again = drawn([replace(t, counts=None) for t in release.trees], NAMES, X, y, 2, b)
+    again = drawn([t.with_counts(counts=None) for t in release.trees], NAMES, X, y, 2, b)
     return [tree.counts.tolist() for tree in again.trees]
 
 

@@ -401,11 +401,13 @@ def test_intervals_must_hold_neither_too_seldom_nor_too_often(held, said):
 def test_rows_behind_noise_are_counted_with_and_without_leaves_that_none_reaches(monkeypatch):
     # The right child of the left child asks for a = 0 and a = 1.
     tree = Tree(
-        np.array([0, 0, -1, -1, -1]), np.array([0.5, 0.5, np.nan, np.nan, np.nan]),
-        np.array([1, 2, -1, -1, -1]), np.array([4, 3, -1, -1, -1]), np.zeros(5, dtype=bool),
-        np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float),
-    )  # fmt: skip
-    release = Release((tree,), ("a",), (0, 1), AllRows(), "rows", None)
+        np.array([0, 0, -1, -1, -1]),
+        np.array([0.5, 0.5, np.nan, np.nan, np.nan]),
+        np.array([1, 2, -1, -1, -1]),
+        np.array([4, 3, -1, -1, -1]),
+        np.zeros(5, dtype=bool),
+    ).with_counts(counts=np.array([[0, 0], [0, 0], [30, 20], [0, 0], [10, 40]], dtype=float))
+    release = Release((tree,), ("a",), (0, 1), AllRows(), None)
     monkeypatch.setattr(n_rows, "_forest", lambda *_: release)
     monkeypatch.setattr(n_rows, "draft_schema", lambda _: Schema([Binary("a")]))
     every, some = (n_rows.run(n_rows.Case("", 1, 2, 0.2, 0, 5, x)) for x in (False, True))

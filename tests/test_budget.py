@@ -17,6 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.releases import counted_as
 from treeleak.auditing.assessors.budget import budget_of
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
@@ -125,8 +126,8 @@ def test_the_cost_of_a_label_is_the_greatest_log_ratio(forest, noise):
 def test_noisy_counts_are_not_taken_for_rows(forest):
     with pytest.raises(NotCovered, match="the counts carry noise"):
         count_leaves(forest)
-    trees = tuple(replace(t, counts=np.eye(2)[np.zeros(t.n_nodes, int)]) for t in forest.trees)
-    labels = replace(forest, trees=trees, noise=LabelNoise(), counts_are="labels")
+    trees = tuple(t.with_counts(counts=np.eye(2)[np.zeros(t.n_nodes, int)]) for t in forest.trees)
+    labels = counted_as(replace(forest, trees=trees, noise=LabelNoise()), "labels")
     with pytest.raises(NotCovered, match="the leaves name a class"):
         count_leaves(labels)
 

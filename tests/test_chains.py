@@ -581,7 +581,7 @@ def log_labels(likelihood, gap):
 
 def clean(case):
     """The same trees, each with all rows."""
-    trees = [replace(t, counts=None, totals=None, distinct=None) for t in case.release.trees]
+    trees = [t.with_counts(counts=None, totals=None, distinct=None) for t in case.release.trees]
     names, n_classes = case.release.feature_names, len(case.release.classes)
     return replace(case, release=counted(trees, names, case.X, case.y, n_classes))
 

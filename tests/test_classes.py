@@ -84,7 +84,7 @@ def test_classes_that_cannot_be_are_not_proved(seed):
         v, c = rng.choice(np.argwhere(counts > 0))
         counts[v, c] -= 1
         counts[v, 1 - c] += 1
-        trees.append(replace(tree, counts=summed(tree, tree.leaves, counts)))
+        trees.append(tree.with_counts(counts=summed(tree, tree.leaves, counts)))
     release = replace(release, trees=tuple(trees))
     wrong = replace(evidence, geometry=Geometry.of(release, SCHEMA))
     every = fitting(wrong)

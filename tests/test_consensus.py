@@ -26,7 +26,7 @@ def space(schema, rng, n_classes=2, depth=4):
     """Values of a schema, and what is likely within an atom."""
     names = schema.columns
     trees = tuple(random_tree(rng, cuts_for(schema, names), depth) for _ in range(3))
-    release = Release(trees, tuple(names), (), AllRows(), "none", None)
+    release = Release(trees, tuple(names), (), AllRows(), None)
     values = values_of(Geometry.of(release, schema).parts, n_classes)
     share = rng.dirichlet(np.ones(values.n_values)) + 0.01
     total = np.bincount(values.atom_of, share, minlength=values.n_atoms)

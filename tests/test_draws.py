@@ -65,6 +65,7 @@ def stump(n_draws, distinct):
         left=np.array([-1]),
         right=np.array([-1]),
         missing_left=np.array([False]),
+    ).with_counts(
         totals=np.array([float(n_draws)]),
         distinct=None if distinct is None else np.array([distinct]),
     )
@@ -81,7 +82,6 @@ def ensemble(table, distinct=True, n_columns=4, **sampling):
             **{"n_draws": n_draws, "rule": "scikit-learn 1.5.2 forest", "columns_drawn": 0}
             | sampling
         ),
-        counts_are="none",
         n_rows=table.shape[1],
     )
 
@@ -270,7 +270,7 @@ def test_a_seed_beyond_the_search_is_not_found():
 def test_trees_without_a_count_of_distinct_rows_do_not_hinder():
     release, table = forest()
     bare = tuple(
-        replace(t, distinct=None) if i % 2 == 0 else t for i, t in enumerate(release.trees)
+        t.with_counts(distinct=None) if i % 2 == 0 else t for i, t in enumerate(release.trees)
     )
     found = known_draws(replace(release, trees=bare), seed_search=2000)
     assert found.forest_seed == 1234
@@ -364,7 +364,7 @@ def test_without_distinct_counts_a_stored_seed_is_believed_and_none_searched():
 
 def test_one_tree_without_a_distinct_count_leaves_its_own_seed_unchecked():
     release, _ = forest(seed=5)
-    trees = (replace(release.trees[0], distinct=None), *release.trees[1:])
+    trees = (release.trees[0].with_counts(distinct=None), *release.trees[1:])
     some = replace(release, trees=trees)
     assert not known_draws(with_sampling(some, tree_seeds=tuple(seeds_of(5, 30)))).checked
     assert known_draws(with_sampling(some, forest_seed=5)).checked

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helpers.brute_force import equations_of, released_counts
 from helpers.cases import some_drawn
 from helpers.grids import all_points, cuts_for, schemas, some_rows
-from helpers.releases import counted, random_tree
+from helpers.releases import counted, counted_as, random_tree
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import (
     Contradiction,
@@ -147,7 +147,7 @@ def test_what_is_not_covered_says_why(release, bootstrap, why):
 @pytest.mark.parametrize(("unit", "absent"), [("rows", "counts"), ("none", "totals")])
 def test_a_tree_without_what_is_needed_is_named(unit, absent):
     release = plain(unit)
-    trees = (release.trees[0], replace(release.trees[1], **{absent: None}))
+    trees = (release.trees[0], release.trees[1].with_counts(**{absent: None}))
     with pytest.raises(NotCovered, match=f"tree 1 gives no {absent}"):
         evidence_for(replace(release, trees=trees))
 
@@ -162,7 +162,7 @@ def test_trees_that_hold_different_numbers_of_rows_contradict(unit):
     release = plain(unit)
     odd = release.trees[1]
     counts = None if odd.counts is None else odd.counts + (np.arange(2) == 1)
-    trees = (release.trees[0], replace(odd, counts=counts, totals=odd.totals + 1))
+    trees = (release.trees[0], odd.with_counts(counts=counts, totals=odd.totals + 1))
     release = replace(release, trees=trees)
     clash = evidence_for(release)(Geometry.of(release, SCHEMA)).contradiction()
     assert isinstance(clash, Contradiction)
@@ -174,10 +174,9 @@ def test_trees_that_hold_different_numbers_of_rows_contradict(unit):
 def test_more_rows_than_memory_holds_are_refused_before_anything_is_made(counts_are):
     release, _, _ = example(Schema([Binary("a"), Binary("b")]), 1, counts_are)
     huge = [
-        replace(
-            tree,
-            totals=tree.totals + 1e6,
+        tree.with_counts(
             counts=None if tree.counts is None else tree.counts + 1e6,
+            totals=tree.totals + 1e6,
             distinct=None,
         )
         for tree in release.trees
@@ -223,7 +222,7 @@ def test_draws_beyond_a_byte_are_compared_as_they_are():
     b = case.b.astype(np.uint16) * 300
     release = replace(
         case.release,
-        trees=tuple(replace(t, counts=t.counts * 300) for t in case.release.trees),
+        trees=tuple(t.with_counts(counts=t.counts * 300) for t in case.release.trees),
     )
     evidence = known(replace(case, b=b, release=release))
     assert evidence.contradiction() is None
@@ -250,7 +249,7 @@ def test_a_tree_whose_leaves_hold_other_numbers_than_it_drew_contradicts(t):
         ({"distinct": tree.distinct - (np.arange(tree.n_nodes) == tree.leaves[0])}, 1, "distinct"),
     ]:
         trees = list(case.release.trees)
-        trees[t] = replace(tree, **change)
+        trees[t] = tree.with_counts(**change)
         wrong = replace(case, release=replace(case.release, trees=tuple(trees)))
         clash = known(wrong).contradiction()
         assert (clash.tree, clash.node) == (t, 0)
@@ -264,7 +263,7 @@ def test_distinct_rows_are_used_if_every_tree_gives_them():
     expected = np.concatenate([t.distinct[t.leaves] for t in case.release.trees])
     assert known(case).d.tolist() == expected.tolist()
     assert known(case, use_distinct=False).d is None
-    trees = (replace(case.release.trees[0], distinct=None), *case.release.trees[1:])
+    trees = (case.release.trees[0].with_counts(distinct=None), *case.release.trees[1:])
     some = replace(case, release=replace(case.release, trees=trees))
     assert known(some).d is None
 
@@ -291,8 +290,8 @@ def test_draws_are_left_aside_where_every_row_is_said_to_be_used_once():
     with pytest.raises(NotCovered, match="an unknown number of rows"):
         evidence_for(case.release, "hidden", case.b)
     with pytest.raises(NotCovered, match="as rows, not as draws"):
-        evidence_for(replace(case.release, counts_are="rows"), "known", case.b)
-    bare = replace(case.release.trees[1], counts=None)
+        evidence_for(counted_as(case.release, "rows"), "known", case.b)
+    bare = case.release.trees[1].with_counts(counts=None)
     trees = (case.release.trees[0], bare, case.release.trees[2])
     with pytest.raises(NotCovered, match="tree 1 gives no counts"):
         evidence_for(replace(case.release, trees=trees), "auto", case.b)

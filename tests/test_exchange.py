@@ -9,6 +9,7 @@ import math
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 from helpers.examples import examples
-from helpers.releases import assert_same
+from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
 from treeleak.release.noise.laws import (
@@ -37,10 +38,13 @@ from treeleak.release.readers.release_file import (
     release_to_dict,
     write_release,
 )
+from treeleak.release.statistics import GAIN, HESSIAN, MEAN, NodeStatistic, Statistics
 from treeleak.release.tree import (
     AllRows,
     Bootstrap,
+    CategorySets,
     Disjoint,
+    Ensemble,
     Release,
     Sampling,
     Tree,
@@ -105,7 +109,43 @@ def trees(
     for name in added_up:
         for node in np.flatnonzero(left >= 0)[::-1] if told[name] is not None else ():
             told[name][node] = told[name][left[node]] + told[name][right[node]]
-    return Tree(feature, threshold, left, right, missing_left, **told)
+    inner = np.flatnonzero(left >= 0)
+    strict = np.isin(np.arange(n), draw(some_of(inner)))
+    sets = {v: draw(st.sets(st.integers(0, 2**31 - 1), min_size=1)) for v in draw(some_of(inner))}
+    threshold[list(sets)] = np.nan
+    categories = None
+    if sets:
+        pairs = sorted((int(v), c) for v, own in sets.items() for c in own)
+        categories = CategorySets(*np.array(pairs, dtype=np.int64).T)
+    tree = Tree(
+        feature, threshold, left, right, missing_left, strict=strict if strict.any() else None,
+        categories=categories, output=draw(st.none() | st.just(0)),
+    ).with_counts(**told)  # fmt: skip
+    more = [draw(statistic(q, n, n_classes)) for q in draw(some_of([HESSIAN, GAIN, MEAN]))]
+    return replace(tree, statistics=Statistics((*tree.statistics, *more)))
+
+
+def some_of(choices) -> st.SearchStrategy[list]:
+    return st.lists(st.sampled_from(list(choices)), unique=True) if len(choices) else st.just([])
+
+
+@st.composite
+def statistic(draw: st.DrawFn, quantity, n: int, n_classes: int) -> NodeStatistic:
+    shape = (n, n_classes) if draw(st.booleans()) else (n,)
+    size = int(np.prod(shape))
+    real = st.floats(-1e100, 1e100)
+    values = np.array(draw(st.lists(real, min_size=size, max_size=size))).reshape(shape)
+    absent = np.isin(np.arange(n), draw(some_of(range(n))))
+    values[absent] = 0.0
+    return NodeStatistic(quantity, values, ~absent if absent.any() else None)
+
+
+ENSEMBLES = st.builds(
+    Ensemble,
+    st.text(max_size=5),
+    st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=3).map(tuple),
+    st.none() | st.floats(0, 1e100),
+)
 
 
 def levels_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
@@ -147,15 +187,15 @@ def releases(draw: st.DrawFn) -> Release:
             ),
         )
     )
+    drawn = [
+        draw(trees(len(columns), len(classes), numbers, counts_are == "labels", added_up))
+        for _ in range(n_trees)
+    ]
     return Release(
-        trees=tuple(
-            draw(trees(len(columns), len(classes), numbers, counts_are == "labels", added_up))
-            for _ in range(n_trees)
-        ),
+        trees=in_unit(drawn, counts_are, sampling),
         feature_names=tuple(columns),
         classes=tuple(classes),
         sampling=sampling,
-        counts_are=counts_are,
         n_rows=draw(st.none() | st.integers(0, 10**9)),
         noise=noise,
         not_covered=draw(st.none() | st.text(max_size=5)),
@@ -165,6 +205,7 @@ def releases(draw: st.DrawFn) -> Release:
         float_type=draw(st.sampled_from(["float32", "float64"])),
         origin=draw(st.text(max_size=5)),
         notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
+        ensemble=draw(st.none() | ENSEMBLES),
     )
 
 

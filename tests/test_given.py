@@ -20,7 +20,7 @@ from helpers.brute_force import as_multiset, datasets, stands_in
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples, seeds
 from helpers.grids import FEW, cuts_for, schemas, shuffled, some_rows
-from helpers.releases import counted, leaves_of, random_tree
+from helpers.releases import counted, counted_as, leaves_of, random_tree
 from treeleak import (
     BadInput,
     Binary,
@@ -389,8 +389,8 @@ def test_knowledge_that_cannot_be_names_the_known_part():
     result = reconstruct(release, schema, known_columns=table[["o", "b"]].assign(b=1 - table["b"]))
     assert result.status == "infeasible"
     # Rows 3 and 4 would have to be of g0, which b rules out.
-    leaf = replace(random_tree(np.random.default_rng(0), [[]] * 6, 0), totals=np.array([6.0]))
-    bare = replace(release, trees=(leaf,), counts_are="none")
+    leaf = random_tree(np.random.default_rng(0), [[]] * 6, 0).with_counts(totals=np.array([6.0]))
+    bare = counted_as(replace(release, trees=(leaf,)), "none")
     columns = table[["b", "g1", "g2"]].assign(g1=[0, 1, 0, 0, 0, 0], b=[0, 1, 1, 1, 1, 0])
     result = reconstruct(bare, schema, known_columns=columns)
     assert result.status == "infeasible"
@@ -440,8 +440,8 @@ def test_tables_that_cannot_be_used(name, change, why):
 
 def test_a_model_without_classes_takes_no_label():
     release, schema, table = numbers()
-    trees = tuple(replace(t, counts=None) for t in release.trees)
-    bare = replace(release, trees=trees, classes=(), counts_are="none")
+    trees = tuple(t.with_counts(counts=None) for t in release.trees)
+    bare = counted_as(replace(release, trees=trees, classes=()), "none")
     with pytest.raises(BadInput, match="as it has no classes"):
         reconstruct(bare, schema, known_rows=table)
     result = reconstruct(

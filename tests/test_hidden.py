@@ -447,7 +447,7 @@ def with_leaf(case, t, v, counts=None, distinct=None):
         new[v] = counts
     if distinct is not None:
         d[v] = distinct
-    trees[t] = replace(tree, counts=new, distinct=d)
+    trees[t] = tree.with_counts(counts=new, distinct=d)
     return replace(case, release=replace(case.release, trees=tuple(trees)))
 
 

@@ -33,7 +33,7 @@ def make_release(thresholds: dict[str, list[float]], **options) -> Release:
         for t in cuts
     )
     options = {"maybe_missing": frozenset(), "one_hot": {}} | options
-    return Release(trees, tuple(thresholds), (), AllRows(), "none", None, **options)
+    return Release(trees, tuple(thresholds), (), AllRows(), None, **options)
 
 
 @pytest.mark.parametrize(

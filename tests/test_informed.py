@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
-from helpers.releases import counted, leaves_of, random_tree, summed
+from helpers.releases import counted, counted_as, leaves_of, random_tree, summed
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
@@ -76,9 +76,9 @@ def noisy(plain, law, rng):
             n = np.eye(n.shape[1])[np.where(best, rng.random(n.shape) + 1, 0).argmax(axis=1)]
         else:
             n += noise_drawn(law, n.shape, rng)
-        trees.append(replace(tree, counts=n, totals=None))
+        trees.append(tree.with_counts(counts=n, totals=None))
     counts_are = "labels" if isinstance(law, LabelNoise) else "rows"
-    return replace(plain, trees=tuple(trees), noise=law, n_rows=None, counts_are=counts_are)
+    return counted_as(replace(plain, trees=tuple(trees), noise=law, n_rows=None), counts_are)
 
 
 def log_said(release, X, y):
@@ -295,7 +295,7 @@ def test_an_interval_is_never_proved_to_be_one_value():
 
 def test_what_is_only_very_improbable_is_not_excluded():
     release, X, y = full_forest(30, 3)
-    trees = tuple(replace(tree, totals=None) for tree in release.trees)
+    trees = tuple(tree.with_counts(totals=None) for tree in release.trees)
     release = replace(release, trees=trees, noise=DiscreteLaplace(500.0))
     found = informed(*split(release, X, y), MIXED)
     assert found.row.tolist() == X[0].tolist()
@@ -360,7 +360,9 @@ def test_the_expected_error_is_the_real_one_on_average():
         release, X, y = full_forest(1000, seed, like=0.3)
         law = Laplace(0.5, "towards zero")
         trees = tuple(
-            replace(t, counts=t.counts + np.trunc(rng.laplace(0, 2, t.counts.shape)), totals=None)
+            t.with_counts(
+                counts=t.counts + np.trunc(rng.laplace(0, 2, t.counts.shape)), totals=None
+            )
             for t in release.trees
         )
         release = replace(release, trees=trees, noise=law, n_rows=None)
@@ -468,7 +470,6 @@ def test_counts_that_known_rows_and_one_more_cannot_give_are_a_mismatch():
         ({"sampling": Disjoint()}, "which tree each known row reached"),
         ({"sampling": Bootstrap(n_draws=30)}, "how often each tree drew"),
         ({"sampling": UnknownSampling()}, "how rows reached the trees"),
-        ({"counts_are": "weights"}, "'weights'"),
         ({"not_covered": "a model of another kind"}, "another kind"),
     ],
 )
@@ -476,11 +477,13 @@ def test_what_is_not_covered_is_said(change, why):
     release, X, y = full_forest(30, 1)
     with pytest.raises(NotCovered, match=why):
         informed(replace(release, **change), X[1:], y[1:], MIXED)
+    with pytest.raises(NotCovered, match="'weights'"):
+        informed(counted_as(release, "weights"), X[1:], y[1:], MIXED)
 
 
 def test_trees_without_classes_are_not_covered():
     release, X, y = full_forest(30, 1)
-    bare = replace(release, trees=(replace(release.trees[0], counts=None), *release.trees[1:]))
+    bare = replace(release, trees=(release.trees[0].with_counts(counts=None), *release.trees[1:]))
     with pytest.raises(NotCovered, match="tree 0 counts no classes"):
         informed(bare, X[1:], y[1:], MIXED)
 

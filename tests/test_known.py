@@ -310,7 +310,7 @@ def test_distinct_rows_part_what_draws_cannot():
 
 def test_without_distinct_counts_in_the_release_there_are_none_to_use():
     case = some_drawn(1, n_rows=6, n_trees=4, tamper=False)
-    trees = tuple(replace(tree, distinct=None) for tree in case.release.trees)
+    trees = tuple(tree.with_counts(distinct=None) for tree in case.release.trees)
     bare = replace(case, release=replace(case.release, trees=trees))
     one, other = attacked(bare), attacked(case, distinct=False)
     assert one.status == other.status
@@ -325,11 +325,11 @@ def test_a_tree_that_counts_more_than_it_drew_is_named(what):
     if what == "draws":
         counts = tree.counts.copy()
         counts[v, 0] += 1
-        wrong = replace(tree, counts=counts)
+        wrong = tree.with_counts(counts=counts)
     else:
         distinct = tree.distinct.copy()
         distinct[v] += 1
-        wrong = replace(tree, distinct=distinct)
+        wrong = tree.with_counts(distinct=distinct)
     trees = (*case.release.trees[:2], wrong, case.release.trees[3])
     answer = attacked(replace(case, release=replace(case.release, trees=trees)))
     assert answer.status == "infeasible"

@@ -327,7 +327,7 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
 def test_no_rows(kind):
     case = Stated(SMALL, 4, kind, 12)
     trees = tuple(
-        replace(t, counts=None if t.counts is None else 0 * t.counts, totals=0 * t.totals)
+        t.with_counts(counts=None if t.counts is None else 0 * t.counts, totals=0 * t.totals)
         for t in case.release.trees
     )
     case.truth = case.truth[:0]

@@ -295,9 +295,8 @@ def test_votes_are_shares_of_counts_not_below_zero():
         np.array([1, -1, -1]),
         np.array([2, -1, -1]),
         np.zeros(3, dtype=bool),
-        np.array([[0.0, 0.0], [-3.0, 5.0], [1.0, 3.0]]),
-    )
-    nothing = replace(stump, counts=np.array([[0.0, 0.0], [-3.0, 0.0], [-1.0, -1.0]]))
+    ).with_counts(counts=np.array([[0.0, 0.0], [-3.0, 5.0], [1.0, 3.0]]))
+    nothing = stump.with_counts(counts=np.array([[0.0, 0.0], [-3.0, 0.0], [-1.0, -1.0]]))
     forest.trees_ = [stump, nothing]
     rows = np.array([[20, 0, 1, 0, 0], [20, 1, 0, 1, 0]])
     np.testing.assert_allclose(forest.predict_proba(rows), [[0.25, 0.75], [0.375, 0.625]])

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 
 from helpers.noise import noise_drawn
-from helpers.releases import stumps
+from helpers.releases import counted_as, stumps
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
@@ -28,7 +28,7 @@ def bagged(n=60, seed=0, trees=20, **options):
 
 def silent(release, distinct=True):
     """The same, where only draws tell of the number of rows."""
-    trees = release.trees if distinct else (replace(t, distinct=None) for t in release.trees)
+    trees = release.trees if distinct else (t.with_counts(distinct=None) for t in release.trees)
     sampling = replace(release.sampling, rows_between=None)
     return replace(release, n_rows=None, sampling=sampling, trees=tuple(trees))
 
@@ -142,7 +142,7 @@ def test_where_no_row_was_drawn_twice_the_number_must_be_given():
 
 def test_a_tree_without_counts_is_named():
     release = bagged(trees=3)
-    bare = replace(release.trees[2], counts=None, distinct=None)
+    bare = release.trees[2].with_counts(counts=None, distinct=None)
     with pytest.raises(NotCovered, match="tree 2 gives no counts"):
         count_rows(replace(release, trees=(*release.trees[:2], bare)))
 
@@ -332,7 +332,7 @@ def test_leaves_that_no_row_reaches_are_left_out():
     noise = DiscreteLaplace(0.1)
     release = stumps((90.0, 120.0), noise, n_leaves=3)
     # The chain's last inner node has the first leaf on its right: the one with the counts.
-    loud = [replace(t, counts=t.counts + 40.0 * np.eye(5, 2, -3)) for t in release.trees]
+    loud = [t.with_counts(counts=t.counts + 40.0 * np.eye(5, 2, -3)) for t in release.trees]
     release = replace(release, trees=tuple(loud))
     only = [np.array([True, False, False])] * 2
     assert count_rows(release, reachable=only) == count_rows(
@@ -342,8 +342,8 @@ def test_leaves_that_no_row_reaches_are_left_out():
 
 
 def test_labels_do_not_tell_the_number():
-    release = replace(
-        stumps((1.0, 1.0), LabelNoise("permute-and-flip", 0.5), n_leaves=1), counts_are="labels"
+    release = counted_as(
+        stumps((1.0, 1.0), LabelNoise("permute-and-flip", 0.5), n_leaves=1), "labels"
     )
     with pytest.raises(
         NotCovered, match=r"labels of leaves do not tell.*give their number.*n_rows"

@@ -374,13 +374,16 @@ def test_numbers_without_noise_beside_noisy_counts_are_refused(exact):
     first = exact.trees[0]
     ones = np.ones(first.n_nodes)
     for other, said in (
-        (replace(first, totals=ones), "totals beside counts with noise"),
-        (replace(first, distinct=ones.astype(int)), "distinct beside counts with noise"),
-        (replace(first, counts=first.counts + np.eye(len(ones))[:, :1]), "node 0: it is no leaf"),
+        (first.with_counts(totals=ones), "totals beside counts with noise"),
+        (first.with_counts(distinct=ones.astype(int)), "distinct beside counts with noise"),
+        (
+            first.with_counts(counts=first.counts + np.eye(len(ones))[:, :1]),
+            "node 0: it is no leaf",
+        ),
     ):
         with pytest.raises(BadModel, match=f"tree 0.*{said}"):
             check_counts_agree(replace(exact, trees=(other, *exact.trees[1:])))
     bare = replace(exact, noise=None)
     with pytest.raises(BadModel, match=r"tree 0, leaf .*: counts add up to .*, totals say"):
-        check_counts_agree(replace(bare, trees=(replace(first, totals=ones * 99),)))
+        check_counts_agree(replace(bare, trees=(first.with_counts(totals=ones * 99),)))
     check_counts_agree(exact)

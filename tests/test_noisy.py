@@ -23,7 +23,7 @@ from scipy.stats import beta, chisquare, kstest, loggamma
 from helpers.brute_force import as_multiset, datasets
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for
-from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from helpers.walks import frequencies, written
 from treeleak import reconstruct
 from treeleak.attacks.posterior import chains, noise_likelihood
@@ -81,7 +81,7 @@ def noisy_case(schema, n_rows, seed, noise, n_trees=3, depth=3, n_classes=2, sam
     sd = np.sqrt(noise.variance)
     counts = [t.counts + np.round(sd * rng.normal(size=t.counts.shape)) for t in release.trees]
     with_noise = [
-        replace(t, counts=np.where(t.is_leaf[:, None], c, 0), totals=None)
+        t.with_counts(counts=np.where(t.is_leaf[:, None], c, 0), totals=None)
         for t, c in zip(release.trees, counts, strict=True)
     ]
     return X, y, replace(release, trees=tuple(with_noise), noise=noise)
@@ -89,9 +89,11 @@ def noisy_case(schema, n_rows, seed, noise, n_trees=3, depth=3, n_classes=2, sam
 
 def labelled(release, rule):
     """The same trees with nothing but the largest class of each leaf."""
-    trees = [replace(t, counts=np.eye(release.n_classes)[t.counts.argmax(axis=1)],
-                     totals=None) for t in release.trees]  # fmt: skip
-    return replace(release, trees=tuple(trees), noise=rule, counts_are="labels")
+    trees = [
+        t.with_counts(counts=np.eye(release.n_classes)[t.counts.argmax(axis=1)], totals=None)
+        for t in release.trees
+    ]
+    return counted_as(replace(release, trees=tuple(trees), noise=rule), "labels")
 
 
 def table(X, y):
@@ -646,11 +648,11 @@ def test_a_population_comes_with_the_answer_without_it(quick):
 @pytest.mark.parametrize("sampling", ["bootstrap", "all", "labels"])
 def test_other_releases_end_to_end(quick, sampling):
     X, y, release = case_behind_noise()
-    bare = [replace(t, counts=None, totals=None) for t in release.trees]
+    bare = [t.with_counts(counts=None, totals=None) for t in release.trees]
     if sampling == "bootstrap":
         b = bootstrap_draws(len(bare), ROWS, np.random.default_rng(0))
         release = drawn(bare, MIXED.columns, X.to_numpy(), y, 2, b)
-        bare = [replace(t, distinct=None) for t in release.trees]
+        bare = [t.with_counts(distinct=None) for t in release.trees]
         release = changed(replace(release, trees=bare), lambda c: c, noise=Laplace(1.0))
     elif sampling == "labels":
         release = labelled(release, RULE)
@@ -686,7 +688,7 @@ def test_numbers_behind_noise_lie_between_their_bounds(quick, apart):
     X = np.column_stack([10 * rng.random(8), rng.integers(2, size=8)])
     trees = [random_tree(rng, [[1.5, 4.0, 7.2], [0.5]], 3) for _ in range(3)]
     release = counted(trees, schema.columns, X, np.zeros(8, dtype=int), 2)
-    bare = tuple(replace(tree, totals=None) for tree in release.trees)
+    bare = tuple(tree.with_counts(totals=None) for tree in release.trees)
     release = replace(release, trees=bare, noise=NOISE)
     release = replace(release, **({"sampling": Disjoint()} if apart else {}))
     found = reconstruct(release, schema)
@@ -741,12 +743,12 @@ def test_what_cannot_be_asked_behind_noise_is_refused():
 
 def labels_of(release):
     own = labelled(release, RULE)
-    return {"trees": own.trees, "noise": own.noise, "counts_are": own.counts_are}
+    return {"trees": own.trees, "noise": own.noise}
 
 
 def changed(release, change, **other):
     trees = [
-        replace(t, counts=np.where(t.is_leaf[:, None], change(t.counts), 0), totals=None)
+        t.with_counts(counts=np.where(t.is_leaf[:, None], change(t.counts), 0), totals=None)
         for t in release.trees
     ]
     return replace(release, trees=tuple(trees), **other)
@@ -806,8 +808,7 @@ def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, tim
         release = counted(trees, schema.columns, X, y, 2)
         noise = DiscreteLaplace((0.3, 1.5)[seed % 2])
         trees = [
-            replace(
-                t,
+            t.with_counts(
                 counts=np.where(
                     t.is_leaf[:, None], t.counts + geometric(noise, t.counts.shape, rng), 0.0
                 ),

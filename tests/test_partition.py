@@ -40,9 +40,7 @@ from treeleak.schema import (
 
 def bare(trees, names, float_type="float32", n_classes=2) -> Release:
     classes = tuple(range(n_classes))
-    return Release(
-        tuple(trees), tuple(names), classes, AllRows(), "none", None, float_type=float_type
-    )
+    return Release(tuple(trees), tuple(names), classes, AllRows(), None, float_type=float_type)
 
 
 def forest(schema, seed, n_trees=2, depth=3, float_type="float32") -> Release:

@@ -176,9 +176,8 @@ def stumps(*cuts: float) -> Release:
         for cut in cuts
     ]  # fmt: skip
     return Release(
-        tuple(trees), ("a",), (), AllRows(), "none", None,
-        float_type="float32", thresholds_are="midpoints",
-    )  # fmt: skip
+        tuple(trees), ("a",), (), AllRows(), None, float_type="float32", thresholds_are="midpoints"
+    )
 
 
 def test_rows_of_one_interval_share_a_value_unless_midpoints_tell_them_apart():

@@ -53,7 +53,7 @@ def grid(schema, seed, n_trees=3, depth=4) -> Geometry:
     rng = np.random.default_rng(seed)
     names = shuffled(schema.columns, rng)
     trees = [random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees)]
-    release = Release(tuple(trees), tuple(names), (0, 1), AllRows(), "none", None)
+    release = Release(tuple(trees), tuple(names), (0, 1), AllRows(), None)
     return Geometry.of(release, schema)
 
 

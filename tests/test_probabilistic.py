@@ -57,10 +57,9 @@ def stump(
         np.array([1, -1, -1]),
         np.array([2, -1, -1]),
         np.array([False, False, False]),
-        counts=np.array(counts, dtype=float),
-    )
+    ).with_counts(counts=np.array(counts, dtype=float))
     n = int(sum(counts[0]))
-    return Release((tree,), names, (0, 1), AllRows(), "rows", **{"n_rows": n} | more)
+    return Release((tree,), names, (0, 1), AllRows(), **{"n_rows": n} | more)
 
 
 def figure_1() -> ProbabilisticDataset:
@@ -70,9 +69,8 @@ def figure_1() -> ProbabilisticDataset:
         np.array([1, -1, 3, -1, -1]),
         np.array([2, -1, 4, -1, -1]),
         np.zeros(5, dtype=bool),
-        counts=np.array([[2, 2], [0, 1], [2, 1], [0, 1], [2, 0]], dtype=float),
-    )
-    return from_tree(Release((nodes,), ("a1", "a2", "a3"), (0, 1), AllRows(), "rows", 4), FERRY)
+    ).with_counts(counts=np.array([[2, 2], [0, 1], [2, 1], [0, 1], [2, 0]], dtype=float))
+    return from_tree(Release((nodes,), ("a1", "a2", "a3"), (0, 1), AllRows(), 4), FERRY)
 
 
 def values_in(data: ProbabilisticDataset, group: int) -> list[set[float]]:
@@ -203,9 +201,8 @@ def test_rows_in_a_leaf_that_nothing_reaches_are_infeasible() -> None:
         np.array([1, -1, 3, -1, -1]),
         np.array([2, -1, 4, -1, -1]),
         np.zeros(5, dtype=bool),
-        counts=np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float),
-    )
-    release = Release((tree,), ("a", "b"), (0, 1), AllRows(), "rows", 3)
+    ).with_counts(counts=np.array([[3, 0], [1, 0], [2, 0], [1, 0], [1, 0]], dtype=float))
+    release = Release((tree,), ("a", "b"), (0, 1), AllRows(), 3)
     free = Schema.from_columns(["a", "b"])
     assert from_tree(release, free).n_rows == 3
     grouped = Schema.from_columns(["a", "b"], one_hot=[["a", "b"]])
@@ -940,9 +937,9 @@ def test_a_million_rows_are_never_listed() -> None:
     del bounds
     for v in range(n_inner - 1, -1, -1):
         counts[v] = counts[left[v]] + counts[right[v]]
-    tree = Tree(feature, threshold, left, right, np.zeros(n, dtype=bool), counts=counts)
+    tree = Tree(feature, threshold, left, right, np.zeros(n, dtype=bool)).with_counts(counts=counts)
     names = tuple(f"x{i}" for i in range(100))
-    release = Release((tree,), names, (0, 1), AllRows(), "rows", int(counts[0].sum()))
+    release = Release((tree,), names, (0, 1), AllRows(), int(counts[0].sum()))
     assert release.n_rows is not None
     assert release.n_rows > 800_000
     schema = Schema([Numeric(name, 0, 1) for name in names])

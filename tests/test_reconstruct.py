@@ -170,7 +170,7 @@ def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_t
     counts[rng.choice(tree.leaves[counts[tree.leaves, 0] > 0])] -= 1
     counts[rng.choice(tree.leaves)] += 1
     trees = list(release.trees)
-    trees[1] = replace(tree, counts=counts, totals=counts[:, 0])
+    trees[1] = tree.with_counts(counts=counts, totals=counts[:, 0])
     release = replace(release, trees=tuple(trees))
     worlds = datasets(release, schema, 1500)
     result = reconstruct(release, schema)

@@ -21,6 +21,7 @@ from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.releases import (
     bootstrap_draws,
     counted,
+    counted_as,
     drawn,
     leaves_of,
     random_tree,
@@ -335,7 +336,7 @@ def test_known_draws_must_add_up_to_the_counts_of_their_tree(node, change):
     (tree,) = release.trees
     counts = tree.counts.copy()
     counts[node, 0] += change
-    wrong = replace(release, trees=(replace(tree, counts=counts),))
+    wrong = replace(release, trees=(tree.with_counts(counts=counts),))
     answer = attacked(KnownDraws(Geometry.of(wrong, schema), b, use_distinct=False))
     assert answer.status == "infeasible"
 
@@ -346,7 +347,7 @@ def test_unequal_trees_are_named():
     tree = release.trees[2]
     counts = tree.counts.copy()
     counts[tree.leaves[0], 0] += 1
-    wrong = (*release.trees[:2], replace(tree, counts=counts), release.trees[3])
+    wrong = (*release.trees[:2], tree.with_counts(counts=counts), release.trees[3])
     geometry = Geometry.of(replace(release, trees=wrong), schema)
     answer = attacked(ExactCounts(geometry))
     assert answer.status == "infeasible"
@@ -447,7 +448,7 @@ def atoms_between(attribute, cuts):
         np.array([*range(1, len(cuts)), 2 * len(cuts), *[-1] * (len(cuts) + 1)]),
         np.zeros(2 * len(cuts) + 1, dtype=bool),
     )
-    release = Release((tree,), attribute.columns, (), AllRows(), "none", None)
+    release = Release((tree,), attribute.columns, (), AllRows(), None)
     (part,) = Geometry.of(release, Schema([attribute])).parts
     return part
 
@@ -491,7 +492,7 @@ def test_only_single_columns_that_ascend_have_interval_literals():
     ordered = atoms_between(Ordinal("x", 0, 9), [1.5, 3.5])
     falling = replace(ordered, atoms=ordered.atoms[::-1])
     other = replace(stump(), feature=np.array([1, -1, -1]))
-    release = Release((stump(), other), ("a", "b", "c"), (), AllRows(), "none", None)
+    release = Release((stump(), other), ("a", "b", "c"), (), AllRows(), None)
     (group,) = Geometry.of(release, Schema([OneHot("g", ["a", "b", "c"])])).parts
     wide = replace(ordered, columns=np.arange(2))
     for part in (falling, wide, group):
@@ -593,7 +594,7 @@ def test_more_distinct_rows_than_draws_contradict():
     release, _ = of_stump([0, 0, 1, 1], [1, 1, 1, 1])
     (tree,) = release.trees
     counts = tree.counts - [[1.0], [1.0], [0.0]]
-    wrong = replace(release, trees=(replace(tree, counts=counts),))
+    wrong = replace(release, trees=(tree.with_counts(counts=counts),))
     for distinct in (False, True):
         evidence = HiddenDraws(Geometry.of(wrong, schema), 4, use_distinct=distinct)
         assert attacked(evidence).status == ("infeasible" if distinct else "likely")
@@ -801,7 +802,7 @@ def noised(release, law, rng):
         counts[tree.leaves] = tree.counts[tree.leaves]
         size = (len(tree.leaves), counts.shape[1])
         counts[tree.leaves] += rng.choice(y, size=size, p=p / p.sum())
-        trees.append(replace(tree, counts=counts, totals=None))
+        trees.append(tree.with_counts(counts=counts, totals=None))
     return replace(release, trees=tuple(trees), noise=law, n_rows=None)
 
 
@@ -910,13 +911,15 @@ def behind_stump(n_star, n_rows, noise, rows_between=None):
     """A single test of a single binary column, of one class, with these counts."""
     release, _ = of_stump([0], [1])
     counts = np.array([[sum(n_star)], [n_star[0]], [n_star[1]]], dtype=float)
-    release = replace(
-        release,
-        trees=(replace(release.trees[0], counts=counts, totals=None, distinct=None),),
-        sampling=AllRows(),
-        counts_are="rows",
-        noise=noise,
-        n_rows=None,
+    release = counted_as(
+        replace(
+            release,
+            trees=(release.trees[0].with_counts(counts=counts, totals=None, distinct=None),),
+            sampling=AllRows(),
+            noise=noise,
+            n_rows=None,
+        ),
+        "rows",
     )
     geometry = Geometry.of(release, Schema([Binary("a")]))
     return NoisyCounts(geometry, n_rows, noise, rows_between or (n_rows, n_rows))
@@ -1187,7 +1190,7 @@ def test_the_integer_program_names_unequal_trees():
     tree = geometry.release.trees[2]
     counts = tree.counts.copy()
     counts[tree.leaves[0], 0] += 1
-    trees = (*geometry.release.trees[:2], replace(tree, counts=counts))
+    trees = (*geometry.release.trees[:2], tree.with_counts(counts=counts))
     wrong = ExactCounts(Geometry.of(replace(geometry.release, trees=trees), THREE))
     answer = attacked(wrong, "reference-milp")
     assert answer.status == "infeasible"

@@ -85,7 +85,12 @@ def assert_same(one, other):
     assert len(one.trees) == len(other.trees)
     for a, b in zip(one.trees, other.trees, strict=True):
         for field in fields(a):
-            np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name))
+            if field.name != "statistics":
+                np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name))
+        for x, y in zip(a.statistics, b.statistics, strict=True):
+            assert (x.quantity, x.per_class) == (y.quantity, y.per_class)
+            np.testing.assert_array_equal(x.values, y.values)
+            np.testing.assert_array_equal(x.present, y.present)
 
 
 # ------------------------------------------------------------------------------------- the truth

@@ -331,7 +331,7 @@ def moved(case: Drawn, rng: np.random.Generator) -> Drawn:
     distinct, leaves = trees[t].distinct.copy(), trees[t].leaves
     distinct[rng.choice(leaves[distinct[leaves] > 0])] -= 1
     distinct[rng.choice(leaves)] += 1
-    trees[t] = replace(trees[t], distinct=distinct)
+    trees[t] = trees[t].with_counts(distinct=distinct)
     return replace(case, release=replace(case.release, trees=tuple(trees)), tampered=True)
 
 
@@ -447,7 +447,7 @@ def twins(seed: int) -> Drawn:
     X, y, b = (np.repeat(a, 2, axis=-1) for a in (case.X.T, case.y, case.b))
     X, y = np.roll(X.T, 1, axis=0), np.roll(y, 1)
     n_classes = len(case.release.classes)
-    bare = [replace(t, counts=None, totals=None, distinct=None) for t in case.release.trees]
+    bare = [t.with_counts(counts=None, totals=None, distinct=None) for t in case.release.trees]
     release = drawn(bare, case.release.feature_names, X, y, n_classes, b)
     return Drawn(release, case.schema, b, X, y, False)
 

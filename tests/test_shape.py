@@ -24,6 +24,7 @@ from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.release import to_release
 from treeleak.release.noise.laws import Gaussian, LabelNoise
+from treeleak.release.statistics import LABELS
 from treeleak.release.tree import Disjoint
 from treeleak.report import render
 
@@ -89,14 +90,16 @@ def test_the_guess_is_as_good_as_the_attack_without_information(data):
     [
         {"sampling": Disjoint()},
         {"noise": Gaussian(2.0)},
-        {"noise": LabelNoise("permute-and-flip", 1.0), "counts_are": "labels"},
+        {"noise": LabelNoise("permute-and-flip", 1.0)},
     ],
     ids=["disjoint", "gaussian", "labels"],
 )
 def test_every_kind_of_noise_has_a_guess(data, change):
     release = fitted(data, 5.0)
-    if "counts_are" in change:
-        named = tuple(replace(t, counts=np.eye(2)[t.counts.argmax(axis=1)]) for t in release.trees)
+    if isinstance(change.get("noise"), LabelNoise):
+        named = tuple(
+            t.with_counts(LABELS, counts=np.eye(2)[t.counts.argmax(axis=1)]) for t in release.trees
+        )
         change = {**change, "trees": named}
     found = guessed(replace(release, **change), data[3])
     assert data[3].valid(found.X.to_numpy(), list(found.X.columns)).all()

@@ -69,8 +69,10 @@ def forest_of(counts, noise=None):
     """One tree that tests column a, so that leaf 1 holds a = 0, leaf 2 holds a = 1."""
     feature, left, right = np.array([[0, -1, -1], [1, -1, -1], [2, -1, -1]])
     cut = np.array([0.5, np.nan, np.nan])
-    tree = Tree(feature, cut, left, right, np.zeros(3, dtype=bool), np.array(counts, dtype=float))
-    return Release((tree,), ("a", "b", "c"), (0, 1), AllRows(), "rows", None, noise)
+    tree = Tree(feature, cut, left, right, np.zeros(3, dtype=bool)).with_counts(
+        counts=np.array(counts, dtype=float)
+    )
+    return Release((tree,), ("a", "b", "c"), (0, 1), AllRows(), None, noise)
 
 
 def test_noise_is_added_to_leaves_only_and_its_law_is_told():

@@ -38,7 +38,7 @@ def big_tree(seed: int) -> Release:
     (own,) = release.trees
     assert own.counts is not None
     times = N_ROWS // n
-    scaled = replace(own, counts=own.counts * times, distinct=None, totals=None)
+    scaled = own.with_counts(counts=own.counts * times, totals=None, distinct=None)
     return replace(release, trees=(scaled,), n_rows=N_ROWS)
 
 

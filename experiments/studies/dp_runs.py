@@ -233,7 +233,7 @@ def with_noise(release: Release, epsilon: float, rng: np.random.Generator) -> Re
         assert tree.counts is not None  # noqa: S101
         noise = np.trunc(rng.laplace(scale=1 / law.epsilon, size=tree.counts.shape))
         counts = np.where(tree.is_leaf[:, None], tree.counts + noise, 0.0)
-        trees.append(replace(tree, counts=counts))
+        trees.append(tree.with_counts(counts=counts))
     return replace(release, trees=tuple(trees), noise=law)
 
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from treeleak.partition import Geometry
-from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
+from treeleak.release.readers.release_nodes import totals_are
+from treeleak.release.statistics import COUNTS, QUANTITIES, ROWS, Statistics
+from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree
 from treeleak.schema import Schema
 
 from .grids import cuts_for, shuffled
@@ -55,7 +57,7 @@ def bare_release(schema: Schema, rng: np.random.Generator, n_trees: int, depth: 
     names = shuffled(schema.columns, rng)
     trees = tuple(random_tree(rng, cuts_for(schema, names), depth) for _ in range(n_trees))
     kind = ("float32", "float64")[rng.integers(2)]
-    return Release(trees, tuple(names), (), AllRows(), "none", None, float_type=kind)
+    return Release(trees, tuple(names), (), AllRows(), None, float_type=kind)
 
 
 def counted(
@@ -70,27 +72,43 @@ def counted(
     weights: np.ndarray | None = None,
 ) -> Release:
     """A release of these trees with the counts that some rows give."""
-    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), None, float_type=float_type)
     leaves = leaves_of(bare, X)
     w = np.ones(len(X)) if weights is None else weights
     by_class = w[:, None] * np.eye(n_classes)[y]
     full = [
-        replace(
-            tree,
+        tree.with_counts(
             counts=None if counts_are == "none" else summed(tree, leaves[:, t], by_class),
             totals=summed(tree, leaves[:, t], np.ones(len(X))),
         )
         for t, tree in enumerate(trees)
     ]
     return Release(
-        tuple(full),
+        in_unit(full, counts_are, AllRows()),
         tuple(names),
         tuple(range(n_classes)),
         AllRows(),
-        counts_are,  # type: ignore[arg-type]
         len(X),
         float_type=float_type,
     )
+
+
+def counted_as(release: Release, unit: str) -> Release:
+    """The same numbers, as counts of something else."""
+    return replace(release, trees=in_unit(release.trees, unit, release.sampling))
+
+
+def in_unit(trees: Sequence[Tree], unit: str, sampling: Sampling) -> tuple[Tree, ...]:
+    """Trees whose numbers are counts of something else."""
+    quantity = {True: QUANTITIES[unit], False: totals_are(unit, sampling)}
+    out = []
+    for tree in trees:
+        entries = [
+            replace(e, quantity=quantity[e.per_class]) if e.quantity in COUNTS else e
+            for e in tree.statistics
+        ]
+        out.append(replace(tree, statistics=Statistics(tuple(entries))))
+    return tuple(out)
 
 
 def summed(tree: Tree, leaves: np.ndarray, amounts: np.ndarray) -> np.ndarray:
@@ -114,25 +132,26 @@ def drawn(
     float_type: str = "float32",
 ) -> Release:
     """A release of these trees with what they count when tree t drew row k ``b[t, k]`` times."""
-    bare = Release(tuple(trees), tuple(names), (), AllRows(), "none", None, float_type=float_type)
+    bare = Release(tuple(trees), tuple(names), (), AllRows(), None, float_type=float_type)
     leaves = leaves_of(bare, X)
     full = [
-        replace(
-            tree,
+        tree.with_counts(
             counts=summed(tree, leaves[:, t], b[t][:, None] * np.eye(n_classes)[y]),
             totals=summed(tree, leaves[:, t], b[t].astype(float)),
             distinct=summed(tree, leaves[:, t], b[t] > 0).astype(np.int64),
         )
         for t, tree in enumerate(trees)
     ]
-    return Release(
-        tuple(full),
-        tuple(names),
-        tuple(range(n_classes)),
-        Bootstrap(n_draws=int(b[0].sum())),
+    return counted_as(
+        Release(
+            tuple(full),
+            tuple(names),
+            tuple(range(n_classes)),
+            Bootstrap(n_draws=int(b[0].sum())),
+            len(X),
+            float_type=float_type,
+        ),
         "draws",
-        len(X),
-        float_type=float_type,
     )
 
 
@@ -157,7 +176,7 @@ def tampered(release: Release, rng: np.random.Generator) -> Release:
         counts[v, c] -= 1
         counts[rng.integers(len(counts)), c] += 1
         counts = summed(tree, tree.leaves, counts)
-        trees[t] = replace(tree, counts=counts, totals=counts.sum(axis=1))
+        trees[t] = tree.with_counts(counts=counts, totals=counts.sum(axis=1))
     return replace(release, trees=tuple(trees))
 
 
@@ -174,11 +193,11 @@ def stumps(sums, noise, sampling=None, n_leaves=2, **options):
         trees.append(
             Tree(
                 np.where(inner, 0, -1), np.where(inner, np.arange(n) + 0.5, np.nan), left, right,
-                np.zeros(n, dtype=bool), counts,
+                np.zeros(n, dtype=bool), Statistics.counting(ROWS, counts),
             )
         )  # fmt: skip
     return Release(
-        tuple(trees), ("a",), (0, 1), sampling or AllRows(), "rows", None, noise=noise, **options
+        tuple(trees), ("a",), (0, 1), sampling or AllRows(), None, noise=noise, **options
     )
 
 
@@ -193,7 +212,26 @@ def rows_at(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
 ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct")
 
 
+def listed(tree: Tree, *, noisy: bool) -> list:
+    """What a tree holds, in one order. Behind noise, zeros of inner nodes are none."""
+    out = []
+    for e in tree.statistics:
+        present = np.ones(tree.n_nodes, dtype=bool) if e.present is None else e.present
+        if noisy and e.called == "counts" and not e.values[~tree.is_leaf].any():
+            present = tree.is_leaf
+        out.append((e.quantity.name, e.per_class, e.values, present))
+    return sorted(out, key=lambda one: one[:2])
+
+
+def set_of(tree: Tree) -> tuple:
+    strict = np.zeros(tree.n_nodes, dtype=bool) if tree.strict is None else tree.strict
+    none = np.zeros(0, dtype=np.int64)
+    sets = tree.categories
+    return (strict, *((none, none) if sets is None else (sets.node, sets.value)))
+
+
 def assert_same(a: Release, b: Release) -> None:
+    noisy = a.noise is not None
     # Whose words its texts are is not in a file.
     for name in Release.__dataclass_fields__:
         if name not in ("trees", "of_file"):
@@ -206,5 +244,12 @@ def assert_same(a: Release, b: Release) -> None:
             assert (x is None) == (y is None), name
             if x is not None:
                 np.testing.assert_array_equal(x, y, err_msg=name, strict=True)
+        assert mine.output == other.output
+        for x, y in zip(listed(mine, noisy=noisy), listed(other, noisy=noisy), strict=True):
+            assert x[:2] == y[:2]
+            np.testing.assert_array_equal(x[2], y[2], strict=True)
+            np.testing.assert_array_equal(x[3], y[3], strict=True)
+        for x, y in zip(set_of(mine), set_of(other), strict=True):
+            np.testing.assert_array_equal(x, y, strict=True)
         # array_equal takes -0.0 for 0.0: compare the very bits.
         assert mine.threshold.tobytes() == other.threshold.tobytes()

@@ -59,9 +59,7 @@ def attack(kind: str, function: Attack, method: str = "auto") -> None:
     _ATTACKS[kind, method] = function
 
 
-def attack_for(
-    evidence: Evidence | KnownDraws | HiddenDraws | NoisyCounts, method: str = "auto"
-) -> Attack:
+def attack_for(evidence: Evidence, method: str = "auto") -> Attack:
     """Find the attack on this evidence.
 
     Raises

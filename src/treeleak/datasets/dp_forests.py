@@ -9,6 +9,7 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.datasets.draft import draft_schema
 from treeleak.release.noise.laws import Laplace
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, AllRows, Release, Tree
 
 __all__ = ["load_dp_forest"]
@@ -66,7 +67,7 @@ def load_dp_forest(
                     np.where(leaf, LEAF, left[t, :n]).astype(np.int64),
                     np.where(leaf, LEAF, right[t, :n]).astype(np.int64),
                     np.zeros(n, dtype=bool),
-                    counts[t, :n].astype(np.float64),
+                    Statistics.counting(ROWS, counts[t, :n].astype(np.float64)),
                 )
             )
         except (BadModel, IndexError) as error:
@@ -76,7 +77,6 @@ def load_dp_forest(
         feature_names=tuple(columns),
         classes=(0, 1),
         sampling=AllRows(),
-        counts_are="rows",
         n_rows=None,
         noise=None if epsilon is None else Laplace(epsilon / n_trees, "towards zero"),
         origin="DRAFT-DP (diffprivlib, adapted)",

@@ -17,6 +17,7 @@ from treeleak.learn.checks import flag
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
 from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
 __all__ = ["OptimalTreeClassifier"]
@@ -125,7 +126,7 @@ class _Nodes:
         left, right = np.array(self.children, dtype=np.int64).T
         threshold = np.where(column == LEAF, np.nan, 0.5)
         missing_left = np.zeros(len(column), dtype=bool)
-        counts = np.array(self.counts, dtype=np.float64)
+        counts = Statistics.counting(ROWS, np.array(self.counts, dtype=np.float64))
         return Tree(column, threshold, left.copy(), right.copy(), missing_left, counts)
 
 

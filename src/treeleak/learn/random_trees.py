@@ -11,6 +11,7 @@ import numpy as np
 
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
 
@@ -147,7 +148,7 @@ def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, sourc
         np.array(left, dtype=np.int64),
         np.array(right, dtype=np.int64),
         np.array(missing_left, dtype=bool),
-        np.zeros((len(feature), n_classes)),
+        Statistics.counting(ROWS, np.zeros((len(feature), n_classes))),
     )
 
 

@@ -96,7 +96,10 @@ class Geometry:
         ------
         BadSchema
             If the schema does not fit the model's columns.
+        NotCovered
+            If a tree tests for categories.
         """
+        release.check_ordered()
         parts = atoms_of(schema.for_model(release.feature_names), release, known)
         radix = np.array([len(p) for p in parts], dtype=np.int64)
         return cls(release, schema, parts, radix, *_compile(release, parts))
@@ -339,7 +342,9 @@ def _compile(
     inner = np.flatnonzero(~is_leaf)
     feature, missing = joined("feature", np.int64)[inner], joined("missing_left", bool)[inner]
     # One table per distinct (column, threshold, missing direction): trees share most tests.
-    values, rank = np.unique(joined("threshold", float)[inner], return_inverse=True)
+    cuts = [t.cuts(release.float_type) for t in release.trees]
+    threshold = np.concatenate([np.zeros(0), *cuts])[inner]
+    values, rank = np.unique(threshold, return_inverse=True)
     key = (feature * max(len(values), 1) + rank.ravel()) * 2 + missing
     tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
     owner = {int(f): (a, i) for a, p in enumerate(parts) for i, f in enumerate(p.columns)}

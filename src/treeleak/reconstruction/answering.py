@@ -15,19 +15,14 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.evidence import (
-    EvidenceType,
-    HiddenDraws,
-    KnownDraws,
-    LeafLabels,
-    NoisyCounts,
-)
+from treeleak.evidence import Evidence, KnownDraws, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
+from treeleak.release.statistics import DISTINCT
 from treeleak.schema import Numeric, Ordinal, Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.given import Given
@@ -53,7 +48,7 @@ class Task:
     counted: RowCount | None
     known: KnownTables
     schema: Schema
-    make: EvidenceType
+    make: MakeEvidence
     method: str
     seed: int
     population: Population | None
@@ -110,7 +105,7 @@ class Task:
 
 
 def _written(
-    task: Task, answer: Answer, geometry: Geometry, evidence: Any, clock: Clock
+    task: Task, answer: Answer, geometry: Geometry, evidence: Evidence, clock: Clock
 ) -> Reconstruction:
     """Write an answer in the model's columns, after an independent check of every count."""
     both, release = task.both, task.both.later
@@ -130,7 +125,7 @@ def _written(
         draws=task.draws,
         misfit=0.0,
         contradiction=None if clash is None else task.known.located(clash) or both.located(clash),
-        evidence=_named(evidence),
+        evidence=evidence.described,
         free_columns=tuple(n for n, cuts in zip(names, tested, strict=True) if not len(cuts)),
         interval_columns=tuple(names[c] for c in intervals),
         schema=task.schema,
@@ -145,7 +140,7 @@ def _written(
         row_count=task.counted,
     )
     if answer.rows:
-        distinct = getattr(evidence, "d", None) is not None
+        distinct = any(s.quantity == DISTINCT for s in evidence.statements())
         out = _with_rows(out, task, answer, geometry, distinct)
     if answer.samples is not None and answer.likeliest is not None:
         out = _with_posterior(out, task, answer.samples, answer.likeliest, geometry)
@@ -253,16 +248,6 @@ def _of_midpoints(met: float | None) -> tuple[str, ...]:
         f"every test of a number splits midway between two values of the training set; of these "
         f"rows, {met:.0%} do: {sign}",
     )
-
-
-def _named(evidence: Any) -> str:
-    """Name the evidence; of drawn rows, whether the distinct ones are counted too."""
-    if isinstance(evidence, (NoisyCounts, LeafLabels)):
-        how = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
-        return str(evidence.kind) + how.get(evidence.sampling, "")
-    if not isinstance(evidence, HiddenDraws):
-        return str(evidence.kind)
-    return f"{evidence.kind}, " + ("drawn counts only" if evidence.d is None else "distinct counts")
 
 
 def _unsure(table: FloatArray, label: IntArray) -> Filled:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from treeleak.core.errors import BadModel
 
 __all__ = [
+    "MOST_CATEGORY",
     "MOST_CLASSES",
     "MOST_COLUMNS",
     "MOST_CONDITIONS",
@@ -18,6 +19,7 @@ __all__ = [
     "MOST_JSON_VALUES",
     "MOST_LEVELS",
     "MOST_NODES",
+    "MOST_REAL",
     "MOST_ROWS",
     "MOST_RULES",
     "MOST_TEXT_BYTES",
@@ -55,6 +57,9 @@ MOST_COLUMNS = 100_000
 MOST_CLASSES = 10_000
 """Every node counts each of them."""
 
+MOST_CATEGORY = 2**31
+"""Numbers of categories: with the number of its node, one fits into 64 bits."""
+
 MOST_RULES = 10_000
 """Where a rule applies depends on every rule before it."""
 
@@ -63,6 +68,9 @@ MOST_CONDITIONS = 100_000
 
 MOST_ROWS = 10**8
 """More rows than any reconstruction could write down."""
+
+MOST_REAL = 1e100
+"""Of a statistic that is no count: its square, and sums of such squares, are still floats."""
 
 
 def at_most(most: int, n: int, what: str) -> None:

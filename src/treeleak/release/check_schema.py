@@ -111,11 +111,11 @@ def match_levels(release: Release, schema: Schema) -> Release:
         return release
     trees = []
     for tree in release.trees:
-        threshold = tree.threshold.copy()
+        threshold = tree.cuts(release.float_type).copy()
         for node in np.flatnonzero(~tree.is_leaf):
             cut = float(threshold[node])
             threshold[node] = moved.get(int(tree.feature[node]), {}).get(cut, cut)
-        trees.append(replace(tree, threshold=threshold))
+        trees.append(replace(tree, threshold=threshold, strict=None))
     return replace(release, trees=tuple(trees), levels=levels)
 
 

@@ -77,7 +77,10 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     ------
     BadInput
         If ``X`` lacks a column of the model, or holds something other than numbers in it.
+    NotCovered
+        If a tree tests for categories.
     """
+    release.check_ordered()
     return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
 
 

@@ -25,6 +25,7 @@ from treeleak.release.noise.doubt import (
     scale_of_noise,
 )
 from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.statistics import DRAWS, ROWS
 from treeleak.release.tree import Bootstrap, Release, Tree
 
 __all__ = [
@@ -168,8 +169,7 @@ def as_counted(release: Release, trees: Sequence[int]) -> Release:
     drawn = release.sampling.kind == "bootstrap"
     return replace(
         release,
-        trees=tuple(release.trees[t] for t in trees),
-        counts_are="draws" if drawn else "rows",
+        trees=tuple(release.trees[t].with_counts(DRAWS if drawn else ROWS) for t in trees),
         noise=None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -11,26 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadModel
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
+    MOST_CATEGORY,
     MOST_CLASSES,
     MOST_COLUMNS,
     MOST_COUNTS,
     MOST_LEVELS,
     MOST_NODES,
-    MOST_ROWS,
+    MOST_REAL,
     MOST_TREES,
     at_most,
 )
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
+from treeleak.release.statistics import (
+    COUNTS,
+    DISTINCT,
+    DRAWS,
+    LABELS,
+    ROWS,
+    NodeStatistic,
+    Quantity,
+    Statistics,
+)
 from treeleak.release.stored import Leftover
 
 __all__ = [
     "AllRows",
     "Bootstrap",
+    "CategorySets",
     "Disjoint",
+    "Ensemble",
     "Release",
     "Sampling",
     "ThresholdsAre",
@@ -41,6 +54,11 @@ __all__ = [
 
 
 LEAF = -1
+_VIEWS = {
+    "counts": (COUNTS, True),
+    "totals": ((ROWS, DRAWS), False),
+    "distinct": ((DISTINCT,), False),
+}
 # How many rows lie in a leaf is known of these as well, see :attr:`Tree.totals`.
 REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
 NO_COLUMNS = (
@@ -50,28 +68,66 @@ NO_COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
+class CategorySets:
+    """Tests for membership: a row goes left where its value is one of a node's.
+
+    Attributes
+    ----------
+    node, value : int array, shape (n_members,)
+        The values of each node that has such a test, by node and then ascending.
+
+    Raises
+    ------
+    BadModel
+        If they are not in this order, or a value is no whole number from 0 to below 2^31.
+    """
+
+    node: IntArray
+    value: IntArray
+
+    def __post_init__(self) -> None:
+        if self.node.shape != self.value.shape or self.node.ndim != 1:
+            raise BadModel("a category without a node, or the other way round")
+        if self.value.min(initial=0) < 0 or self.value.max(initial=0) >= MOST_CATEGORY:
+            raise BadModel(f"a category that is no whole number below {MOST_CATEGORY:,}")
+        if self.node.min(initial=0) < 0 or (np.diff(self._members) <= 0).any():
+            raise BadModel("categories of nodes that are not in order, or stand twice")
+
+    @cached_property
+    def _members(self) -> IntArray:
+        return self.node.astype(np.int64) * MOST_CATEGORY + self.value
+
+    def hold(self, node: IntArray, x: NDArray[Any]) -> BoolArray:
+        """Say of each value whether it is one of those of its node."""
+        known = (x >= 0) & (x < MOST_CATEGORY) & (x == np.floor(x))
+        key = node * MOST_CATEGORY + np.where(known, x, 0).astype(np.int64)
+        return np.asarray(known & np.isin(key, self._members))
+
+
+@dataclass(frozen=True, eq=False)
 class Tree:
     """One tree as arrays over its nodes; node 0 is the root.
 
-    A row goes left where ``value <= threshold``; a missing value goes left where
-    ``missing_left``.
+    A row goes left where ``value <= threshold``, or where ``value < threshold`` if the test is
+    ``strict``, or where the value is one of the node's ``categories``; a missing value goes left
+    where ``missing_left``.
 
     Attributes
     ----------
     feature : int array, shape (n_nodes,)
         Column tested; -1 at a leaf.
     threshold : float array, shape (n_nodes,)
-        NaN at a leaf.
+        NaN at a leaf, and where a node tests for categories.
     left, right : int array, shape (n_nodes,)
         Children; -1 at a leaf.
     missing_left : bool array, shape (n_nodes,)
-    counts : float array, shape (n_nodes, n_classes), or None
-        What the release says of each class in each node, in the unit that
-        :attr:`Release.counts_are` names; None where it says nothing.
-    totals : float array, shape (n_nodes,), or None
-        The same without classes: rows (or draws) that reach the node.
-    distinct : int array, shape (n_nodes,), or None
-        Distinct rows that reach the node (scikit-learn's ``n_node_samples``).
+    statistics : Statistics
+        What the release says of the rows that reach each node.
+    strict : bool array, shape (n_nodes,), or None
+        Which tests ask for less than the threshold; None: none does.
+    categories : CategorySets or None
+    output : int or None
+        Which of the model's outputs (a class, a target) the tree adds to; None: all of them.
 
     Raises
     ------
@@ -84,18 +140,22 @@ class Tree:
     left: IntArray
     right: IntArray
     missing_left: BoolArray
-    counts: FloatArray | None = None
-    totals: FloatArray | None = None
-    distinct: IntArray | None = None
+    statistics: Statistics = Statistics()
+    strict: BoolArray | None = None
+    categories: CategorySets | None = None
+    output: int | None = None
 
     def __post_init__(self) -> None:
         n = len(self.feature)
         if n == 0:
             raise BadModel("a tree without nodes")
-        for name in ("threshold", "left", "right", "missing_left", "counts", "totals", "distinct"):
+        for name in ("threshold", "left", "right", "missing_left", "strict"):
             array = getattr(self, name)
             if array is not None and len(array) != n:
                 raise BadModel(f"{name} has {len(array)} entries for {n} nodes")
+        for entry in self.statistics:
+            if entry.n_nodes != n:
+                raise BadModel(f"{entry.called} has {entry.n_nodes} entries for {n} nodes")
         leaf = self.left == LEAF
         if not np.array_equal(leaf, self.right == LEAF):
             raise BadModel(f"node {_first(leaf != (self.right == LEAF))} has one child only")
@@ -111,14 +171,90 @@ class Tree:
             raise BadModel("a child stands before its parent: a cycle")
         if np.any(self.feature[inner] < 0):
             raise BadModel(f"node {np.flatnonzero(inner)[0]} tests no column")
-        if np.any(np.isnan(self.threshold[inner])):
-            raise BadModel(f"node {_first(inner & np.isnan(self.threshold))}: threshold is NaN")
-        for name in ("counts", "totals"):
-            array = getattr(self, name)
-            if array is not None and not (np.isfinite(array).all()):
-                raise BadModel(f"{name} hold a number that is not finite")
+        ordered = inner.copy()
+        if self.categories is not None and self.categories.node.size:
+            tests = self.categories.node
+            if tests[-1] >= n or leaf[tests].any() or not np.isnan(self.threshold[tests]).all():
+                raise BadModel("categories at a leaf, or beside a threshold")
+            ordered[tests] = False
+        if np.any(np.isnan(self.threshold[ordered])):
+            raise BadModel(f"node {_first(ordered & np.isnan(self.threshold))}: threshold is NaN")
+        if self.output is not None and not 0 <= self.output < MOST_CLASSES:
+            raise BadModel(f"it adds to output {self.output}")
         for depth, _ in enumerate(self._levels()):
             at_most(MOST_LEVELS, depth, "levels or more below the root")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give counts of rows as arrays of their own, as learners' files have held them."""
+        held = self.__dict__.copy()
+        if not all(e.quantity in (ROWS, DISTINCT) and e.present is None for e in self.statistics):
+            return held
+        del held["statistics"]
+        for name in ("strict", "categories", "output"):
+            if held[name] is None:
+                del held[name]
+        return held | {name: getattr(self, name) for name in _VIEWS}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        held: dict[str, Any] = {f.name: f.default for f in fields(self)[5:]} | dict(state)
+        views = {name: held.pop(name, None) for name in _VIEWS}
+        if "statistics" not in state:
+            held["statistics"] = Statistics.counting(ROWS, **views)
+        self.__dict__.update(held)
+
+    def with_counts(self, quantity: Quantity | None = None, **given: Any) -> Tree:
+        """Count something else at the nodes.
+
+        Parameters
+        ----------
+        quantity : Quantity, optional
+            What is counted by class, and together if these are rows or draws; by default what was,
+            or else rows.
+        **given : array or None
+            New ``counts``, ``totals`` or ``distinct``; None takes them away. What is not given
+            stays, and so do statistics that are no counts.
+        """
+        entries = {n: self.statistics.get(*q, per_class=c) for n, (q, c) in _VIEWS.items()}
+        units = {n: entry.quantity for n, entry in entries.items() if entry is not None}
+        if quantity is not None:
+            units |= {"counts": quantity} | ({"totals": quantity} if quantity.whole else {})
+        units.setdefault("counts", units.get("totals", ROWS))
+        units.setdefault("totals", DRAWS if units["counts"] == DRAWS else ROWS)
+        others = [e for e in self.statistics if e not in entries.values()]
+        for name, entry in entries.items():
+            if name in given:
+                new = given[name]
+                entry = None if new is None else NodeStatistic(units.get(name, DISTINCT), new)
+            elif entry is not None:
+                entry = replace(entry, quantity=units[name])
+            if entry is not None:
+                others.append(entry)
+        return replace(self, statistics=Statistics(tuple(others)))
+
+    @property
+    def counts(self) -> FloatArray | None:
+        """Counts of each class in each node, shape (n_nodes, n_classes), or None.
+
+        In the unit of :attr:`Release.counts_are`; 0 where a node is not counted.
+        """
+        return self._values("counts")
+
+    @property
+    def totals(self) -> FloatArray | None:
+        """Counts without classes, rows or draws, shape (n_nodes,), or None."""
+        return self._values("totals")
+
+    @property
+    def distinct(self) -> IntArray | None:
+        """Distinct rows that reach each node, shape (n_nodes,), or None."""
+        return self._values("distinct")
+
+    def _values(self, name: str) -> NDArray[Any] | None:
+        quantities, per_class = _VIEWS[name]
+        entry = self.statistics.get(*quantities, per_class=per_class)
+        if entry is None or (entry.present is not None and not entry.present[self.leaves].all()):
+            return None
+        return entry.values
 
     @property
     def n_nodes(self) -> int:
@@ -169,11 +305,40 @@ class Tree:
         active = np.flatnonzero(~self.is_leaf[at])
         while active.size:
             node = at[active]
-            x = X[active, self.feature[node]]
-            left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
+            left = self.goes_left(node, X[active, self.feature[node]])
             at[active] = np.where(left, self.left[node], self.right[node])
             active = active[~self.is_leaf[at[active]]]
         return at
+
+    def goes_left(self, node: IntArray, x: NDArray[Any]) -> BoolArray:
+        """Say of each value, in the type in which the model compares, whether it goes left.
+
+        Parameters
+        ----------
+        node : int array
+            The inner node that tests it, or one for each value.
+        x : array
+        """
+        threshold = self.threshold[node]
+        left = x <= threshold
+        if self.strict is not None:
+            left &= (x < threshold) | ~self.strict[node]
+        if self.categories is not None:
+            left |= self.categories.hold(node, x)
+        return np.asarray(np.where(np.isnan(x), self.missing_left[node], left), dtype=bool)
+
+    def cuts(self, float_type: str) -> FloatArray:
+        """Give each test as ``value <= cut``: the greatest value of the type that goes left.
+
+        For values of this type. NaN at leaves, and where a node tests for categories.
+        """
+        if self.strict is None:
+            return self.threshold
+        with np.errstate(over="ignore"):
+            near = self.threshold.astype(float_type)
+        below = np.nextafter(near, np.array(-np.inf, dtype=float_type))
+        below = np.where(near < self.threshold, near, below).astype(float)
+        return np.where(self.strict, below, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -245,6 +410,39 @@ class UnknownSampling(Sampling):
     kind: ClassVar[str] = "unknown"
 
 
+@dataclass(frozen=True)
+class Ensemble:
+    """How the outputs of trees become a prediction, where they are added up.
+
+    Attributes
+    ----------
+    objective : str
+        The loss that was minimised, as the library calls it.
+    base_scores : tuple of float
+        What each output is before the first tree, in the scale in which trees add to it.
+    learning_rate : float or None
+        By which each tree's values were multiplied, where the release says so.
+
+    Raises
+    ------
+    BadModel
+        On numbers that are not finite, on no output, or on too many.
+    """
+
+    objective: str
+    base_scores: tuple[float, ...]
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        at_most(MOST_CLASSES, len(self.base_scores), "outputs")
+        if not self.base_scores:
+            raise BadModel("an ensemble without outputs")
+        rate = () if self.learning_rate is None else (self.learning_rate,)
+        for number in (*self.base_scores, *rate):
+            if not abs(number) <= MOST_REAL:
+                raise BadModel(f"an ensemble with the number {number!r:.40}")
+
+
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "unknown"]
 
@@ -261,10 +459,6 @@ class Release:
     classes : tuple
         Class labels in the order of the counts' columns; empty without classes.
     sampling : Sampling
-    counts_are : {"rows", "draws", "weights", "labels", "none"}
-        Unit of :attr:`Tree.counts`: rows of the training set, draws of a bootstrap (a row may
-        count twice), sums of sample weights, 1 for the only class that a leaf names (and 0 for
-        the others), or not given.
     n_rows : int or None
         Rows of the training set, where known.
     noise : CountNoise, LabelNoise or None
@@ -294,6 +488,8 @@ class Release:
         What its file holds beside it.
     of_file : bool
         Whether ``origin``, ``notes`` and reasons are what a release file says, whoever wrote it.
+    ensemble : Ensemble or None
+        How the outputs of the trees are added up; None for a forest.
 
     Raises
     ------
@@ -310,7 +506,6 @@ class Release:
     feature_names: tuple[str, ...]
     classes: tuple[Any, ...]
     sampling: Sampling
-    counts_are: CountsAre
     n_rows: int | None
     noise: CountNoise | LabelNoise | None = None
     not_covered: str | None = None
@@ -324,6 +519,7 @@ class Release:
     notes: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     of_file: bool = False
+    ensemble: Ensemble | None = None
 
     def __post_init__(self) -> None:
         n_nodes = sum(tree.n_nodes for tree in self.trees)
@@ -341,29 +537,51 @@ class Release:
         for column, texts in self.levels.items():
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
-        whole: tuple[str, ...] = ("totals",)
-        if self.counts_are in ("rows", "draws"):
-            whole = ("counts", "totals")
-        if isinstance(self.noise, CountNoise) and not self.noise.whole:
-            whole = ()
+        noisy = isinstance(self.noise, CountNoise) and not self.noise.whole
+        units = set()
         for t, tree in enumerate(self.trees):
             if tree.feature.max(initial=LEAF) >= len(self.feature_names):
                 raise BadModel(
                     f"tree {t} tests column {tree.feature.max()}, "
                     f"the model has {len(self.feature_names)}"
                 )
-            if tree.counts is not None and tree.counts.shape[1] != len(self.classes):
+            if self.ensemble is not None and (tree.output or 0) >= len(self.ensemble.base_scores):
                 raise BadModel(
-                    f"tree {t} counts {tree.counts.shape[1]} classes, "
-                    f"the model has {len(self.classes)}"
+                    f"tree {t} adds to output {tree.output}, the model has "
+                    f"{len(self.ensemble.base_scores)}"
                 )
-            for name in whole:
-                _check_whole(getattr(tree, name), f"tree {t}", name)
-            if not whole:
-                _check_size(tree.counts, f"tree {t}", "counts")
-            if self.counts_are == "labels":
+            for entry in tree.statistics:
+                self._check_statistic(entry, f"tree {t}", noisy)
+            counted = tree.statistics.get(*COUNTS, per_class=True)
+            units |= set() if counted is None else {counted.quantity}
+            if counted is not None and counted.quantity == LABELS:
                 several = isinstance(self.noise, LabelNoise) and self.noise.rule == "present"
                 _check_labels(tree, f"tree {t}", several)
+        if len(units) > 1:
+            raise BadModel(f"trees count in {len(units)} units: {sorted(q.name for q in units)}")
+
+    def _check_statistic(self, entry: NodeStatistic, where: str, noisy: bool) -> None:
+        if entry.per_class and entry.values.shape[1] != len(self.classes):
+            raise BadModel(
+                f"{where} {'counts' if entry.called == 'counts' else f'gives {entry.called} of'} "
+                f"{entry.values.shape[1]} classes, the model has {len(self.classes)}"
+            )
+        try:
+            entry.check_whole(noisy=noisy)
+        except BadModel as error:
+            raise BadModel(f"{where}, {error}") from error
+
+    @cached_property
+    def counts_are(self) -> CountsAre:
+        """What trees count by class: ``"none"`` if nothing, or they do not say what.
+
+        Rows of the training set, draws of a bootstrap, sums of sample weights, or labels: 1 for
+        a class that a leaf names.
+        """
+        for tree in self.trees:
+            if (entry := tree.statistics.get(*COUNTS, per_class=True)) is not None:
+                return entry.quantity.name  # type: ignore[return-value]
+        return "none"
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -382,6 +600,22 @@ class Release:
         """Number of classes; 1 where the model has none."""
         return max(len(self.classes), 1)
 
+    def check_ordered(self) -> None:
+        """Refuse tests for categories, which no cut through an order stands for.
+
+        Raises
+        ------
+        NotCovered
+            Naming the tree and the column.
+        """
+        for t, tree in enumerate(self.trees):
+            if tree.categories is not None and tree.categories.node.size:
+                column = self.feature_names[tree.feature[tree.categories.node[0]]]
+                raise NotCovered(
+                    f"tree {t} tests whether {column!r} is one of several categories: "
+                    "such tests are not covered yet"
+                )
+
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
         return class_numbers(self.classes, labels)
@@ -390,7 +624,9 @@ class Release:
     def thresholds(self) -> tuple[FloatArray, ...]:
         """The distinct thresholds of each column, ascending; empty for an unused column."""
         feature = np.concatenate([np.zeros(0, int), *(t.feature[~t.is_leaf] for t in self.trees)])
-        threshold = np.concatenate([np.zeros(0), *(t.threshold[~t.is_leaf] for t in self.trees)])
+        cuts = [t.cuts(self.float_type)[~t.is_leaf] for t in self.trees]
+        threshold = np.concatenate([np.zeros(0), *cuts])
+        feature, threshold = (a[~np.isnan(threshold)] for a in (feature, threshold))
         # One sort for all columns: there may be many more of them than tests.
         order = np.lexsort((threshold, feature))
         feature, threshold = feature[order], threshold[order]
@@ -404,27 +640,6 @@ def class_numbers(classes: Sequence[Any], labels: Iterable[Any]) -> IntArray:
     """Position of each label among the classes; -1 for one that is none of them."""
     number = {_canonical(c): i for i, c in enumerate(classes)}
     return np.array([number.get(_canonical(v), -1) for v in labels], dtype=np.int64)
-
-
-def _check_whole(array: FloatArray | None, where: str, name: str) -> None:
-    if array is None:
-        return
-    bad = (array != np.round(array)) | (np.abs(array) > MOST_ROWS)
-    if bad.any():
-        node = int(np.argwhere(bad)[0, 0])
-        raise BadModel(
-            f"{where}, node {node}: {name} hold {array[bad][0]:g}, "
-            f"no whole number of up to {MOST_ROWS:g} rows"
-        )
-
-
-def _check_size(array: FloatArray | None, where: str, name: str) -> None:
-    if array is not None and (bad := np.abs(array) > MOST_ROWS).any():
-        node = int(np.argwhere(bad)[0, 0])
-        raise BadModel(
-            f"{where}, node {node}: {name} hold {array[bad][0]:g}, no number of up to "
-            f"{MOST_ROWS:g} rows"
-        )
 
 
 def _check_labels(tree: Tree, where: str, several: bool) -> None:

@@ -19,6 +19,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
+from treeleak.release.statistics import DISTINCT, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.tree import LEAF, Release, ThresholdsAre, Tree
 from treeleak.schema import Binary, Schema
 from treeleak.verification.counts import check_drawable, check_noisy, check_rows
@@ -65,8 +66,7 @@ def aligned(earlier: Release, later: Release) -> Release:
         replace(
             tree,
             feature=np.where(tree.is_leaf, LEAF, column[tree.feature]),
-            counts=None if tree.counts is None or not label else tree.counts[:, label],
-        )
+        ).with_counts(counts=None if tree.counts is None or not label else tree.counts[:, label])
         for tree in earlier.trees
     )
     return replace(earlier, trees=trees, feature_names=later.feature_names, classes=later.classes)
@@ -94,26 +94,24 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
     """
     root, trees = later.trees[0], []
     for t, tree in enumerate(earlier.trees):
-        beside = [
-            _beside(tree.counts, root.counts, drawn, later.counts_are == "weights"),
-            _beside(tree.totals, root.totals, drawn),
-            _beside(tree.distinct, root.distinct, drawn),
-        ]
-        for more in beside[:2]:
-            if more is not None and (more[1] < 0).any():
+        beside = [_beside(e, root.statistics, drawn) for e in tree.statistics]
+        for entry in beside:
+            if entry.quantity != DISTINCT and (entry.values[1] < 0).any():
                 raise BadInput(
-                    f"tree {t} of the earlier release counts {-more[1].min():g} rows more than the "
-                    "later release (of one class, or of all): a growing dataset does not lose any"
+                    f"tree {t} of the earlier release counts {-entry.values[1].min():g} rows more "
+                    "than the later release (of one class, or of all): a growing dataset does not "
+                    "lose any"
                 )
-        new = Tree(
-            feature=np.concatenate([[later.n_features, LEAF], tree.feature]),
-            threshold=np.concatenate([[0.5, np.nan], tree.threshold]),
-            left=np.concatenate([[1, LEAF], np.where(tree.is_leaf, LEAF, tree.left + 2)]),
-            right=np.concatenate([[2, LEAF], np.where(tree.is_leaf, LEAF, tree.right + 2)]),
-            missing_left=np.concatenate([[False, False], tree.missing_left]),
+        trees.append(
+            Tree(
+                feature=np.concatenate([[later.n_features, LEAF], tree.feature]),
+                threshold=np.concatenate([[0.5, np.nan], tree.cuts(earlier.float_type)]),
+                left=np.concatenate([[1, LEAF], np.where(tree.is_leaf, LEAF, tree.left + 2)]),
+                right=np.concatenate([[2, LEAF], np.where(tree.is_leaf, LEAF, tree.right + 2)]),
+                missing_left=np.concatenate([[False, False], tree.missing_left]),
+                statistics=Statistics(tuple(beside)),
+            )
         )
-        counts, totals, distinct = beside
-        trees.append(replace(new, counts=counts, totals=totals, distinct=distinct))
     return replace(
         later,
         trees=(*later.trees, *trees),
@@ -123,16 +121,18 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
     )
 
 
-def _beside(own: Any, whole: Any, drawn: bool, weights: bool = False) -> Any:
+def _beside(own: NodeStatistic, later: Statistics, drawn: bool) -> NodeStatistic:
     """Put what a tree counts behind its new root and the leaf of what is new."""
-    if own is None:
-        return None
-    if weights:
+    whole = later.get(own.quantity, per_class=own.per_class)
+    values = own.values
+    if own.quantity == WEIGHTS:
         # Weights have no scale in common, and say only which classes there may be.
-        more = np.ones_like(own[:1])
+        more = np.ones_like(values[:1])
+    elif drawn or whole is None:
+        more = np.zeros_like(values[:1])
     else:
-        more = np.zeros_like(own[:1]) if drawn or whole is None else whole[:1] - own[:1]
-    return np.concatenate([own[:1] + more, more, own])
+        more = whole.values[:1] - values[:1]
+    return NodeStatistic(own.quantity, np.concatenate([values[:1] + more, more, values]))
 
 
 def _of_both(later: Release, earlier: Release) -> ThresholdsAre:

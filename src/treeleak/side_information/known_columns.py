@@ -8,6 +8,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.partition import Geometry
+from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS
 from treeleak.release.tree import LEAF, Release, Tree
 from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
 
@@ -50,13 +51,12 @@ def joint_geometry(
     joint = Joint(number, tuple(owner[c] for c in members), (*members, number), table)
     rest, rules = _rest(schema, set(members))
     tree = part_tree(len(names), size, label if release.classes else None, len(release.classes))
-    trees, counts_are = release.trees, release.counts_are
-    if counts_are == "none":
+    trees, quantity = release.trees, QUANTITIES[release.counts_are]
+    if quantity == UNTOLD:
         # What such a release counts by class is not used; what is known of the labels is.
-        trees, counts_are = tuple(replace(t, counts=None) for t in trees), "weights"
-    wider = replace(
-        release, trees=(*trees, tree), feature_names=(*names, number), counts_are=counts_are
-    )
+        trees, quantity = tuple(t.with_counts(counts=None) for t in trees), WEIGHTS
+    tree = tree.with_counts(quantity)
+    wider = replace(release, trees=(*trees, tree), feature_names=(*names, number))
     return Geometry.of(wider, Schema((joint, *rest), rules))
 
 
@@ -108,7 +108,7 @@ def part_tree(column: int, size: IntArray, label: IntArray | None, n_classes: in
     if label is not None:
         counts = np.zeros((bare.n_nodes, n_classes))
         counts[bare.leaves, label] = size
-    return replace(bare, counts=counts, totals=totals)
+    return bare.with_counts(counts=counts, totals=totals)
 
 
 def seated(seats: IntArray, parts: IntArray) -> IntArray:

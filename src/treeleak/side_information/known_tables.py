@@ -218,7 +218,7 @@ class KnownTables:
             if (missed := tree.leaves[short[tree.leaves]]).size:
                 why = "known_rows has more rows there than the model counts"
                 return release, Contradiction(t, int(missed[0]), why)
-            trees.append(replace(tree, counts=counts, totals=totals, distinct=distinct))
+            trees.append(tree.with_counts(counts=counts, totals=totals, distinct=distinct))
         return replace(release, trees=tuple(trees), n_rows=len(self.others)), None
 
     def geometry(self, release: Release, *, counted: bool) -> Geometry:

@@ -89,6 +89,7 @@ def from_tree(
             if release.counts_are == "none"
             else f"the tree's counts are {release.counts_are}, not rows"
         )
+    release.check_ordered()
     schema = infer_schema(release) if schema is None else checked_schema(schema)
     release = match_levels(release, schema)
     notes = (*release.notes, *check_schema(schema, release))
@@ -225,11 +226,12 @@ def _leaf_boxes(
         numbers.append({full.tobytes(): 0})
         sets.append([full])
     left_of: dict[tuple[int, float, bool], BoolArray] = {}
+    cuts = tree.cuts(release.float_type)
     at = np.zeros((tree.n_nodes, len(space.axes)), dtype=np.int64)
     for node in np.flatnonzero(~tree.is_leaf):
         column = release.feature_names[tree.feature[node]]
         k = space.owner[column]
-        test = int(tree.feature[node]), float(tree.threshold[node]), bool(tree.missing_left[node])
+        test = int(tree.feature[node]), float(cuts[node]), bool(tree.missing_left[node])
         if test not in left_of:
             left_of[test] = space.axes[k].upto(column, *test[1:])
         left, own = left_of[test], sets[k][at[node, k]]

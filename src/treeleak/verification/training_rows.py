@@ -18,6 +18,7 @@ from treeleak.release.noise.doubt import Doubt
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stated_noise import noise_left
+from treeleak.release.statistics import ROWS
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Categorical, Schema
 from treeleak.verification.counts import check_drawable, check_rows
@@ -177,7 +178,7 @@ def _drawable(
 
 def _unlabelled(release: Release) -> Release:
     trees = tuple(
-        tree if tree.counts is None else replace(tree, counts=tree.counts.sum(axis=1)[:, None])
+        tree if tree.counts is None else tree.with_counts(counts=tree.counts.sum(axis=1)[:, None])
         for tree in release.trees
     )
     return replace(release, trees=trees, classes=("any",))
@@ -214,8 +215,8 @@ def counted(release: Release, X: Any, y: Any = None) -> Release:
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:
             found[node] = found[tree.left[node]] + found[tree.right[node]]
         trees.append(
-            replace(
-                tree,
+            tree.with_counts(
+                ROWS,
                 counts=found if by_class else None,
                 totals=None if by_class else found[:, 0],
                 distinct=found.sum(axis=1).astype(np.int64),
@@ -224,7 +225,6 @@ def counted(release: Release, X: Any, y: Any = None) -> Release:
     return replace(
         release,
         trees=tuple(trees),
-        counts_are="rows" if by_class else "none",
         sampling=AllRows(),
         n_rows=len(rows),
         noise=None,

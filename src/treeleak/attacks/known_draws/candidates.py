@@ -107,6 +107,7 @@ class RowProblem:
         start = np.cumsum(counts)
         column = kernels.list_rows(bits, start)
         rows = np.flatnonzero(evidence.drawn)
+        drawn, *distinct = evidence.statements()
         if (counts[1:][rows] == 0).any():
             raise Unmet
         problem = cls(
@@ -118,8 +119,8 @@ class RowProblem:
             pair=np.arange(len(leaf)),
             equation=_equations(leaf[:, : len(evidence.draws)], pairs.label_of, n_classes),
             draws=evidence.draws[:, rows],
-            n=evidence.n.ravel(),
-            d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
+            n=drawn.right.ravel(),
+            d=distinct[0].right if distinct else np.zeros(0, dtype=np.int64),
         )
         return problem.only(np.ones(len(column), dtype=bool))
 

@@ -64,35 +64,31 @@ class RowConstraints:
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
         """State exact counts: of each class, as many rows walk as the first tree counts."""
-        start, trees = geometry.leaf_start, geometry.release.trees
-        first, n_classes = evidence.n[: start[1]], max(geometry.release.n_classes, 1)
+        statements, n_classes = evidence.statements(), geometry.release.n_classes
+        first = statements[0].right[: geometry.leaf_start[1]]
+        # Trees behind the others, of what is known of rows, may count no classes.
+        whole = np.concatenate([np.full(len(s.right), not s.by_class) for s in statements])
+        target = np.concatenate([s.right.ravel() for s in statements])
         if isinstance(evidence, ExactCounts):
-            # Trees behind the others, of what is known of rows, may count no classes.
-            whole = np.concatenate([np.full(len(t.leaves), t.counts is None) for t in trees])
             label = np.repeat(np.arange(n_classes), first.sum(axis=0))
-            totals = [
-                t.totals[t.leaves] for t in trees if t.counts is None and t.totals is not None
-            ]
-            target = np.concatenate([evidence.n.ravel(), *totals])
         else:
-            whole = np.ones(start[-1], dtype=bool)
-            label, target = np.zeros(int(first.sum()), dtype=np.int64), evidence.n
+            label = np.zeros(int(first.sum()), dtype=np.int64)
         width = np.where(whole, 1, n_classes)
         begin = np.append(0, np.cumsum(width)[:-1])
         equation = begin[:, None] + np.where(whole, 0, 1)[:, None] * np.arange(n_classes)
         if isinstance(evidence, ExactTotals):
             # Where a class may not lie, its rows are counted apart, and there may be none.
-            closed = ~evidence.open_leaves() & (evidence.n > 0)[:, None]
+            closed = ~evidence.open_leaves() & (target > 0)[:, None]
             equation[closed] = len(target)
             target = np.append(target, 0)
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),
             equation=equation,
-            target=np.rint(target).astype(np.int64),
+            target=target,
             whole=np.where(whole, begin, -1),
             distinct=None,
-            draws=np.ones((len(label), len(trees)), dtype=np.int32),
+            draws=np.ones((len(label), len(geometry.release.trees)), dtype=np.int32),
             label=label,
             open_label=np.full(len(label), isinstance(evidence, ExactTotals) and n_classes > 1),
             held=np.full((len(label), len(geometry.parts)), -1),

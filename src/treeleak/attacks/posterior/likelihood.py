@@ -98,8 +98,10 @@ class DrawLikelihood(Likelihood):
     @classmethod
     def of(cls, evidence: HiddenDraws) -> DrawLikelihood:
         """Take the counts of the evidence."""
-        n = evidence.n
-        return cls(n.ravel().astype(np.int32), evidence.d, n.shape[1], evidence.n_rows)
+        drawn, *distinct = evidence.statements()
+        n = drawn.right
+        d = distinct[0].right if distinct else None
+        return cls(n.ravel().astype(np.int32), d, n.shape[1], evidence.n_rows)
 
     @property
     def n_equations(self) -> int:

@@ -38,7 +38,7 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
-from treeleak.release.tree import LEAF, Disjoint, Tree
+from treeleak.release.tree import LEAF, Disjoint, Release, Tree
 from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
@@ -79,7 +79,9 @@ def behind_noise(
     apart = evidence.sampling == Disjoint.kind
     asked = _split_up(geometry) if apart else geometry
     likelihood = _likelihood(evidence, asked)
-    numbers = {"grid_points": asked.n_points, "equations": evidence.n_statements}
+    (said,) = evidence.statements()
+    equations = len(said.right) if isinstance(evidence, LeafLabels) else said.right.size
+    numbers = {"grid_points": asked.n_points, "equations": equations}
     clock.tell("laying out the grid", 0.0)
     parts = given.parts
     if parts is not None and apart:
@@ -136,17 +138,17 @@ def most_samples(n_rows: int) -> int:
 def _likelihood(evidence: NoisyCounts | LeafLabels, asked: Geometry) -> Likelihood:
     """Lay out what the leaves say, in the order of the geometry that is asked."""
     own = np.concatenate([_is_own(tree, old) for tree, old in _pairs(evidence.geometry, asked)])
-    n_classes = asked.release.n_classes
+    (said,), n_classes = evidence.statements(), asked.release.n_classes
     if isinstance(evidence, LeafLabels) and evidence.noise.rule == "present":
         present = np.zeros((len(own), n_classes), dtype=bool)
-        present[own] = evidence.present
+        present[own] = said.right > 0
         return PresenceLikelihood(present, own, evidence.noise, evidence.n_rows)
     if isinstance(evidence, LeafLabels):
         named = np.full(len(own), -1, dtype=np.int32)
-        named[own] = evidence.named
+        named[own] = said.right.argmax(axis=1)
         return LabelLikelihood(named, n_classes, evidence.noise)
     counts = np.full((len(own), n_classes), np.nan)
-    counts[own] = evidence.n
+    counts[own] = said.right
     draws = evidence.n_draws
     return CountLikelihood(counts.ravel(), n_classes, evidence.noise, evidence.n_rows, draws)
 
@@ -164,28 +166,28 @@ def _split_up(geometry: Geometry) -> Geometry:
     """Let every tree ask first whether a row went to it: a column more, with a value per tree."""
     release, schema = geometry.release, geometry.schema
     n_trees = len(release.trees)
-    width = release.n_features
-    trees = tuple(_behind(tree, t, n_trees, width) for t, tree in enumerate(release.trees))
+    trees = tuple(_behind(tree, t, release) for t, tree in enumerate(release.trees))
     column = _TREE
     while column in release.feature_names or column in schema.columns:
         column += "'"
     split = replace(
         release, trees=trees, feature_names=(*release.feature_names, column), noise=None,
-        counts_are="none", maybe_missing=frozenset(), one_hot={},
+        maybe_missing=frozenset(), one_hot={},
     )  # fmt: skip
     asked = Ordinal(column, 0, n_trees - 1)
     return Geometry.of(split, Schema([*schema.attributes, asked], rules=schema.rules))
 
 
-def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
+def _behind(tree: Tree, t: int, release: Release) -> Tree:
     """Put a tree behind the question whether a row went to it; who did not, is not counted."""
     # Each question stands before its own way out and the next question.
+    n_trees = len(release.trees)
     tests = [(t - 0.5, True)] * (t > 0) + [(t + 0.5, False)] * (t < n_trees - 1)
     n, first = 2 * len(tests), np.full(2 * len(tests), LEAF, dtype=np.int64)
     feature, left, right, threshold = first.copy(), first.copy(), first.copy(), np.full(n, np.nan)
     for k, (cut, out_left) in enumerate(tests):
         at, out, on = 2 * k, 2 * k + 1, 2 * k + 2
-        feature[at], threshold[at] = column, cut
+        feature[at], threshold[at] = release.n_features, cut
         left[at], right[at] = (out, on) if out_left else (on, out)
 
     def moved(child: IntArray) -> IntArray:
@@ -193,7 +195,7 @@ def _behind(tree: Tree, t: int, n_trees: int, column: int) -> Tree:
 
     return Tree(
         np.concatenate([feature, tree.feature]),
-        np.concatenate([threshold, tree.threshold]),
+        np.concatenate([threshold, tree.cuts(release.float_type)]),
         np.concatenate([left, moved(tree.left)]),
         np.concatenate([right, moved(tree.right)]),
         np.concatenate([np.zeros(n, dtype=bool), tree.missing_left]),

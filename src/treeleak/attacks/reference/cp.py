@@ -79,11 +79,7 @@ def reference_cp(
     values = values_of(geometry.parts, geometry.release.n_classes)
     if isinstance(evidence, ExactCounts) and (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
-    if isinstance(evidence, ExactCounts):
-        n_rows = int(evidence.n[: evidence.geometry.leaf_start[1]].sum())
-    else:
-        n_rows = evidence.n_rows
-    check_parts(given.parts, n_rows)
+    check_parts(given.parts, evidence.n_rows)
     try:
         ended, program = _solved(evidence, geometry, values, clock, seed, given)
     except OutOfTime:

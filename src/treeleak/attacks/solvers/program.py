@@ -93,7 +93,7 @@ def node_tests(tree: Tree, geometry: Geometry) -> Iterator[tuple[int, int, BoolA
     for v in np.flatnonzero(~tree.is_leaf).tolist():
         a, i = owner[int(tree.feature[v])]
         x = geometry.parts[a].representatives[:, i].astype(geometry.release.float_type)
-        yield v, a, np.where(np.isnan(x), tree.missing_left[v], x <= tree.threshold[v])
+        yield v, a, tree.goes_left(np.full(len(x), v), x)
 
 
 def paths_of(geometry: Geometry, encodings: Sequence[Encoding]) -> list[list[int] | None]:

@@ -23,6 +23,7 @@ from treeleak.metrics import Guesses, same_size
 from treeleak.metrics.baseline import Tally
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Schema
 
@@ -117,13 +118,12 @@ def _silent(release: Release) -> Release:
     """Put noise on the counts that hides all of them."""
     trees = tuple(
         replace(
-            tree, counts=np.zeros((tree.n_nodes, release.n_classes)), totals=None, distinct=None
+            tree,
+            statistics=Statistics.counting(ROWS, np.zeros((tree.n_nodes, release.n_classes))),
         )
         for tree in release.trees
     )
-    return replace(
-        release, trees=trees, counts_are="rows", sampling=AllRows(), noise=SILENT, n_rows=None
-    )
+    return replace(release, trees=trees, sampling=AllRows(), noise=SILENT, n_rows=None)
 
 
 def tried_shape(

@@ -29,6 +29,7 @@ from treeleak.release.adapters.sklearn import class_labels, feature_names, fitte
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
+from treeleak.release.statistics import LABELS
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import AllRows, Disjoint, Release, Sampling, UnknownSampling
 
@@ -68,11 +69,10 @@ def _release(stored: StoredObject, trees: Sequence[Any], sampling: Sampling) -> 
     if any(part.get("random_state") is not None for part in (stored, *trees)):
         notes = (*notes, SEEDED)
     return Release(
-        trees=tuple(replace(tree, counts=values) for tree, values in read),
+        trees=tuple(tree.with_counts(LABELS, counts=values) for tree, values in read),
         feature_names=names,
         classes=class_labels(stored),
         sampling=sampling,
-        counts_are="labels",
         n_rows=None,
         noise=_noise([tree.get("epsilon") for tree in trees]),
         float_type="float32",

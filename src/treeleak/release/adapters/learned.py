@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from treeleak.release.adapters.sklearn import class_labels, feature_names, fitte
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, LabelNoise, Laplace
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import AllRows, Release, Tree
 
@@ -40,7 +42,6 @@ def _dp_forest(stored: StoredObject) -> Release:
         feature_names=names,
         classes=class_labels(stored),
         sampling=AllRows(),
-        counts_are="rows",
         n_rows=None,
         noise=_noise(stored.get("noise_")),
         maybe_missing=_maybe_missing(schema, names),
@@ -60,7 +61,6 @@ def _optimal_tree(stored: StoredObject) -> Release:
         feature_names=names,
         classes=class_labels(stored),
         sampling=AllRows(),
-        counts_are="rows",
         n_rows=int(tree.counts[0].sum()),
         origin="treeleak, OptimalTreeClassifier",
         notes=notes,
@@ -78,7 +78,8 @@ def _tree(stored: Any, t: int) -> Tree:
             raise BadModel(f"tree {t}: {name} is no array of {dimensions} dimensions")
         arrays[name] = array.astype({"i": np.int64, "f": np.float64, "b": np.bool_}[kind])
     try:
-        tree = Tree(**arrays)
+        counts = arrays.pop("counts")
+        tree = Tree(**arrays, statistics=Statistics.counting(ROWS, counts))
     except BadModel as error:
         raise BadModel(f"tree {t}: {error}") from error
     return tree
@@ -89,7 +90,8 @@ def _leaves_only(tree: Tree, t: int) -> Tree:
     inner = ~tree.is_leaf & (tree.counts != 0).any(axis=1)
     if inner.any():
         raise BadModel(f"tree {t}, node {inner.argmax()}: counts rows, and is no leaf")
-    return tree
+    leaves = Statistics.counting(ROWS, tree.counts, present=tree.is_leaf)
+    return replace(tree, statistics=leaves)
 
 
 def _noise(stored: Any) -> CountNoise | LabelNoise:

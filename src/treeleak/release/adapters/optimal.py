@@ -23,6 +23,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COLUMNS, at_most
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, AllRows, Release, Tree
 
@@ -98,7 +99,6 @@ def _streed(stored: StoredObject) -> Release:
         feature_names=names,
         classes=classes,
         sampling=AllRows(),
-        counts_are="rows",
         n_rows=int(tree.counts[0].sum()) if tree.counts is not None else None,
         origin="pystreed, STreeDClassifier",
         notes=(LEFT_OUT.format(", ".join(map(repr, left_out))),) if left_out else (),
@@ -124,7 +124,6 @@ def _dl85(stored: StoredObject) -> Release:
         feature_names=tuple(f"x{i}" for i in range(last + 1)),
         classes=_classes(stored),
         sampling=AllRows(),
-        counts_are="none",
         n_rows=None,
         origin="pydl8.5, DL85Classifier",
         notes=(UNCOUNTED, UNNAMED),
@@ -182,6 +181,8 @@ def _tree(root: Any, read: Callable[[Any], _Node]) -> Tree:
         if len(nodes) > MAX_NODES:
             raise BadModel(f"a tree of more than {MAX_NODES} nodes")
     counts = [node.counts for node in nodes if node.counts is not None]
+    table = np.array(counts) if counts else None
+    distinct = None if table is None else table.sum(axis=1).astype(np.int64)
     links = np.array(children)
     return Tree(
         feature=np.array([node.column for node in nodes]),
@@ -189,6 +190,5 @@ def _tree(root: Any, read: Callable[[Any], _Node]) -> Tree:
         left=links[:, 0],
         right=links[:, 1],
         missing_left=np.zeros(len(nodes), dtype=bool),
-        counts=np.array(counts) if counts else None,
-        distinct=np.array(counts).sum(axis=1).astype(np.int64) if counts else None,
+        statistics=Statistics.counting(ROWS, table, distinct=distinct),
     )

@@ -8,7 +8,6 @@ a part of the root. All counts are whole numbers, and that gives the root's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from fractions import Fraction
 from math import lcm
 
@@ -23,6 +22,7 @@ __all__ = ["Restored", "counts_from_shares", "leaf_classes"]
 MAX_TOLD = 2_000_000
 """Rows up to which two fractions of them never agree in double precision."""
 _TOLERANCE = 1e-12
+_SHAPE = ("feature", "threshold", "left", "right", "missing_left")
 
 Restored = tuple[Tree, FloatArray]
 """A tree, maybe cut back, and the rows (or draws) of each class in its nodes."""
@@ -118,11 +118,7 @@ def _cut(tree: Tree, ends: Sequence[int], kept: IntArray) -> Tree:
     """Take away what lies below some nodes."""
     if not ends:
         return tree
-    arrays = {
-        f.name: getattr(tree, f.name)[kept]
-        for f in fields(tree)
-        if getattr(tree, f.name) is not None
-    }
+    arrays = {name: getattr(tree, name)[kept] for name in _SHAPE}
     end = np.isin(kept, ends)
     number = np.full(tree.n_nodes, LEAF, dtype=np.int64)
     number[kept] = np.arange(len(kept))

@@ -127,7 +127,6 @@ def _release(text: str, header: ARFFHeader | None, target: str | None) -> Releas
         feature_names=tuple(tree.levels),
         classes=known,
         sampling=UnknownSampling(HELD_BACK) if held_back else AllRows(),
-        counts_are="rows" if by_class else "none",
         n_rows=None if held_back else sum(leaf.rows for leaf in leaves),
         levels={c: v for c, v in tree.levels.items() if v is not None},
         origin="WEKA, J48",

@@ -13,6 +13,7 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_COUNTS, MOST_ROWS, at_most
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
 __all__ = ["TreeBuilder", "nested_lines"]
@@ -147,9 +148,12 @@ class TreeBuilder:
             left=children[:, 0],
             right=children[:, 1],
             missing_left=np.zeros(len(self._feature), dtype=bool),
-            counts=counts if by_class else None,
-            totals=None if by_class else totals,
-            distinct=totals.astype(np.int64),
+            statistics=Statistics.counting(
+                ROWS,
+                counts=counts if by_class else None,
+                totals=None if by_class else totals,
+                distinct=totals.astype(np.int64),
+            ),
         )
 
     def _node(self, feature: int, cut: float, parent: int, side: int) -> int:

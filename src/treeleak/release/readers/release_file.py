@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
-from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import (
     EXACT_WHOLE,
     REQUIRED,
@@ -39,12 +40,29 @@ from treeleak.release.noise.laws import (
     LabelRule,
     Laplace,
 )
+from treeleak.release.readers.release_nodes import (
+    categories_from_list,
+    check_sums,
+    output_from,
+    statistics_from_dict,
+    statistics_to_dict,
+    tests_to_dict,
+    totals_are,
+)
+from treeleak.release.statistics import (
+    DISTINCT,
+    QUANTITIES,
+    NodeStatistic,
+    Quantity,
+    Statistics,
+)
 from treeleak.release.tree import (
     LEAF,
     AllRows,
     Bootstrap,
     CountsAre,
     Disjoint,
+    Ensemble,
     Release,
     Sampling,
     ThresholdsAre,
@@ -115,6 +133,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "classes": [label(c) for c in release.classes],
         "n_rows": _plain(release.n_rows),
         "counts_are": release.counts_are,
+        **({} if release.ensemble is None else {"ensemble": _ensemble_to_dict(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
         **({} if release.thresholds_are == "unknown" else {"thresholds_are": "midpoints"}),
@@ -124,7 +143,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **({"levels": levels} if levels else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
-        "trees": [_tree_to_dict(tree) for tree in release.trees],
+        "trees": [_tree_to_dict(tree, release) for tree in release.trees],
     }
 
 
@@ -168,12 +187,17 @@ def release_from_dict(data: Any) -> Release:
     n_rows = take(data, "n_rows", int, None)
     if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
         raise BadModel(f"n_rows is {n_rows!r:.40}")
+    counts_are = choice(data, "counts_are", get_args(CountsAre))
+    sampling = _sampling(take(data, "sampling", dict), len(trees))
+    counted = _Counted(
+        len(columns), len(classes), QUANTITIES[counts_are], totals_are(counts_are, sampling),
+        noise is not None,
+    )  # fmt: skip
     release = Release(
-        trees=tuple(_tree(tree, t, len(columns), len(classes)) for t, tree in enumerate(trees)),
+        trees=tuple(_tree(tree, t, counted) for t, tree in enumerate(trees)),
         feature_names=tuple(columns),
         classes=classes,
-        sampling=_sampling(take(data, "sampling", dict), len(trees)),
-        counts_are=choice(data, "counts_are", get_args(CountsAre)),
+        sampling=sampling,
         n_rows=n_rows,
         noise=None if noise is None else noise_from_dict(noise),
         not_covered=take(data, "not_covered", str, None),
@@ -185,19 +209,21 @@ def release_from_dict(data: Any) -> Release:
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
         of_file=True,
+        ensemble=_ensemble(take(data, "ensemble", dict, None)),
     )
     for t, tree in enumerate(release.trees if noise is None else ()):
-        _check_sums(tree, f"tree {t}", release.counts_are in ("rows", "draws"))
+        check_sums(tree, f"tree {t}")
     return release
 
 
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
-    "notes", "trees",
+    "notes", "trees", "ensemble",
 }  # fmt: skip
 _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
+    "statistics", "strict", "categories", "output",
 }  # fmt: skip
 _SAMPLING_KEYS = {
     "all": set(),
@@ -333,11 +359,11 @@ def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: s
     return float(value)
 
 
-def _tree_to_dict(tree: Tree) -> dict[str, Any]:
+def _tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
     out: dict[str, Any] = {
         "feature": np.where(tree.is_leaf, LEAF, tree.feature).tolist(),
         "threshold": [
-            None if leaf else t if math.isfinite(t) else str(t)
+            None if leaf or math.isnan(t) else t if math.isfinite(t) else str(t)
             for leaf, t in zip(tree.is_leaf.tolist(), tree.threshold.tolist(), strict=True)
         ],
         "left": tree.left.tolist(),
@@ -346,15 +372,26 @@ def _tree_to_dict(tree: Tree) -> dict[str, Any]:
     missing_left = tree.missing_left & ~tree.is_leaf
     if missing_left.any():
         out["missing_left"] = missing_left.tolist()
-    for key in ("counts", "totals", "distinct"):
-        array = getattr(tree, key)
-        if array is not None:
-            out[key] = _short(array).tolist()
-    return out
+    noisy = release.noise is not None
+    counted = statistics_to_dict(
+        tree, totals_are(release.counts_are, release.sampling), noisy=noisy
+    )
+    return out | tests_to_dict(tree) | counted
 
 
-def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
-    where = f"tree {t}"
+@dataclass(frozen=True)
+class _Counted:
+    """What a file says of all its trees."""
+
+    n_columns: int
+    n_classes: int
+    counts: Quantity
+    totals: Quantity
+    noisy: bool
+
+
+def _tree(data: Any, t: int, of: _Counted) -> Tree:
+    where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
     if not isinstance(data, Mapping):
         raise BadModel(f"{where} is no object")
     if unknown := set(data) - _TREE_KEYS:
@@ -375,6 +412,13 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
     def is_count(value: Any) -> bool:
         return isinstance(value, list) and len(value) == n_classes and all(map(is_finite, value))
 
+    def is_set(value: Any) -> bool:
+        return value is None or (
+            isinstance(value, list)
+            and len(value) > 0
+            and all(is_whole(v, 0, MOST_CATEGORY) for v in value)
+        )
+
     child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
     feature = nodes(
         "feature", lambda v: is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
@@ -390,9 +434,16 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
     counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
     totals = nodes("totals", is_finite, "a number")
     distinct = nodes("distinct", lambda v: is_whole(v, 0, EXACT_WHOLE), "a whole number")
-    for node, marks in enumerate(zip(feature, left, right, threshold, strict=True)):
+    strict = nodes("strict", lambda v: isinstance(v, bool), "true or false")
+    sets = nodes("categories", is_set, f"whole numbers below {MOST_CATEGORY:,}, or null") or n * [
+        None
+    ]
+    tests = [cut if own is None else own for cut, own in zip(threshold, sets, strict=True)]
+    for node, marks in enumerate(zip(feature, left, right, tests, strict=True)):
         if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
             raise BadModel(f"{where}, node {node}: half a leaf, half a test")
+    more = take(data, "statistics", dict, {}, f"{where}: ")
+    leaf = np.array(feature) == LEAF
     try:
         return Tree(
             feature=np.array(feature, dtype=np.int64),
@@ -400,49 +451,66 @@ def _tree(data: Any, t: int, n_columns: int, n_classes: int) -> Tree:
             left=np.array(left, dtype=np.int64),
             right=np.array(right, dtype=np.int64),
             missing_left=np.array(missing_left or [False] * n, dtype=bool),
-            counts=None if counts is None else np.array(counts, float).reshape(n, n_classes),
-            totals=None if totals is None else np.array(totals, dtype=float),
-            distinct=None if distinct is None else np.array(distinct, dtype=np.int64),
+            statistics=_statistics(more, counts, totals, distinct, leaf, of),
+            strict=None if strict is None else np.array(strict, dtype=bool),
+            categories=categories_from_list(sets),
+            output=output_from(data, where),
         )
     except BadModel as error:
         raise BadModel(f"{where}: {error}") from error
 
 
-def _check_sums(tree: Tree, where: str, by_class: bool) -> None:
-    """Refuse counts without noise of which an inner node has others than its children together."""
-    inner = np.flatnonzero(~tree.is_leaf)
-    for name in ("counts", "totals", "distinct") if by_class else ("totals", "distinct"):
-        array = getattr(tree, name)
-        if array is None:
-            continue
-        if (array < 0).any():
-            node = int(np.argwhere(array < 0)[0, 0])
-            raise BadModel(f"{where}, node {node}: {name} are negative, and carry no noise")
-        children = array[tree.left[inner]] + array[tree.right[inner]]
-        bad = np.any(array[inner] != children, axis=tuple(range(1, array.ndim)))
-        if bad.any():
-            node, sums = inner[bad.argmax()], children[bad.argmax()]
-            raise BadModel(
-                f"{where}, node {node}: {name} hold {array[node]!s:.80}, those of its children "
-                f"are {sums!s:.80} together"
-            )
-    if by_class and tree.counts is not None and tree.totals is not None:
-        bad = tree.counts.sum(axis=1) != tree.totals
-        if bad.any():
-            raise BadModel(
-                f"{where}, node {bad.argmax()}: totals hold {tree.totals[bad.argmax()]:g}, the "
-                f"counts of all classes are {tree.counts[bad.argmax()].sum():g}"
-            )
+def _statistics(
+    data: Mapping[str, Any], counts: Any, totals: Any, distinct: Any, leaf: BoolArray, of: _Counted
+) -> Statistics:
+    """Make a table of what stands under keys of its own, and of what stands below statistics."""
+    n, n_classes = len(leaf), of.n_classes
+    entries = []
+    if counts is not None:
+        table = np.array(counts, float).reshape(n, n_classes)
+        # Behind noise, a 0 beside nodes that are no leaves says nothing.
+        leaves_only = of.noisy and not table[~leaf].any()
+        entries.append(NodeStatistic(of.counts, table, leaf if leaves_only else None))
+    if totals is not None:
+        entries.append(NodeStatistic(of.totals, np.array(totals, dtype=float)))
+    if distinct is not None:
+        entries.append(NodeStatistic(DISTINCT, np.array(distinct, dtype=np.int64)))
+    more = statistics_from_dict(data, n, n_classes)
+    return Statistics((*entries, *more))
 
 
-_OPTIONAL = {"missing_left", "counts", "totals", "distinct"}
+def _ensemble_to_dict(ensemble: Ensemble) -> dict[str, Any]:
+    rate = ensemble.learning_rate
+    return {
+        "objective": ensemble.objective,
+        "base_scores": [float(score) for score in ensemble.base_scores],
+        "learning_rate": None if rate is None else float(rate),
+    }
+
+
+def _ensemble(data: Mapping[str, Any] | None) -> Ensemble | None:
+    if data is None:
+        return None
+    where = "ensemble: "
+    if unknown := set(data) - {"objective", "base_scores", "learning_rate"}:
+        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+    scores = take(data, "base_scores", list, where=where)
+    rate = data.get("learning_rate")
+    for number in (*scores, *(() if rate is None else (rate,))):
+        if not is_finite(number):
+            raise BadModel(f"{where}{number!r:.40} is no number")
+    try:
+        return Ensemble(
+            take(data, "objective", str, where=where),
+            tuple(map(float, scores)),
+            None if rate is None else float(rate),
+        )
+    except BadModel as error:
+        raise BadModel(f"{where}{error}") from error
+
+
+_OPTIONAL = {"missing_left", "counts", "totals", "distinct", "strict", "categories"}
 
 
 def _plain(value: int | None) -> int | None:
     return None if value is None else int(value)
-
-
-def _short(array: NDArray[Any]) -> NDArray[Any]:
-    """Make whole floats ints, which are shorter in text and read back as the same floats."""
-    whole = np.all((array == np.floor(array)) & (np.abs(array) < EXACT_WHOLE))
-    return array.astype(np.int64) if whole else array

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import lcm, prod
@@ -14,7 +13,8 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children
-from treeleak.release.tree import Bootstrap, CountsAre, Sampling, Tree
+from treeleak.release.statistics import DRAWS, ROWS, WEIGHTS
+from treeleak.release.tree import Bootstrap, Sampling, Tree
 
 MAX_TRIED = 10_000
 
@@ -42,7 +42,8 @@ def without_classes(nodes: Sequence[Nodes], training: Training) -> list[Tree]:
             continue
         draws = np.round(n.weight) if are_draws else None
         totals = draws if drawn else n.reached.astype(float)
-        trees.append(replace(n.shape, totals=totals, distinct=n.reached))
+        whole = DRAWS if drawn else ROWS
+        trees.append(n.shape.with_counts(whole, totals=totals, distinct=n.reached))
     return trees
 
 
@@ -51,7 +52,7 @@ def counts_of(
     sums: Sequence[FloatArray],
     training: Training,
     classes: tuple[Any, ...],
-) -> tuple[list[Tree], CountsAre, tuple[str, ...]]:
+) -> tuple[list[Tree], tuple[str, ...]]:
     """Turn sums of weights into counts, where they can be had exactly."""
     drawn = isinstance(training.sampling, Bootstrap)
     plain = training.class_weight is None
@@ -69,22 +70,23 @@ def counts_of(
     if counts is None:
         totals = [None if drawn else n.reached.astype(float) for n in nodes]
         trees = [
-            replace(n.shape, counts=s, totals=total, distinct=n.reached)
+            n.shape.with_counts(WEIGHTS, counts=s, totals=total, distinct=n.reached)
             for n, s, total in zip(nodes, sums, totals, strict=True)
         ]
         note = (
             "Rows were weighted when the model was trained: its nodes hold sums of weights, and "
             "rows of weight zero do not show at all."
         )
-        return trees, "weights", (note,)
+        return trees, (note,)
     for t, (n, count) in enumerate(zip(nodes, counts, strict=True)):
         check_children(n.shape, count, f"tree {t}", "count of a class")
+    whole = DRAWS if drawn else ROWS
     trees = [
-        replace(n.shape, counts=count, totals=count.sum(axis=1), distinct=n.reached)
+        n.shape.with_counts(whole, counts=count, totals=count.sum(axis=1), distinct=n.reached)
         for n, count in zip(nodes, counts, strict=True)
     ]
     note = "Class weights were given; the counts without them follow from the file."
-    return trees, "draws" if drawn else "rows", () if plain else (note,)
+    return trees, () if plain else (note,)
 
 
 def _consistent(nodes: Sequence[Nodes], counts: Sequence[FloatArray], training: Training) -> bool:

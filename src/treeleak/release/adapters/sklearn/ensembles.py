@@ -33,6 +33,7 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
+from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
     LEAF,
@@ -169,7 +170,7 @@ def _histogram_boosting(stored: StoredObject) -> Release:
                 left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
                 right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
                 missing_left=nodes["missing_go_to_left"].astype(bool),
-                totals=nodes["count"].astype(float),
+                statistics=Statistics.counting(ROWS, totals=nodes["count"].astype(float)),
             )
         )
     return Release(
@@ -177,7 +178,6 @@ def _histogram_boosting(stored: StoredObject) -> Release:
         feature_names=names,
         classes=(),
         sampling=UnknownSampling("early stopping may hold rows back"),
-        counts_are="none",
         n_rows=None,
         not_covered=BOOSTING,
         origin=origin_of(stored),
@@ -218,22 +218,21 @@ def _release(
         not_covered = not_covered or MISCOUNTED
     noise = None
     if classes and emptied:
-        counted, counts_are, noise, more = without_sizes(stored, trees, nodes, training, classes)
+        counted, noise, more = without_sizes(stored, trees, nodes, training, classes)
         notes = (*notes, *more)
     elif classes:
         sums = [
             in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
             for t, (tree, n) in enumerate(zip(trees, nodes, strict=True))
         ]
-        counted, counts_are, more = counts_of(nodes, sums, training, classes)
+        counted, more = counts_of(nodes, sums, training, classes)
         notes = (*notes, *more)
     else:
-        counted, counts_are = without_classes(nodes, training), "none"
+        counted = without_classes(nodes, training)
     return Release(
         trees=tuple(counted),
         feature_names=names,
         classes=classes,
-        counts_are=counts_are,
         noise=noise,
         not_covered=not_covered,
         maybe_missing=missing,

@@ -14,8 +14,9 @@ from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, of_ensemble
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.statistics import DRAWS, LABELS, ROWS, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import Bootstrap, CountsAre, Tree
+from treeleak.release.tree import Bootstrap, Tree
 
 RESTORED = (
     "The numbers of rows were taken out of the file. They follow from the class shares of its "
@@ -28,7 +29,7 @@ PRESENT = (
 UNSEEN, SURELY_SEEN = 1.0, 8.0
 """How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
 every row it is sure, and as near to that as walks over datasets get along with."""
-LABELS = (
+NAMED = (
     "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
     "leaf, only the class that it predicts is used."
 )
@@ -40,7 +41,7 @@ def without_sizes(
     nodes: Sequence[Nodes],
     training: Training,
     classes: tuple[Any, ...],
-) -> tuple[list[Tree], CountsAre, LabelNoise | None, tuple[str, ...]]:
+) -> tuple[list[Tree], LabelNoise | None, tuple[str, ...]]:
     """Read what is left where the sizes of all nodes were taken out."""
     shares = []
     for t, (tree, n) in enumerate(zip(trees, nodes, strict=True)):
@@ -62,20 +63,28 @@ def without_sizes(
             named = [
                 leaf_classes(share, n.is_leaf) for n, share in zip(shapes, shares, strict=True)
             ]
-            labels = [replace(n, counts=c) for n, c in zip(shapes, named, strict=True)]
-            return labels, "labels", LabelNoise("majority"), (LABELS,)
-        labels = [
-            replace(n, counts=np.where(n.is_leaf[:, None], share > 0, 0.0))
+            return _naming(shapes, named), LabelNoise("majority"), (NAMED,)
+        named = [
+            np.where(n.is_leaf[:, None], share > 0, 0.0)
             for n, share in zip(shapes, shares, strict=True)
         ]
         law = LabelNoise("present", UNSEEN if drawn else SURELY_SEEN)
-        return labels, "labels", law, (PRESENT,)
+        return _naming(shapes, named), law, (PRESENT,)
     note = RESTORED
     lost = sum(len(s.left) - len(tree.left) for s, (tree, _) in zip(shapes, found, strict=True))
     if lost:
         note += f"; {lost:,} nodes whose rows part in a way that shares do not tell are left out"
-    restored = [replace(tree, counts=c, totals=c.sum(axis=1)) for tree, c in found]
-    return restored, "draws" if drawn else "rows", None, (f"{note}.",)
+    whole = DRAWS if drawn else ROWS
+    restored = [tree.with_counts(whole, counts=c, totals=c.sum(axis=1)) for tree, c in found]
+    return restored, None, (f"{note}.",)
+
+
+def _naming(shapes: Sequence[Tree], named: Sequence[FloatArray]) -> list[Tree]:
+    """Let leaves name classes."""
+    return [
+        replace(n, statistics=Statistics.counting(LABELS, c, present=n.is_leaf))
+        for n, c in zip(shapes, named, strict=True)
+    ]
 
 
 def _above_least(shapes: Sequence[Tree], shares: Sequence[FloatArray]) -> list[FloatArray]:

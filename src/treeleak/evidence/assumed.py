@@ -1,0 +1,151 @@
+"""What is taken for granted of a release, and what all kinds of evidence check of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.tree import AllRows, Release
+
+__all__ = ["BOOTSTRAP_MODES", "MAX_ROWS", "MAX_VALUES", "Assumed", "check_size"]
+
+HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
+"""What is said of noisy leaves besides."""
+
+BOOTSTRAP_MODES = ("auto", "none", "known", "hidden")
+
+MAX_ROWS = 2_000_000
+"""Most rows that are rebuilt: about 1 GB for twenty columns."""
+MAX_VALUES = 10**8
+"""Most values in them: about 2.5 GB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assumed:
+    """A release, and what is assumed beside it.
+
+    Attributes
+    ----------
+    release : Release
+    bootstrap : {"auto", "none", "known", "hidden"}
+        What to assume of the draws; "auto" believes the release.
+    draws : int array, shape (n_trees, n_rows), or None
+        How often each tree drew each row, where that is known.
+    use_distinct : bool
+        With draws, known or hidden: use the numbers of distinct rows as well.
+    n_rows : int or None
+        N, for hidden draws and for noise.
+    rows_between : tuple of two int or None
+        Where N lies, for noise; None: it is known.
+
+    Raises
+    ------
+    BadInput
+        If there is no such assumption.
+    """
+
+    release: Release
+    bootstrap: str = "auto"
+    draws: NDArray[Any] | None = None
+    use_distinct: bool = True
+    n_rows: int | None = None
+    rows_between: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bootstrap not in BOOTSTRAP_MODES:
+            raise BadInput(f"bootstrap must be one of {BOOTSTRAP_MODES}, not {self.bootstrap!r}")
+
+    @property
+    def draws_needed(self) -> bool:
+        """Whether the evidence rests on knowing the draws."""
+        drawn = self.release.sampling.kind == "bootstrap"
+        return self.bootstrap == "known" or (self.bootstrap == "auto" and drawn)
+
+    @property
+    def draws_hidden(self) -> bool:
+        """Whether rows were drawn, and it is not known which."""
+        return self.bootstrap == "hidden" or (self.draws_needed and self.draws is None)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether rows were drawn at random, with replacement."""
+        return self.draws_needed or self.draws_hidden
+
+    @property
+    def exact(self) -> bool:
+        """Whether no row was drawn at random, and no noise was added."""
+        return self.release.noise is None and not self.drawn
+
+    @property
+    def sampling(self) -> str:
+        """How rows reached the trees."""
+        return AllRows.kind if self.bootstrap == "none" else self.release.sampling.kind
+
+    @property
+    def counts_are(self) -> str:
+        """What leaves count by class."""
+        said = self.release.counts_are
+        return "rows" if self.bootstrap == "none" and said == "draws" else said
+
+    def check_drawn(self) -> None:
+        """Refuse drawn rows whose draws are not counted.
+
+        Raises
+        ------
+        NotCovered
+        """
+        if self.counts_are != "draws":
+            raise NotCovered(
+                f"a bootstrap whose counts are given as {self.counts_are}, not as draws"
+            )
+
+    def check_given(self, what: str) -> None:
+        """Refuse trees without ``"counts"`` or ``"totals"``, or with more than is rebuilt.
+
+        Raises
+        ------
+        NotCovered
+            Naming the tree.
+        """
+        for t, tree in enumerate(self.release.trees):
+            given = getattr(tree, what)
+            if given is None:
+                raise NotCovered(f"tree {t} gives no {what}")
+            check_size(self.release, int(given[tree.leaves].sum()), f"tree {t} counts ")
+
+    def noisy_rows(self) -> int:
+        """Give the number of rows, where leaves carry noise.
+
+        Raises
+        ------
+        NotCovered
+            If it is not known, or not how rows reached the trees; or if a tree gives no counts.
+        """
+        if self.release.sampling.kind == "unknown":
+            raise NotCovered("noise, and how rows reached the trees is not known")
+        if self.n_rows is None:
+            raise NotCovered("noise on an unknown number of rows")
+        check_size(self.release, self.n_rows)
+        for t, tree in enumerate(self.release.trees):
+            if tree.counts is None:
+                raise NotCovered(f"tree {t} gives no counts")
+        return self.n_rows
+
+
+def check_size(release: Release, n_rows: int, where: str = "") -> None:
+    """Refuse more rows, or more values in them, than are rebuilt.
+
+    Raises
+    ------
+    NotCovered
+    """
+    if n_rows > MAX_ROWS:
+        raise NotCovered(f"{where}{n_rows:,} rows; at most {MAX_ROWS:,} are rebuilt")
+    if n_rows * release.n_features > MAX_VALUES:
+        raise NotCovered(
+            f"{where}{n_rows:,} rows of {release.n_features:,} columns; at most {MAX_VALUES:,} "
+            "values are rebuilt"
+        )

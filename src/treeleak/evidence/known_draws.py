@@ -1,0 +1,143 @@
+"""Counts of a bootstrap whose draws are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed, check_size
+from treeleak.evidence.leaves import leaf_counts, leaf_distinct
+from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Statements
+from treeleak.partition import Geometry, RowSets
+from treeleak.release.statistics import DISTINCT, DRAWS
+from treeleak.release.tree import Tree
+
+__all__ = ["KnownDraws"]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownDraws:
+    """Bootstrap with known draws: sum over rows k of b_tk [row k in leaf v, class c] = n_tvc.
+
+    The rows are not exchangeable: row k of an answer is row k of the training set.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    draws : int array, shape (n_trees, n_rows)
+        b: how often each tree drew each row. Behind these trees, the geometry may hold one more,
+        with a leaf for each group of rows whose known parts are equal.
+    use_distinct : bool
+        Also use the distinct rows of each leaf, where the release gives them:
+        sum over rows k of [b_tk > 0] [row k in leaf v] = d_tv.
+    """
+
+    geometry: Geometry
+    draws: NDArray[np.unsignedinteger[Any]]
+    use_distinct: bool = True
+    kind: ClassVar[str] = "known bootstrap draws"
+
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], KnownDraws] | None:
+        """Fit counts of draws that are known."""
+        if assumed.release.noise is not None or assumed.draws_hidden or not assumed.draws_needed:
+            return None
+        assumed.check_drawn()
+        if assumed.sampling == "unknown" or assumed.draws is None:
+            return None
+        check_size(assumed.release, assumed.draws.shape[1])
+        assumed.check_given("counts")
+        return partial(cls, draws=assumed.draws, use_distinct=assumed.use_distinct)
+
+    @cached_property
+    def n(self) -> IntArray:
+        """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
+        return leaf_counts(self.trees)
+
+    @cached_property
+    def d(self) -> IntArray | None:
+        """Distinct rows in each leaf, shape (n_leaves,), or None."""
+        return leaf_distinct(self.trees) if self.use_distinct else None
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The trees that drew."""
+        return self.geometry.release.trees[: len(self.draws)]
+
+    @property
+    def n_rows(self) -> int:
+        """N: rows of the training set, drawn or not."""
+        return int(self.draws.shape[1])
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the draws of each class in each leaf, and the distinct rows where they are used.
+
+        Rows are numbered; those that no tree drew stand in no statement.
+        """
+        drawn = Statements(DRAWS, self.n, coefficients=self.draws)
+        if self.d is None:
+            return (drawn,)
+        return drawn, Statements(DISTINCT, self.d, coefficients=self.draws > 0)
+
+    @cached_property
+    def drawn(self) -> BoolArray:
+        """Rows that some tree drew. Of the others the counts say nothing."""
+        return np.asarray(self.draws.any(axis=0))
+
+    def row_sets(self, group: IntArray | None = None) -> RowSets:
+        """Leave a row open for a class where the leaf counts its draws: b_tk <= n_tvc.
+
+        Parameters
+        ----------
+        group : int array, shape (n_rows,), optional
+            The only leaf that each row may be in, of the tree behind those that drew.
+        """
+        start = self.geometry.leaf_start
+        set_of = np.empty((start[-1], self.n.shape[1]), dtype=np.int32)
+        sets: list[NDArray[np.uint64]] = []
+        for t, b in enumerate(self.draws):
+            own = slice(start[t], start[t + 1])
+            most, below = np.unique(b, return_inverse=True)
+            rank = np.searchsorted(most, self.n[own], side="right")
+            set_of[own] = len(sets) + rank
+            # Set r holds the drawn rows whose draws are among the r smallest numbers.
+            sets += [_as_bits((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
+        if group is not None:
+            last, n_groups = self.geometry.release.trees[-1], int(start[-1] - start[-2])
+            open_ = np.ones((n_groups, 1)) if last.counts is None else last.counts[last.leaves]
+            only = np.where(open_ > 0, np.arange(n_groups)[:, None], n_groups)
+            set_of[start[-2] :] = len(sets) + only
+            sets += [_as_bits((group == g) & self.drawn) for g in range(n_groups + 1)]
+        return RowSets(np.array(sets), set_of)
+
+    def contradiction(self) -> Contradiction | None:
+        """Find a tree whose leaves hold another number of draws or distinct rows than it drew."""
+        start = self.geometry.leaf_start[: len(self.draws)]
+        per_tree = np.add.reduceat(self.n.sum(axis=1), start)
+        found = [(per_tree, self.draws.sum(axis=1), "draws")]
+        if self.d is not None:
+            distinct = np.add.reduceat(self.d, start)
+            found.append((distinct, (self.draws > 0).sum(axis=1), "distinct rows"))
+        for held, drew, what in found:
+            if (held != drew).any():
+                t = int((held != drew).argmax())
+                return Contradiction(t, 0, f"its leaves hold {held[t]} {what}, it drew {drew[t]}")
+        return None
+
+
+def _as_bits(member: BoolArray) -> NDArray[np.uint64]:
+    bits = np.zeros(-(-len(member) // 64) * 64, dtype=bool)
+    bits[: len(member)] = member
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)

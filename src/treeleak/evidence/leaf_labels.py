@@ -1,0 +1,69 @@
+"""Leaves that name a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from treeleak.core.errors import NotCovered
+from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
+from treeleak.evidence.leaves import leaf_counts
+from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Named, Statements
+from treeleak.partition import Geometry
+from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.statistics import LABELS
+from treeleak.release.tree import AllRows, Bootstrap
+
+__all__ = ["LeafLabels"]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafLabels:
+    """Leaves that name one class each, chosen by how many rows they hold of each.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_rows : int
+        N.
+    noise : LabelNoise
+    sampling : {"all", "disjoint"}
+        How rows reached the trees.
+    """
+
+    geometry: Geometry
+    n_rows: int
+    noise: LabelNoise
+    sampling: str = AllRows.kind
+    kind: ClassVar[str] = "class of each leaf"
+
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LeafLabels] | None:
+        """Fit leaves that name classes."""
+        noise, sampling = assumed.release.noise, assumed.release.sampling
+        if not isinstance(noise, LabelNoise):
+            return None
+        n_rows = assumed.noisy_rows()
+        if sampling.kind == Bootstrap.kind and noise.rule not in ("majority", "present"):
+            raise NotCovered("leaves that name a class only, of trees that drew their rows")
+        return partial(cls, n_rows=n_rows, noise=noise, sampling=sampling.kind)
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind + HOW_ROWS_CAME.get(self.sampling, "")
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give 1 for each class that a leaf names, and 0 for the others."""
+        law = Named(self.noise, known_rows=self.sampling == AllRows.kind)
+        named = leaf_counts(self.geometry.release.trees) > 0
+        return (Statements(LABELS, named.astype(np.int64), law),)
+
+    def contradiction(self) -> Contradiction | None:
+        """Any leaf may name any class, if the noise is large enough."""
+        return None

@@ -1,0 +1,89 @@
+"""Counts with noise of a known law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
+from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Noisy, Statements
+from treeleak.partition import Geometry
+from treeleak.release.noise.laws import CountNoise
+from treeleak.release.statistics import DRAWS, ROWS
+from treeleak.release.tree import AllRows, Bootstrap
+
+__all__ = ["NoisyCounts"]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Counts with noise of a known law: n* = A m + Y if every tree saw every row.
+
+    If trees drew rows, A m is what they drew; if each row went to one tree, every tree has its m.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_rows : int
+        N, or the likeliest number where it is not known.
+    noise : CountNoise
+    rows_between : tuple of two int
+        Where N lies; both are ``n_rows`` where it is known.
+    sampling : {"all", "bootstrap", "disjoint"}
+        How rows reached the trees.
+    n_draws : int or None
+        Draws of each tree, for a bootstrap.
+    """
+
+    geometry: Geometry
+    n_rows: int
+    noise: CountNoise
+    rows_between: tuple[int, int]
+    sampling: str = AllRows.kind
+    n_draws: int | None = None
+    kind: ClassVar[str] = "noisy counts"
+
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], NoisyCounts] | None:
+        """Fit counts with noise."""
+        release = assumed.release
+        if not isinstance(release.noise, CountNoise):
+            return None
+        n_rows = assumed.noisy_rows()
+        n_draws = None
+        if isinstance(release.sampling, Bootstrap):
+            n_draws = release.sampling.n_draws or n_rows
+        return partial(
+            cls,
+            n_rows=n_rows,
+            noise=release.noise,
+            rows_between=assumed.rows_between or (n_rows, n_rows),
+            sampling=release.sampling.kind,
+            n_draws=n_draws,
+        )
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return self.kind + HOW_ROWS_CAME.get(self.sampling, "")
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Noisy rows of each class in each leaf, shape (n_leaves, n_classes)."""
+        trees = self.geometry.release.trees
+        return np.concatenate([t.counts[t.leaves] for t in trees if t.counts is not None])
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give the noisy rows (or draws) of each class in each leaf."""
+        law = Noisy(self.noise, known_rows=self.sampling == AllRows.kind)
+        return (Statements(ROWS if self.n_draws is None else DRAWS, self.n, law),)
+
+    def contradiction(self) -> Contradiction | None:
+        """Noise may turn any counts into any others."""
+        return None

@@ -1,0 +1,96 @@
+"""Which kind of evidence a release gives: every kind is asked in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.errors import NotCovered
+from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.exact_counts import ExactCounts
+from treeleak.evidence.exact_totals import ExactTotals
+from treeleak.evidence.hidden_draws import HiddenDraws
+from treeleak.evidence.known_draws import KnownDraws
+from treeleak.evidence.leaf_labels import LeafLabels
+from treeleak.evidence.noisy_counts import NoisyCounts
+from treeleak.evidence.protocol import Evidence, MakeEvidence
+from treeleak.release.tree import Release
+
+__all__ = ["draws_needed", "evidence_for", "register"]
+
+_KINDS: list[type[Evidence]] = []
+
+
+def register(kind: type[Evidence]) -> None:
+    """Register a kind of evidence; the first that fits a release is taken."""
+    _KINDS.append(kind)
+
+
+register(ExactCounts)
+register(ExactTotals)
+register(KnownDraws)
+register(HiddenDraws)
+register(NoisyCounts)
+register(LeafLabels)
+
+
+def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
+    """Whether the evidence of this release rests on knowing the draws.
+
+    Raises
+    ------
+    BadInput
+        If there is no such assumption.
+    """
+    return Assumed(release, bootstrap).draws_needed
+
+
+def evidence_for(
+    release: Release,
+    bootstrap: str = "auto",
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+    use_distinct: bool = True,
+    n_rows: int | None = None,
+    rows_between: tuple[int, int] | None = None,
+) -> MakeEvidence:
+    """Choose the kind of evidence of a release.
+
+    Parameters
+    ----------
+    release : Release
+    bootstrap : {"auto", "none", "known", "hidden"}
+        What to assume of the draws; "auto" believes the release.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row, where that is needed and known.
+    use_distinct : bool
+        With draws, known or hidden: use the numbers of distinct rows as well.
+    n_rows : int, optional
+        N, for hidden draws and for noise.
+    rows_between : tuple of two int, optional
+        Where N lies, for noise; by default it is known.
+
+    Raises
+    ------
+    BadInput
+        If there is no such assumption.
+    NotCovered
+        With the reason.
+    """
+    assumed = Assumed(release, bootstrap, draws, use_distinct, n_rows, rows_between)
+    if release.not_covered:
+        raise NotCovered(release.not_covered)
+    if not release.trees:
+        raise NotCovered("the release holds no tree")
+    release.check_ordered()
+    for kind in _KINDS:
+        if (make := kind.fitting(assumed)) is not None:
+            return make
+    if assumed.sampling == "unknown":
+        why = getattr(release.sampling, "why", "") or "the release does not say"
+        raise NotCovered(
+            f"how rows reached the trees is not known ({why}); if every tree saw every row once, "
+            'say bootstrap="none"; if each drew rows at random, bootstrap="hidden"'
+        )
+    raise NotCovered(f"counts given as {assumed.counts_are!r} with sampling {assumed.sampling!r}")

@@ -1,0 +1,182 @@
+"""Statements: what each leaf says of the rows, linear in how many rows there are of each kind.
+
+The left side of a statement adds up the rows in a leaf (of one class, or of all), each times a
+coefficient: 1, how often the tree drew the row, or a number that the model gives. The right side is
+what the release says. A law tells how the two go together: equal, or as likely as the noise makes
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.statistics import Quantity
+
+__all__ = ["EXACT", "AtMost", "Equal", "Law", "Named", "Noisy", "OnlyIfHeld", "Statements"]
+
+
+class Law(Protocol):
+    """How the left and the right sides of statements go together."""
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say of each statement whether both sides are possible together.
+
+        Parameters
+        ----------
+        held, said : float array, shape (n_leaves, n_classes) or (n_leaves,)
+            Left and right sides.
+        """
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Both sides are equal.
+
+    Attributes
+    ----------
+    tolerance : float
+        Up to this: real numbers are rounded where they are stored.
+    """
+
+    tolerance: float = 0.0
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say where both sides are equal."""
+        return np.asarray(np.abs(held - said) <= self.tolerance)
+
+
+EXACT = Equal()
+
+
+@dataclass(frozen=True)
+class OnlyIfHeld:
+    """Draws at random: n_t ~ Multinomial(N_t, A m / N), so that an empty leaf has none."""
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say where nothing is drawn from nothing."""
+        return np.asarray((said == 0) | ((said > 0) & (held > 0)))
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A part of the rows, drawn at random: no more than there are."""
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say where there are as many."""
+        return np.asarray((said >= 0) & (said <= held))
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Noise was added.
+
+    Attributes
+    ----------
+    noise : CountNoise
+    known_rows : bool
+        Whether the left side is what was counted; else trees drew or shared out the rows.
+    """
+
+    noise: CountNoise
+    known_rows: bool = True
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say where noise may explain the difference."""
+        counted = held if self.known_rows else np.zeros_like(held)
+        possible = self.noise.log_prob(said - counted) > -np.inf
+        if self.noise.whole:
+            possible &= said == np.round(said)
+        return np.asarray(possible)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A leaf names a class, chosen by how many rows it holds of each: right sides are 0 or 1.
+
+    Attributes
+    ----------
+    noise : LabelNoise
+    known_rows : bool
+        As for :class:`Noisy`.
+    """
+
+    noise: LabelNoise
+    known_rows: bool = True
+
+    def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
+        """Say where the class may be named."""
+        if not self.known_rows:
+            return np.ones(said.shape, dtype=bool)
+        return np.asarray((said == 0) | (self.noise.log_prob(held) > -np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Statements:
+    """One statement for each of some leaves, or for each of their classes.
+
+    Attributes
+    ----------
+    quantity : Quantity
+        What the right sides are numbers of.
+    right : array, shape (n_leaves, n_classes) or (n_leaves,)
+        What each leaf says of each class, or of all together.
+    law : Law
+    first : int
+        Leaf (row of A) of the first statement; the others are those behind it.
+    coefficients : array, shape (n_trees, n_items), or None
+        What each row (or each cell) counts in each tree; None: 1.
+    """
+
+    quantity: Quantity
+    right: NDArray[Any]
+    law: Law = EXACT
+    first: int = 0
+    coefficients: NDArray[Any] | None = None
+
+    @property
+    def by_class(self) -> bool:
+        """Whether each class has statements of its own."""
+        return self.right.ndim == 2
+
+    def left(
+        self, leaf: IntArray, label: IntArray, times: NDArray[Any] | None = None
+    ) -> FloatArray:
+        """Add up rows, or cells with a class.
+
+        Parameters
+        ----------
+        leaf : int array, shape (n_items, n_trees)
+            Leaf (row of A) of each in each tree.
+        label : int array, shape (n_items,)
+            Class of each.
+        times : array, shape (n_items,), optional
+            How many rows each stands for: 1 if not given.
+
+        Returns
+        -------
+        float array
+            In the shape of the right sides.
+        """
+        n_leaves, n_classes = len(self.right), self.right.shape[1] if self.by_class else 1
+        at = leaf - self.first
+        weight = np.ones(at.shape)
+        if times is not None:
+            weight *= times[:, None]
+        if self.coefficients is not None:
+            # Trees behind those that drew have no part in it.
+            n_trees = len(self.coefficients)
+            at, weight = at[:, :n_trees], weight[:, :n_trees] * self.coefficients.T
+        own = (at >= 0) & (at < n_leaves)
+        key = at * n_classes + (label[:, None] if self.by_class else 0)
+        sums = np.bincount(key[own], weight[own], n_leaves * n_classes)
+        return np.asarray(sums, dtype=float).reshape(self.right.shape)
+
+    def met(self, leaf: IntArray, label: IntArray, times: NDArray[Any] | None = None) -> BoolArray:
+        """Say of each statement whether rows may lie like this: parameters as for :meth:`left`."""
+        return self.law.allows(self.left(leaf, label, times), self.right.astype(float))

@@ -1,0 +1,195 @@
+"""Nodes in a release file: their statistics, and tests other than ``value <= threshold``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray
+from treeleak.core.errors import BadModel
+from treeleak.release.bounds import MOST_CLASSES
+from treeleak.release.checked_json import EXACT_WHOLE, is_finite, is_whole, take
+from treeleak.release.statistics import (
+    COUNTS,
+    DISTINCT,
+    DRAWS,
+    QUANTITIES,
+    ROWS,
+    NodeStatistic,
+    Quantity,
+)
+from treeleak.release.tree import CategorySets, Sampling, Tree
+
+__all__ = [
+    "categories_from_list",
+    "check_sums",
+    "output_from",
+    "statistics_from_dict",
+    "statistics_to_dict",
+    "tests_to_dict",
+    "totals_are",
+]
+
+BY_CLASS = " by class"
+
+
+def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
+    """Say what ``totals`` count, which a release file does not say by itself."""
+    drawn = counts_are == "draws" or (counts_are == "none" and sampling.kind == "bootstrap")
+    return DRAWS if drawn else ROWS
+
+
+def statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
+    """Describe the statistics of a tree.
+
+    Counts that every node has stand under keys of their own, and so do noisy ones, with 0 for
+    nodes that are no leaves. All others are below ``statistics``.
+    """
+    out: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    for entry in tree.statistics:
+        plain = entry.per_class == (entry.called == "counts")
+        if entry.called == "totals":
+            plain = entry.quantity == totals
+        elif entry.quantity not in (*COUNTS, DISTINCT):
+            plain = False
+        if plain and (entry.present is None or (noisy and entry.called == "counts")):
+            out[entry.called] = _short(entry.values).tolist()
+            continue
+        values = _short(entry.values).tolist()
+        if entry.present is not None:
+            pairs = zip(values, entry.present.tolist(), strict=True)
+            values = [value if given else None for value, given in pairs]
+        more[entry.quantity.name + BY_CLASS * entry.per_class] = values
+    return out | ({"statistics": more} if more else {})
+
+
+def statistics_from_dict(
+    data: Mapping[str, Any], n_nodes: int, n_classes: int
+) -> tuple[NodeStatistic, ...]:
+    """Read what stands below ``statistics``.
+
+    Raises
+    ------
+    BadModel
+        Naming the key, and the node where there is one.
+    """
+    out = []
+    for key, values in data.items():
+        quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
+        if quantity is None:
+            raise BadModel(f"unknown statistic {key!r:.40}")
+        if not isinstance(values, list) or len(values) != n_nodes:
+            raise BadModel(f"{key} must be a list of {n_nodes} entries")
+        shape = (n_classes,) * key.endswith(BY_CLASS)
+        for node, value in enumerate(values):
+            if not (value is None or _fits(value, shape, quantity)):
+                what = f"a list of {n_classes} numbers" if shape else "a number"
+                whole = ", whole and not negative" * (quantity == DISTINCT)
+                raise BadModel(
+                    f"node {node}: {key} is {value!r:.40}, must be {what}{whole}, or null"
+                )
+        present = np.array([value is not None for value in values], dtype=bool)
+        filled = [np.zeros(shape) if value is None else value for value in values]
+        table = np.array(filled, dtype=np.int64 if quantity == DISTINCT else np.float64)
+        table = table.reshape(n_nodes, *shape)
+        out.append(NodeStatistic(quantity, table, None if present.all() else present))
+    return tuple(out)
+
+
+def _fits(value: Any, shape: tuple[int, ...], quantity: Quantity) -> bool:
+    if shape and not (isinstance(value, list) and len(value) == shape[0]):
+        return False
+    numbers = value if shape else [value]
+    if quantity == DISTINCT:
+        return all(is_whole(number, 0, EXACT_WHOLE) for number in numbers)
+    return all(map(is_finite, numbers))
+
+
+def tests_to_dict(tree: Tree) -> dict[str, Any]:
+    """Describe tests other than ``value <= threshold``, and the tree's output."""
+    out: dict[str, Any] = {}
+    if tree.strict is not None and (tree.strict & ~tree.is_leaf).any():
+        out["strict"] = (tree.strict & ~tree.is_leaf).tolist()
+    if tree.categories is not None and tree.categories.node.size:
+        sets: list[list[int] | None] = [None] * tree.n_nodes
+        for node, value in zip(tree.categories.node, tree.categories.value, strict=True):
+            sets[node] = [*(sets[node] or ()), int(value)]
+        out["categories"] = sets
+    if tree.output is not None:
+        out["output"] = int(tree.output)
+    return out
+
+
+def categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | None:
+    """Join the categories of each node that tests for some."""
+    size = [0 if own is None else len(own) for own in sets]
+    values = [value for own in sets if own is not None for value in own]
+    node = np.repeat(np.arange(len(sets)), size)
+    return CategorySets(node, np.array(values, dtype=np.int64)) if values else None
+
+
+def output_from(data: Mapping[str, Any], where: str) -> int | None:
+    """Read which output a tree adds to.
+
+    Raises
+    ------
+    BadModel
+        If it is no whole number, or too large.
+    """
+    output: int | None = take(data, "output", int, None, f"{where}: ")
+    if output is not None and not is_whole(output, 0, MOST_CLASSES):
+        raise BadModel(f"{where}: output is {output!r:.40}, must be from 0 to {MOST_CLASSES - 1}")
+    return output
+
+
+def check_sums(tree: Tree, where: str) -> None:
+    """Refuse counts without noise of which an inner node has others than its children together.
+
+    Raises
+    ------
+    BadModel
+        Naming the node.
+    """
+    for entry in tree.statistics:
+        if not entry.quantity.whole:
+            continue
+        name, array, held = entry.called, entry.values, _held(entry)
+        if (array < 0).any():
+            node = int(np.argwhere(array < 0)[0, 0])
+            raise BadModel(f"{where}, node {node}: {name} are negative, and carry no noise")
+        inner = np.flatnonzero(~tree.is_leaf)
+        inner = inner[held[inner] & held[tree.left[inner]] & held[tree.right[inner]]]
+        children = array[tree.left[inner]] + array[tree.right[inner]]
+        bad = np.any(array[inner] != children, axis=tuple(range(1, array.ndim)))
+        if bad.any():
+            node, sums = inner[bad.argmax()], children[bad.argmax()]
+            raise BadModel(
+                f"{where}, node {node}: {name} hold {array[node]!s:.80}, those of its children "
+                f"are {sums!s:.80} together"
+            )
+    for quantity in (ROWS, DRAWS):
+        counts = tree.statistics.get(quantity, per_class=True)
+        totals = tree.statistics.get(quantity)
+        if counts is None or totals is None:
+            continue
+        sums = counts.values.sum(axis=1)
+        bad = (sums != totals.values) & _held(counts) & _held(totals)
+        if bad.any():
+            raise BadModel(
+                f"{where}, node {bad.argmax()}: totals hold {totals.values[bad.argmax()]:g}, the "
+                f"counts of all classes are {sums[bad.argmax()]:g}"
+            )
+
+
+def _held(entry: NodeStatistic) -> BoolArray:
+    return np.ones(entry.n_nodes, dtype=bool) if entry.present is None else entry.present
+
+
+def _short(array: NDArray[Any]) -> NDArray[Any]:
+    """Make whole floats ints, which are shorter in text and read back as the same floats."""
+    whole = np.all((array == np.floor(array)) & (np.abs(array) < EXACT_WHOLE))
+    return array.astype(np.int64) if whole else array

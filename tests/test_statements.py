@@ -1,0 +1,243 @@
+"""Evidence as statements: true rows meet those of every kind, and wrong rows miss some."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.brute_force import equations_of
+from helpers.grids import cuts_for, schemas, some_rows
+from helpers.noise import noise_drawn
+from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
+from treeleak.core.errors import NotCovered
+from treeleak.evidence import (
+    Evidence,
+    ExactCounts,
+    ExactTotals,
+    HiddenDraws,
+    KnownDraws,
+    LeafLabels,
+    NoisyCounts,
+    evidence_for,
+    registry,
+)
+from treeleak.evidence.statements import AtMost, Equal, Noisy, Statements
+from treeleak.partition import Geometry, Partition, enumerate_cells
+from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
+from treeleak.release.tree import Disjoint
+from treeleak.schema import Binary, Schema
+
+KINDS = (ExactCounts, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels)
+SEEDS = st.integers(0, 2**32)
+
+
+class Truth:
+    """A table, trees, and what each kind of release says of the table."""
+
+    def __init__(self, schema, seed, n_classes=3):
+        self.schema, self.rng, self.n_classes = schema, np.random.default_rng(seed), n_classes
+        self.names = schema.columns
+        self.X = some_rows(schema, self.names, int(self.rng.integers(1, 9)), self.rng)
+        self.y = self.rng.integers(n_classes, size=len(self.X))
+        cuts = cuts_for(schema, self.names)
+        self.trees = [random_tree(self.rng, cuts, 3) for _ in range(3)]
+        self.b = bootstrap_draws(3, len(self.X), self.rng)
+
+    def counted(self, unit="rows"):
+        return counted(self.trees, self.names, self.X, self.y, self.n_classes, counts_are=unit)
+
+    def drawn(self):
+        return drawn(self.trees, self.names, self.X, self.y, self.n_classes, self.b)
+
+    def noisy(self, noise):
+        release = self.counted()
+        trees = [
+            t.with_counts(
+                counts=np.where(t.is_leaf[:, None], t.counts, 0)
+                + t.is_leaf[:, None] * noise_drawn(noise, t.counts.shape, self.rng),
+                totals=None,
+            )
+            for t in release.trees
+        ]
+        return replace(release, trees=tuple(trees), noise=noise)
+
+    def labelled(self, rule):
+        release = self.counted()
+        several = rule.rule == "present"
+        trees = [
+            t.with_counts(
+                LABELS,
+                counts=(t.counts > 0).astype(float) if several
+                else np.eye(self.n_classes)[t.counts.argmax(axis=1)],
+                totals=None,
+            )
+            for t in release.trees
+        ]  # fmt: skip
+        if several:
+            # A leaf without rows names none, and there is no such file.
+            trees = [t for t in trees if t.counts[t.leaves].any(axis=1).all()]
+            root = random_tree(self.rng, [[]] * len(self.names), 0)
+            seen = np.isin(np.arange(self.n_classes), self.y)[None, :].astype(float)
+            trees += (3 - len(trees)) * [root.with_counts(LABELS, counts=seen)]
+        self.trees = [replace(t, statistics=Statistics()) for t in trees]
+        return replace(release, trees=tuple(trees), noise=rule)
+
+    def evidence(self, kind, choice=0):
+        """The evidence of one kind."""
+        if kind in (KnownDraws, HiddenDraws):
+            draws = self.b if kind is KnownDraws else None
+            release, more = self.drawn(), {"draws": draws, "n_rows": len(self.X)}
+        elif kind is NoisyCounts:
+            laws = (DiscreteLaplace(0.7), Laplace(0.5, "towards zero"), Gaussian(2.0))
+            release, more = self.noisy(laws[choice % 3]), {"n_rows": len(self.X)}
+        elif kind is LeafLabels:
+            laws = (LabelNoise(), LabelNoise("present", 8.0), LabelNoise("exponential", 1.0))
+            release, more = self.labelled(laws[choice % 3]), {"n_rows": len(self.X)}
+        else:
+            release, more = self.counted("rows" if kind is ExactCounts else "none"), {}
+        found = evidence_for(release, **more)(Geometry.of(release, self.schema))
+        assert isinstance(found, kind)
+        return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(schemas(), SEEDS, st.integers(0, 2))
+def test_true_rows_meet_every_statement(kind, schema, seed, choice):
+    truth = Truth(schema, seed)
+    evidence = truth.evidence(kind, choice)
+    assert evidence.n_rows == len(truth.X)
+    leaf = equations_of(truth.counted(), truth.X)
+    for told in evidence.statements():
+        assert told.right.shape[0] == evidence.geometry.leaf_start[-1]
+        assert told.met(leaf, truth.y).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(schemas(), SEEDS)
+def test_left_sides_are_what_lies_in_the_leaves(kind, schema, seed):
+    truth = Truth(schema, seed)
+    evidence = truth.evidence(kind)
+    release = evidence.geometry.release
+    nodes = leaves_of(release, truth.X)
+    for told in evidence.statements():
+        held = told.left(equations_of(truth.counted(), truth.X), truth.y)
+        for t, tree in enumerate(release.trees):
+            for v, leaf in enumerate(tree.leaves):
+                here = np.flatnonzero(nodes[:, t] == leaf)
+                times = np.ones(len(here)) if told.coefficients is None else truth.b[t, here]
+                if told.quantity == DISTINCT and told.coefficients is not None:
+                    times = times > 0
+                row = held[evidence.geometry.leaf_start[t] + v]
+                for c in range(truth.n_classes):
+                    if told.by_class:
+                        assert row[c] == times[truth.y[here] == c].sum()
+                if not told.by_class:
+                    assert row == times.sum()
+
+
+@pytest.mark.parametrize("kind", [ExactCounts, ExactTotals, KnownDraws])
+@given(schemas(), SEEDS)
+def test_exact_statements_are_missed_wherever_something_else_lies_in_a_leaf(kind, schema, seed):
+    truth = Truth(schema, seed)
+    evidence = truth.evidence(kind)
+    other = truth.rng.permutation(len(truth.X))
+    wrong = equations_of(truth.counted(), truth.X[other])
+    label = truth.y[truth.rng.permutation(len(truth.X))]
+    for told in evidence.statements():
+        differs = told.left(wrong, label) != told.right
+        np.testing.assert_array_equal(told.met(wrong, label), ~differs)
+
+
+@given(schemas(), SEEDS)
+def test_hidden_draws_need_rows_to_be_drawn_from(schema, seed):
+    truth = Truth(schema, seed)
+    evidence = truth.evidence(HiddenDraws)
+    by_class, distinct = evidence.statements()
+    start = evidence.geometry.leaf_start[:-1]
+    assert (np.add.reduceat(by_class.right.sum(axis=1), start) == truth.b.sum(axis=1)).all()
+    assert (distinct.right <= by_class.right.sum(axis=1)).all()
+    none = np.zeros((0, 3), dtype=int), np.zeros(0, dtype=int)
+    np.testing.assert_array_equal(by_class.met(*none), by_class.right == 0)
+    np.testing.assert_array_equal(distinct.met(*none), distinct.right == 0)
+
+
+@given(schemas(), SEEDS)
+def test_leaves_name_only_what_they_hold(schema, seed):
+    truth = Truth(schema, seed)
+    (told,) = truth.evidence(LeafLabels, 1).statements()
+    leaf = equations_of(truth.counted(), truth.X)
+    kept = truth.y != truth.y[0]
+    lost = told.right * (told.left(leaf[kept], truth.y[kept]) == 0)
+    np.testing.assert_array_equal(told.met(leaf[kept], truth.y[kept]), lost == 0)
+
+
+def test_whole_noise_leaves_whole_numbers():
+    told = Statements(ROWS, np.array([1.5, 2.0]), Noisy(DiscreteLaplace(1.0)))
+    assert told.met(np.array([[0]]), np.array([0])).tolist() == [False, True]
+
+
+@given(schemas(), SEEDS)
+def test_statements_of_a_histogram_are_those_of_its_rows(schema, seed):
+    truth = Truth(schema, seed)
+    evidence = truth.evidence(ExactCounts)
+    found: Partition = enumerate_cells(evidence.geometry, evidence.open_leaves())
+    leaf = equations_of(truth.counted(), truth.X)
+    cell = [int((found.signature == own).all(axis=1).argmax()) for own in leaf]
+    m = np.zeros((len(found.signature), truth.n_classes))
+    np.add.at(m, (cell, truth.y), 1)
+    at, label = np.nonzero(m)
+    (told,) = evidence.statements()
+    held = told.left(found.signature[at].astype(np.int64), label, m[at, label])
+    np.testing.assert_array_equal(held, told.right)
+
+
+def test_real_coefficients_are_met_up_to_their_tolerance():
+    leaf, label = np.array([[0], [1], [1]]), np.zeros(3, dtype=int)
+    weight = np.array([[0.25, 0.1, 0.2]])
+    right = np.array([0.5, 0.3])
+    told = Statements(HESSIAN, right, Equal(1e-9), coefficients=weight)
+    times = np.array([2, 1, 1])
+    assert told.met(leaf, label, times).all()
+    assert told.met(leaf, label).tolist() == [False, True]
+    assert not Statements(HESSIAN, right, coefficients=weight).met(leaf, label, times)[1]
+    behind = Statements(HESSIAN, right[1:], Equal(1e-9), first=1, coefficients=weight)
+    assert behind.met(leaf, label, times).tolist() == [True]
+
+
+def test_at_most_is_neither_more_nor_less_than_nothing():
+    held, said = np.array([2.0, 2, 2]), np.array([2.0, 3, -1])
+    assert AtMost().allows(held, said).tolist() == [True, False, False]
+
+
+def test_every_kind_is_registered_and_has_all_members():
+    assert list(KINDS) == registry._KINDS
+    members = {name for name in vars(Evidence) if not name.startswith("_")}
+    members |= set(Evidence.__annotations__)
+    assert {"kind", "fitting", "geometry", "n_rows", "statements", "contradiction"} <= members
+    for kind in KINDS:
+        fields = {*kind.__dataclass_fields__, *dir(kind)}
+        assert members <= fields
+        assert inspect.signature(kind.fitting).parameters.keys() == {"assumed"}
+
+
+def test_a_new_kind_takes_one_registration(monkeypatch):
+    release = Truth(Schema([Binary("a")]), 0).counted()
+    apart = replace(release, sampling=Disjoint())
+    with pytest.raises(NotCovered, match="counts given as 'rows' with sampling 'disjoint'"):
+        evidence_for(apart)
+
+    class Apart(ExactCounts):
+        @classmethod
+        def fitting(cls, assumed):
+            return cls if assumed.sampling == "disjoint" else None
+
+    monkeypatch.setattr(registry, "_KINDS", [*registry._KINDS])
+    registry.register(Apart)
+    assert evidence_for(apart) is Apart
+    assert evidence_for(release) is ExactCounts

@@ -1,0 +1,376 @@
+"""Statistics of nodes, and tests of every kind: wrong ones are refused, rows take their way."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.grids import all_points, cuts_for, schemas, some_rows
+from helpers.releases import random_tree
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.evidence import evidence_for
+from treeleak.partition import Geometry, enumerate_cells
+from treeleak.release.infer_schema import infer_schema
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
+from treeleak.release.statistics import (
+    COUNTS,
+    DISTINCT,
+    DRAWS,
+    HESSIAN,
+    MEAN,
+    ROWS,
+    VALUE,
+    WEIGHTS,
+    NodeStatistic,
+    Statistics,
+)
+from treeleak.release.tree import AllRows, CategorySets, Ensemble, Release, Tree
+from treeleak.schema import Binary, Schema
+from treeleak.uncertainty import from_tree
+from treeleak.verification.counts import check_rows
+
+LEAF = np.array([True, False, False])
+
+
+def stump(*entries: NodeStatistic, cut: float = 0.5, **more) -> Tree:
+    return Tree(
+        np.array([0, -1, -1]), np.array([cut, np.nan, np.nan]), np.array([1, -1, -1]),
+        np.array([2, -1, -1]), np.zeros(3, dtype=bool), Statistics(entries), **more,
+    )  # fmt: skip
+
+
+def release_of(*trees: Tree, classes=(0, 1), **more) -> Release:
+    return Release(trees, ("a",), classes, AllRows(), None, **more)
+
+
+def values(*numbers: float) -> np.ndarray:
+    return np.array(numbers, dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: NodeStatistic(MEAN, np.zeros((1, 1, 1))), "mean have 3 dimensions"),
+        (lambda: NodeStatistic(HESSIAN, values(np.nan)), "hessian hold a number that is not fin"),
+        (lambda: NodeStatistic(ROWS, values(np.inf)), "totals hold a number that is not finite"),
+        (lambda: NodeStatistic(ROWS, values(-np.inf)[:, None]), "counts hold a number that is no"),
+        (lambda: NodeStatistic(VALUE, values(-2e100)), r"value hold a number beyond 1e\+100"),
+        (lambda: NodeStatistic(DISTINCT, values(1.0)), "distinct rows are whole numbers"),
+        (lambda: NodeStatistic(MEAN, values(1, 2), np.array([True])), "no truth value for each"),
+        (lambda: NodeStatistic(MEAN, values(1), np.array([1])), "no truth value for each"),
+        (lambda: NodeStatistic(MEAN, values(1, 2), np.array([True, False])), "are not present"),
+        (
+            lambda: Statistics((NodeStatistic(MEAN, values(1)), NodeStatistic(MEAN, values(2)))),
+            "a quantity stands twice",
+        ),
+        (lambda: stump(NodeStatistic(MEAN, values(1, 2))), "mean has 2 entries for 3 nodes"),
+        (
+            lambda: release_of(stump(NodeStatistic(ROWS, values(1.5, 1, 0.5)))),
+            "tree 0, node 0: totals hold 1.5, no whole number",
+        ),
+        (
+            lambda: release_of(stump(NodeStatistic(DRAWS, np.full((3, 2), 1e9)))),
+            r"tree 0, node 0: counts hold 1e\+09, no whole number",
+        ),
+        (
+            lambda: release_of(stump(NodeStatistic(HESSIAN, np.zeros((3, 5))))),
+            "tree 0 gives hessian of 5 classes, the model has 2",
+        ),
+        (
+            lambda: release_of(
+                stump(NodeStatistic(ROWS, np.ones((3, 2)))),
+                stump(NodeStatistic(WEIGHTS, np.ones((3, 2)))),
+            ),
+            "trees count in 2 units",
+        ),
+        (lambda: stump(output=-1), "it adds to output -1"),
+        (
+            lambda: release_of(stump(output=2), ensemble=Ensemble("logistic", (0.0, 0.0))),
+            "tree 0 adds to output 2, the model has 2",
+        ),
+        (lambda: Ensemble("logistic", ()), "without outputs"),
+        (lambda: Ensemble("logistic", (np.nan,)), "the number nan"),
+        (lambda: Ensemble("logistic", (0.0,), np.inf), "the number inf"),
+        (lambda: CategorySets(np.array([1, 0]), np.array([1, 1])), "not in order"),
+        (lambda: CategorySets(np.array([0, 0]), np.array([1, 1])), "not in order"),
+        (lambda: CategorySets(np.array([0]), np.array([2**31])), "no whole number below"),
+        (lambda: CategorySets(np.array([0]), np.array([-1])), "no whole number below"),
+        (lambda: CategorySets(np.array([0]), np.array([], dtype=int)), "without a node"),
+        (
+            lambda: stump(categories=CategorySets(np.array([0]), np.array([1]))),
+            "beside a threshold",
+        ),
+        (
+            lambda: stump(categories=CategorySets(np.array([1]), np.array([1]))),
+            "categories at a leaf",
+        ),
+        (
+            lambda: stump(categories=CategorySets(np.array([3]), np.array([1]))),
+            "categories at a leaf",
+        ),
+        (lambda: stump(cut=np.nan), "threshold is NaN"),
+        (lambda: stump(strict=np.array([True])), "strict has 1 entries for 3 nodes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, says):
+    with pytest.raises(BadModel, match=says):
+        make()
+
+
+def test_statistics_are_found_by_quantity_and_class():
+    by_class, totals = NodeStatistic(ROWS, np.ones((3, 2))), NodeStatistic(DRAWS, np.ones(3))
+    table = Statistics((by_class, totals))
+    assert table.get(ROWS, per_class=True) is by_class
+    assert table.get(ROWS) is None
+    assert table.get(DRAWS, per_class=True) is None
+    assert table.get(*COUNTS) is totals
+
+
+def test_what_only_inner_nodes_hold_is_no_count_of_leaves():
+    at_root = NodeStatistic(ROWS, values(5, 0, 0), np.array([True, False, False]))
+    at_leaves = NodeStatistic(ROWS, values(0, 2, 3), np.array([False, True, True]))
+    assert stump(at_root).totals is None
+    np.testing.assert_array_equal(stump(at_leaves).totals, [0, 2, 3])
+
+
+def test_other_counts_leave_the_rest_as_it_is():
+    tree = stump(NodeStatistic(MEAN, values(1, 2, 3))).with_counts(DRAWS, totals=values(4, 2, 2))
+    assert tree.with_counts(distinct=np.array([3, 1, 2])).statistics.get(DRAWS) is not None
+    assert tree.with_counts(totals=None).totals is None
+    assert tree.with_counts(totals=None).statistics.get(MEAN) is not None
+    named = tree.with_counts(WEIGHTS, counts=np.ones((3, 2)))
+    assert named.statistics.get(DRAWS) is not None
+    assert named.with_counts(ROWS).statistics.get(ROWS).values.tolist() == [4, 2, 2]
+    assert release_of(named).counts_are == "weights"
+    assert release_of(tree).counts_are == "none"
+
+
+def test_weights_without_classes_are_no_rows():
+    tree = stump(NodeStatistic(WEIGHTS, values(1, 0.5, 0.5)))
+    assert tree.totals is None
+    assert tree.with_counts(ROWS, counts=np.ones((3, 2))).statistics.get(WEIGHTS) is not None
+
+
+def test_counts_of_some_leaves_stay_with_their_tree():
+    some = NodeStatistic(ROWS, values(0, 2, 0), np.array([False, True, False]))
+    tree = stump(some).with_counts(distinct=np.array([3, 1, 2]))
+    assert tree.totals is None
+    assert tree.statistics.get(ROWS).present.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("strict", [None, np.array([True, False, False])])
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (NodeStatistic(ROWS, np.ones((3, 2))), NodeStatistic(DISTINCT, np.ones(3, dtype=int))),
+        (NodeStatistic(DRAWS, np.ones(3)), NodeStatistic(HESSIAN, values(0, 1, 2), ~LEAF)),
+        (),
+    ],
+)
+def test_a_tree_comes_back_from_a_pickle(strict, entries):
+    tree = stump(*entries, strict=strict, output=1)
+    back = pickle.loads(pickle.dumps(tree))
+    assert [(e.quantity, e.per_class) for e in back.statistics] == [
+        (e.quantity, e.per_class) for e in tree.statistics
+    ]
+    assert (back.output, back.categories) == (1, None)
+    assert (back.strict is None) == (strict is None)
+    np.testing.assert_array_equal(back.apply(np.array([[0.5]])), tree.apply(np.array([[0.5]])))
+
+
+def followed(tree: Tree, x: np.ndarray) -> int:
+    """The leaf of a row, by the rules in words, one node after the other."""
+    v = 0
+    while tree.left[v] >= 0:
+        value = x[tree.feature[v]]
+        sets = tree.categories
+        own = None if sets is None else set(sets.value[sets.node == v].tolist())
+        if np.isnan(value):
+            left = bool(tree.missing_left[v])
+        elif own:
+            left = float(value) in own
+        elif tree.strict is not None and tree.strict[v]:
+            left = float(value) < tree.threshold[v]
+        else:
+            left = float(value) <= tree.threshold[v]
+        v = tree.left[v] if left else tree.right[v]
+    return int(v)
+
+
+def mixed(tree: Tree, rng: np.random.Generator, *, categories: bool) -> Tree:
+    """The same tree with some strict tests, and some tests for categories."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    strict = np.isin(np.arange(tree.n_nodes), inner[rng.random(len(inner)) < 0.5])
+    tree = replace(tree, strict=strict)
+    chosen = inner[rng.random(len(inner)) < 0.5] if categories else inner[:0]
+    if not len(chosen):
+        return tree
+    sets = [(v, c) for v in chosen for c in range(6) if c == 5 or rng.random() < 0.4]
+    threshold = tree.threshold.copy()
+    threshold[chosen] = np.nan
+    return replace(tree, threshold=threshold, categories=CategorySets(*np.array(sets).T))
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
+def test_rows_go_where_every_kind_of_test_sends_them(seed, kind):
+    rng = np.random.default_rng(seed)
+    cuts = [[-0.5, 0.0, 1.0, 2.0, 0.1]] * 2
+    tree = mixed(random_tree(rng, cuts, 4), rng, categories=True)
+    odd = [-1.0, -0.5, 0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, np.nan, np.inf, -np.inf, 2.0**40]
+    X = rng.choice(odd, (40, 2)).astype(kind)
+    assert tree.apply(X).tolist() == [followed(tree, x) for x in X]
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
+def test_a_cut_parts_the_values_that_a_strict_test_parts(seed, kind):
+    rng = np.random.default_rng(seed)
+    odd = [0.0, -0.0, 1.0, 0.1, -0.1, 1e300, -1e300, 5e-324, float(np.float32(0.1)), np.inf, 3e38]
+    threshold = float(rng.choice(odd))
+    tree = stump(cut=threshold, strict=np.array([True, False, False]))
+    with np.errstate(over="ignore"):
+        near = np.array([threshold, *odd, *-np.array(odd)]).astype(kind)
+    near = near[np.isfinite(near)]
+    near = np.concatenate([near, np.nextafter(near, near.dtype.type(1e9)),
+                           np.nextafter(near, near.dtype.type(-1e9))])  # fmt: skip
+    np.testing.assert_array_equal(near <= tree.cuts(kind)[0], near.astype(float) < threshold)
+
+
+@given(schemas(), st.integers(0, 2**32))
+def test_cells_of_strict_tests_are_those_of_the_rows(schema, seed):
+    rng = np.random.default_rng(seed)
+    names = schema.columns
+    cuts = [[*own, *(c + 0.5 for c in own)] for own in cuts_for(schema, names)]
+    trees = [mixed(random_tree(rng, cuts, 3), rng, categories=False) for _ in range(2)]
+    X = some_rows(schema, names, int(rng.integers(1, 7)), rng).astype("float32")
+    counted = []
+    for tree in trees:
+        counts = np.zeros((tree.n_nodes, 1))
+        np.add.at(counts, [followed(tree, x) for x in X], 1)
+        for v in np.flatnonzero(~tree.is_leaf)[::-1]:
+            counts[v] = counts[tree.left[v]] + counts[tree.right[v]]
+        counted.append(tree.with_counts(ROWS, counts=counts))
+    release = Release(tuple(counted), names, (0,), AllRows(), len(X), float_type="float32")
+    assert check_rows(release, X, np.zeros(len(X), dtype=int)).ok
+    geometry = Geometry.of(release, schema)
+    evidence = evidence_for(release)(geometry)
+    found = enumerate_cells(geometry, evidence.open_leaves())
+    points = all_points(schema, names).astype("float32")
+    leaves = np.array([[followed(tree, x) for tree in trees] for x in points])
+    rank = [np.cumsum(tree.is_leaf) - 1 for tree in trees]
+    rows = {
+        tuple(int(geometry.leaf_start[t] + rank[t][v]) for t, v in enumerate(own))
+        for own in leaves
+        if all(counted[t].counts[v, 0] > 0 for t, v in enumerate(own))
+    }
+    assert {tuple(row) for row in found.signature.tolist()} == rows
+
+
+def categorical() -> Release:
+    sets = CategorySets(np.array([0]), np.array([1]))
+    tree = stump(NodeStatistic(ROWS, np.array([[1.0, 1], [1, 0], [0, 1]])), cut=np.nan,
+                 categories=sets)  # fmt: skip
+    return release_of(tree)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        infer_schema,
+        lambda release: Geometry.of(release, Schema([Binary("a")])),
+        evidence_for,
+        lambda release: from_tree(release, Schema([Binary("a")])),
+    ],
+    ids=["schema", "partition", "evidence", "one tree"],
+)
+def test_tests_for_categories_are_not_covered_yet(use):
+    with pytest.raises(NotCovered, match="tree 0 tests whether 'a' is one of several categories"):
+        use(categorical())
+
+
+def test_the_check_of_rows_follows_categories():
+    release = categorical()
+    assert check_rows(release, np.array([[1.0], [0.0]]), np.array([0, 1])).ok
+    assert not check_rows(release, np.array([[1.0], [0.0]]), np.array([1, 0])).ok
+
+
+def boosted() -> dict:
+    part = NodeStatistic(HESSIAN, values(0, 1.5, 2.5), np.array([False, True, True]))
+    tree = stump(part, NodeStatistic(ROWS, values(5, 2, 3)), output=0, strict=~LEAF)
+    tree = replace(tree, strict=LEAF)
+    return release_to_dict(release_of(tree, classes=(), ensemble=Ensemble("logistic", (0.5,), 0.3)))
+
+
+def test_a_boosted_model_comes_back_from_a_release_file():
+    back = release_from_dict(boosted())
+    (tree,) = back.trees
+    assert back.ensemble == Ensemble("logistic", (0.5,), 0.3)
+    assert tree.output == 0
+    assert tree.strict.tolist() == [True, False, False]
+    found = tree.statistics.get(HESSIAN)
+    assert (found.values.tolist(), found.present.tolist()) == ([0, 1.5, 2.5], [False, True, True])
+    assert tree.totals.tolist() == [5, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"statistics": {"hessian": [1, 2]}}, "hessian must be a list of 3 entries"),
+        ({"statistics": {"hessian": {"0": 1}}}, "hessian must be a list of 3 entries"),
+        ({"statistics": {"hessian": [None, 1, "2"]}}, "node 2: hessian is '2', must be a number"),
+        ({"statistics": {"hessian": [None, 1, 10**400]}}, "node 2: hessian is 1000"),
+        ({"statistics": {"hessian": [None, 1, 1e101]}}, "hessian hold a number beyond"),
+        ({"statistics": {"hessian by class": [1, 1, 1]}}, "must be a list of 0 numbers"),
+        ({"statistics": {"distinct": [2, 1, 0.5]}}, "must be a number, whole and not negative"),
+        ({"statistics": {"rows": [5, 2, 3]}}, "a quantity stands twice"),
+        ({"statistics": {"draws": [5, 2, 2]}}, "node 0: totals hold 5.0, those of its children"),
+        ({"statistics": {"draws": [None, -2, 2]}}, "node 1: totals are negative"),
+        ({"statistics": {"colour": [1, 1, 1]}}, "unknown statistic 'colour'"),
+        ({"statistics": [1]}, "statistics must be an object"),
+        ({"strict": [True]}, "strict has 1 entries for 3 nodes"),
+        ({"strict": [1, 0, 0]}, "node 0: strict is 1, must be true or false"),
+        ({"categories": [[1], None, None]}, "categories at a leaf, or beside a threshold"),
+        ({"categories": [None, [1], None]}, "node 1: half a leaf, half a test"),
+        ({"categories": [[], None, None]}, "node 0: categories is "),
+        ({"categories": [[-1], None, None]}, "node 0: categories is "),
+        ({"categories": [[2**31], None, None]}, "node 0: categories is "),
+        ({"categories": [[1.5], None, None]}, "node 0: categories is "),
+        (
+            {"categories": [[2, 1], None, None], "threshold": [None, None, None]},
+            "categories of nodes that are not in order",
+        ),
+        ({"output": -1}, "output is -1"),
+        ({"output": 1}, "tree 0 adds to output 1, the model has 1"),
+        ({"output": "0"}, "output must be a whole number"),
+        ({"gain": [1, 1, 1]}, "unknown keys"),
+    ],
+)
+def test_hostile_nodes_are_named(change, says):
+    document = boosted()
+    document["trees"][0] |= change
+    with pytest.raises(BadModel, match=says):
+        release_from_dict(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"base_scores": []}, "without outputs"),
+        ({"base_scores": [True]}, "ensemble: True is no number"),
+        ({"base_scores": [10**400]}, "is no number"),
+        ({"base_scores": [1e101]}, "with the number"),
+        ({"base_scores": [0.0] * 10_001}, "10,001 outputs, more than 10,000"),
+        ({"learning_rate": "0.3"}, "'0.3' is no number"),
+        ({"objective": None}, "objective must be text"),
+        ({"rate": 1}, "ensemble: unknown keys"),
+    ],
+)
+def test_hostile_ensembles_are_named(change, says):
+    document = boosted()
+    document["ensemble"] |= change
+    with pytest.raises(BadModel, match=says):
+        release_from_dict(document)
