@@ -23,7 +23,7 @@ __all__ = [
     "table", "texts",
 ]  # fmt: skip
 
-MODELS = Path(__file__).parents[1] / "tests" / "models"
+MODELS = Path(__file__).parents[2] / "tests" / "models"
 J48 = MODELS / "j48"
 
 

@@ -10,7 +10,7 @@ from treeleak.auditing.assessors.control import THE_SAME, too_like
 from treeleak.auditing.assessors.given_parts import check_given
 from treeleak.auditing.assessors.measurement import Measurement, Variant, measure, with_shape
 from treeleak.auditing.assessors.shape import guesses_from_shape
-from treeleak.auditing.findings.standing import standing_of
+from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.evidence import evidence_for

@@ -10,10 +10,7 @@ import numpy as np
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.pace import time_needed, time_words
-from treeleak.auditing.assessors.yardsticks import WORDS
-from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
-from treeleak.auditing.findings.score_words import in_full, in_short
-from treeleak.auditing.findings.standing import (
+from treeleak.auditing.assessors.standing import (
     LEVEL,
     MATERIAL,
     Standing,
@@ -21,6 +18,9 @@ from treeleak.auditing.findings.standing import (
     strongest,
     test_of,
 )
+from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
+from treeleak.auditing.findings.score_words import in_full, in_short
 from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.margin import FEWEST_PEOPLE
@@ -63,7 +63,7 @@ def of_rows(
 
     Leak shown if the rows are unique (under the schema), and not all of them alike to ten others;
     if they prove a row that shares its place with no other row; or if, measured against the
-    training rows, they tell of the people (:mod:`treeleak.auditing.findings.standing`). Rows that
+    training rows, they tell of the people (:mod:`treeleak.auditing.assessors.standing`). Rows that
     were given do not count.
 
     Possible leak if they are nearer than guesses of somebody who lacks the counts of leaves, but
