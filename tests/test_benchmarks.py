@@ -37,6 +37,8 @@ from treeleak.datasets import Dataset
 from treeleak.release import AllRows, Release, Tree
 from treeleak.schema import Binary, Categorical, Numeric, Ordinal, Schema
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Sum:

@@ -234,12 +234,14 @@ def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, disti
 
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.parametrize("prior", [slanted, tabled])
+@pytest.mark.slow
 def test_a_walk_under_another_prior(prior, distinct):
     assert apart(CASES["one attribute"], distinct, prior=prior) < CLOSE
     assert apart(CASES["three classes"], distinct, prior=prior) < CLOSE
 
 
 @pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.slow
 def test_a_walk_without_a_table_of_leaves(monkeypatch, distinct):
     monkeypatch.setattr(targets, "MAX_TABLE", 0)
     for name in ("two classes", "three classes", "one attribute"):
@@ -280,15 +282,18 @@ def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinc
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_a_walk_that_weighs_all_atoms_with_parts_that_are_known(unlisted, seed):
     assert apart(CASES["one attribute"], parts_seed=seed) < CLOSE
 
 
+@pytest.mark.slow
 def test_a_walk_over_numbers_with_parts_that_are_known(unlisted):
     # More tables than in other cases, and so more visits until chance explains as little.
     assert apart(CASES["measured"], parts_seed=2, times=800_000) < CLOSE / 2
 
 
+@pytest.mark.slow
 def test_bins_of_many_atoms_stand_above_other_attributes(unlisted):
     case = CASES["long"]
     land = land_of(case)
@@ -302,6 +307,7 @@ def test_bins_of_many_atoms_stand_above_other_attributes(unlisted):
 @pytest.mark.parametrize("distinct", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["two classes", "three classes", "ruled"])
+@pytest.mark.slow
 def test_a_walk_with_parts_that_are_known(name, distinct, seed):
     assert apart(CASES[name], distinct, parts_seed=seed, prior=slanted) < CLOSE
 
@@ -312,6 +318,7 @@ def test_a_walk_heeds_splits_that_change_on_the_way():
 
 
 @pytest.mark.parametrize("heat", [0.5, 3.0])
+@pytest.mark.slow
 def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
     assert apart(CASES["more draws than rows"], False, heat=heat) < CLOSE
     assert apart(CASES["one attribute"], False, heat=heat, prior=slanted) < CLOSE
@@ -648,6 +655,7 @@ def test_a_walk_behind_noisy_counts(law, n_draws):
 
 
 @pytest.mark.parametrize("name", ["deep", "uneven", "three classes", "ruled", "one attribute"])
+@pytest.mark.slow
 def test_a_walk_behind_noisy_counts_over_other_trees(name):
     case, land = under_counts(CASES[name], LAWS["geometric"])
     for prior in (slanted, tabled):
@@ -655,6 +663,7 @@ def test_a_walk_behind_noisy_counts_over_other_trees(name):
 
 
 @pytest.mark.parametrize("name", ["three classes", "one attribute", "measured"])
+@pytest.mark.slow
 def test_a_walk_behind_noise_that_weighs_all_atoms_at_once(unlisted, name):
     for under, noise in ((under_counts, LAWS["Laplace"]), *((under_labels, n) for n in LABELS)):
         case, land = under(CASES[name], noise)
@@ -669,6 +678,7 @@ def test_a_walk_behind_labels(name, noise):
 
 
 @pytest.mark.parametrize("name", ["two classes", "three classes", "ruled"])
+@pytest.mark.slow
 def test_a_walk_behind_noise_with_parts_that_are_known(name):
     land = under_counts(CASES[name], LAWS["geometric"])[1]
     parts = some_parts(land.values, land.n_rows, np.random.default_rng(1))

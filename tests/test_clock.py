@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import treeleak
 from experiments.benchmarks.mutation_seeds import releases
 from treeleak.auditing import run
+from treeleak.auditing.assessors import counts, exposure, singled_out
 from treeleak.cli.application import app
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
@@ -120,21 +122,21 @@ def release() -> Release:
 
 
 @pytest.mark.parametrize(
-    ("stage", "part"),
+    ("module", "stage", "part"),
     [
-        ("count_leaves", "counts"),
-        ("reconstruct", "reconstruction"),
-        ("singled_out", "reconstruction"),
-        ("examine", "exposure"),
+        (counts, "count_leaves", "counts"),
+        (run, "reconstruct", "reconstruction"),
+        (singled_out, "singled_out", "reconstruction"),
+        (exposure, "Exposure", "exposure"),
     ],
 )
 def test_a_part_that_did_not_fit_is_not_assessed_and_the_rest_is_kept(
-    stage: str, part: str, release: Release, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, stage: str, part: str, release: Release, monkeypatch: pytest.MonkeyPatch
 ):
     def late(*_: object, **__: object) -> None:
         raise TimeUp("the time limit of 60 s was reached")
 
-    monkeypatch.setattr(run, stage, late)
+    monkeypatch.setattr(module, stage, late)
     found = treeleak.audit(release)
     assert (part, "the time limit of 60 s was reached") in found.not_assessed
     assert found.inventory

@@ -283,7 +283,8 @@ def shown_words(picture: Path) -> list[str]:
 def test_the_guide_calls_the_parts_of_the_report_as_the_report_does():
     guide = (ROOT / "docs/how-to-read-an-audit.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| \*([^*]+)\*", guide, re.MULTILINE)
-    written = (ROOT / "src/treeleak/report/sheet.py").read_text(encoding="utf-8")
+    pages = sorted((ROOT / "src/treeleak/report").glob("*.py"))
+    written = "".join(page.read_text(encoding="utf-8") for page in pages)
     assert len(named) > 10
     for title in named:
         assert f'"{title}"' in written, title

@@ -136,6 +136,7 @@ FOUND_IN_ROWS = [
 
 
 @pytest.mark.parametrize("name", FOUND_IN_ROWS)
+@pytest.mark.slow
 def test_training_rows_are_recognised_in_what_is_unknown(name, tmp_path):
     model, X, y, schema = clean()
     path = tmp_path / "model.skops"

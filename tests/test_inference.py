@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.documents import valid
-from treeleak.auditing.assessors.article29 import assess
+from treeleak.auditing.assessors.article29 import risks_of
 from treeleak.core.errors import BadInput
 from treeleak.metrics.inference import (
     Rate,
@@ -152,7 +152,7 @@ def test_who_knows_nothing_infers_nothing(case):
     X, release, rebuilt = case
     for seed in range(3):
         blind = replace(rebuilt, X=population(300, 10 + seed))
-        found = assess(blind, release, X, SENSITIVE, population(3_000, 20))
+        found = risks_of(blind, release, X, SENSITIVE, population(3_000, 20))
         for inference in found.inference:
             assert inference.risk.interval.low == 0, inference
             assert inference.risk.success.n == 300
@@ -162,7 +162,7 @@ def test_who_knows_nothing_infers_nothing(case):
 def test_who_has_the_rows_infers_everything(case):
     X, release, rebuilt = case
     shuffled = X.sample(frac=1, random_state=0).reset_index(drop=True)
-    found = assess(replace(rebuilt, X=shuffled), release, X, SENSITIVE, population(3_000, 20))
+    found = risks_of(replace(rebuilt, X=shuffled), release, X, SENSITIVE, population(3_000, 20))
     for inference in found.inference:
         # Nobody shares all else with another: income is a real number.
         assert inference.risk.success.share == (1 if inference.column != "income" else
@@ -177,20 +177,20 @@ def test_the_order_of_the_rows_makes_no_difference(case):
     X, release, rebuilt = case
     rows = population(300, 3)
     mixed = rows.sample(frac=1, random_state=1).reset_index(drop=True)
-    one, two = (assess(replace(rebuilt, X=r), release, X, SENSITIVE) for r in (rows, mixed))
+    one, two = (risks_of(replace(rebuilt, X=r), release, X, SENSITIVE) for r in (rows, mixed))
     assert one == two
 
 
 def test_a_group_of_columns_can_be_named_by_any_of_them(case):
     X, release, rebuilt = case
-    one, two = (assess(rebuilt, release, X, [name]) for name in ("work", "work_b"))
+    one, two = (risks_of(rebuilt, release, X, [name]) for name in ("work", "work_b"))
     assert one.inference[0].column == two.inference[0].column == "work"
     assert one.inference[0].risk.success == two.inference[0].risk.success
 
 
 def test_few_control_rows_say_nothing_of_singling_out(case):
     X, release, rebuilt = case
-    found = assess(rebuilt, release, X, ["ill"], population(100, 5))
+    found = risks_of(rebuilt, release, X, ["ill"], population(100, 5))
     assert found.singling_out.control is None
     assert found.inference[0].risk.control.n == 100
 
@@ -200,11 +200,12 @@ def test_many_people_are_tried_in_part(case):
     X, release, rebuilt = case
     many = pd.concat([X] * 100, ignore_index=True)
     wide = replace(rebuilt, X=population(40_000, 1), known=None)
-    found = assess(wide, release, many, ["ill"])
+    found = risks_of(wide, release, many, ["ill"])
     assert found.inference[0].n_rows == 30_000
     assert found.inference[0].risk.success.n == 2_500
 
 
+@pytest.mark.slow
 def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     X, _, _ = case
     X = X.assign(rare=(np.arange(300) < 4).astype(float))

@@ -265,6 +265,7 @@ def test_nothing_is_left_to_walk():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows(kind):
     case = Stated(SMALL, 4, kind, 12)
     one, again, other = (walked(case, Clock(60.0), seed) for seed in (0, 0, 1))

@@ -239,6 +239,7 @@ def test_a_column_without_bounds_or_values_cannot_be_guessed():
         random_baseline(pd.DataFrame({"m": [1.0]}), Schema([Numeric("m")]), n_draws=0)
 
 
+@pytest.mark.slow
 def test_the_baseline_of_one_bit_is_known():
     # One row of one bit: a guess is wrong with probability one half.
     mean, std = random_baseline(np.zeros((1, 1)), Schema([Binary("a")]), n_draws=2_000)

@@ -51,6 +51,7 @@ def samples_of(forest, seed=0, n=40, rows=30):
 
 
 @pytest.mark.parametrize("bootstrap", ["hidden", pytest.param("noise", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
     errors, guesses = [], []
     for seed in range(4):

@@ -56,6 +56,7 @@ def test_a_number_given_is_taken_before_all_others(max_samples, n):
 
 
 @pytest.mark.parametrize("max_samples", [None, 0.4, 25])
+@pytest.mark.slow
 def test_the_interval_covers_the_number_in_most_cases(max_samples):
     covered, off = 0, []
     for seed in range(60):
@@ -223,6 +224,7 @@ def test_huge_noise_has_the_shape_of_small_noise():
 @pytest.mark.parametrize(
     ("true", "n_trees", "n_leaves"), [(3, 1, 8), pytest.param(100, 4, 4, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_intervals_behind_noise_hold_the_number_as_often_as_they_say(
     noise, true, n_trees, n_leaves
 ):

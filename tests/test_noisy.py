@@ -326,6 +326,7 @@ def before_anything(land, belief, rng, times):
 
 
 @pytest.mark.parametrize("name", LIKE)
+@pytest.mark.slow
 def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
     """Geweke (2004): a wrong conditional law would drift from what was as_prior before."""
     land = land_for(*LIKE[name])
@@ -478,6 +479,7 @@ def score_labels(released, held):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("n_trees", [1, 2])
+@pytest.mark.slow
 def test_datasets_behind_disjoint_trees_are_as_probable_as_all_assignments_say(
     n_trees, labels, seed
 ):
@@ -792,6 +794,7 @@ def test_rows_that_noise_hides_are_not_rebuilt_by_the_million():
     ("flags", "n_rows", "known", "times"),
     [("abcd", 12, "", 24), ("abcdefg", 30, "ab", 12), ("abcdefg", 30, "abcd", 12)],
 )
+@pytest.mark.slow
 def test_chains_expect_the_error_that_they_make(quick, flags, n_rows, known, times):
     """Rows come from what the chains believe before anything is counted."""
     schema = Schema([*(Binary(c) for c in flags), Ordinal("o", 0, 2)])

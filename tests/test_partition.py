@@ -149,24 +149,6 @@ def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed
     assert dict(zip(partition.points.tolist(), partition.alive.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=60, deadline=None)
-@given(schemas(), st.integers(0, 2**32))
-def test_growing_in_parts_gives_what_enumeration_gives(schema, seed):
-    geometry = Geometry.of(forest(schema, seed), schema)
-    rng = np.random.default_rng(seed)
-    whole = enumerate_cells(geometry, rng.random((geometry.leaf_start[-1], 2)) < 0.8)
-    # Each (point, class) comes in one of three instalments, points in any order.
-    turn = rng.integers(3, size=whole.alive.shape)
-    grown = Partition.of(geometry, whole.points[:0], whole.alive[:0])
-    for i in range(3):
-        order = rng.permutation(len(whole.points))
-        grown = grown.grow(whole.points[order], (whole.alive & (turn == i))[order])
-    assert np.array_equal(grown.points, whole.points)
-    assert np.array_equal(grown.alive, whole.alive)
-    assert np.array_equal(grown.signature[grown.cell], whole.signature[whole.cell])
-    assert grown.n_cells == whole.n_cells
-
-
 def test_a_grid_too_large_says_how_large():
     schema = Schema.from_columns([f"x{i}" for i in range(40)])
     release = bare([stump(0.5, f) for f in range(40)], schema.columns)

@@ -327,6 +327,7 @@ def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
 
 @settings(max_examples=40)
 @given(SEEDS)
+@pytest.mark.slow
 def test_no_population_changes_what_known_draws_prove(seed):
     case = some_drawn(seed, n_trees=6)
     rng = np.random.default_rng(seed)

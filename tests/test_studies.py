@@ -47,6 +47,8 @@ from toy_study import ENVIRONMENT, TRACE, study, traced
 from treeleak import cli
 from treeleak.core.errors import BadInput
 
+pytestmark = pytest.mark.slow
+
 TOY = Path(__file__).parent / "toy_study.py"
 
 

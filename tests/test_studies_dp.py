@@ -38,6 +38,8 @@ from treeleak.datasets.draft import draft_schema
 from treeleak.release import AllRows, Release, Tree
 from treeleak.release.noise.laws import Laplace
 
+pytestmark = pytest.mark.slow
+
 # ------------------------------------------------------------------------------------------ runs
 
 

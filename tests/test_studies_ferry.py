@@ -18,6 +18,8 @@ from treeleak.learn import GreedyRuleList, OptimalRuleList, OptimalTreeClassifie
 from treeleak.schema import Schema
 from treeleak.uncertainty import from_rule_list, from_tree
 
+pytestmark = pytest.mark.slow
+
 GRID = [
     {"dataset": dataset, "share": share, "method": method, "support": support, "seed": seed}
     for dataset, share in (("adult", 0.5), ("compas", 1.0))

@@ -369,6 +369,7 @@ def toy_groups(toy: Toy) -> list[int]:
 
 @pytest.mark.parametrize("refused", [regions.REFUSED, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.slow
 def test_worlds_are_drawn_alike(monkeypatch: Any, refused: int, joint: bool) -> None:
     monkeypatch.setattr(regions, "REFUSED", refused)
     schema = Schema(

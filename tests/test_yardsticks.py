@@ -305,6 +305,7 @@ def test_rows_that_are_right_throughout_count_by_themselves():
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 @pytest.mark.parametrize("control", [False, True])
+@pytest.mark.slow
 def test_large_leaves_on_raw_numbers_are_no_leak(load, control):
     """A guess spread evenly over each column's range errs far more than the rebuilt rows do."""
     X, y = load(return_X_y=True, as_frame=True)

@@ -101,22 +101,38 @@ def assess(case: Case) -> Case:
         If random rows cannot be drawn under the schema, or a sensitive column is none of its.
     """
     found, wanted, others = case.found, case.given.sensitive, case.others
-    rebuilt, pairs = found.reconstruction, None
+    rebuilt = found.reconstruction
     if rebuilt is None or found.truth is None or found.exposure is None:
         return case.without("inference", NO_ROWS) if wanted else case
-    if found.measurement is not None:
-        pairs = found.measurement.pairs
-    true, rng = found.truth.X, np.random.default_rng(case.given.seed)
-    single = _singling_out(rebuilt, case.release, true, others, rng)
-    # Only people who were not given are tried.
-    tried = true if pairs is None else true[~np.isnan(pairs.errors)]
-    inference = tuple(
-        _inference(_target(name, rebuilt, case.release), rebuilt, true, tried, others, rng)
-        for name in wanted
-    )
+    true = tried = found.truth.X
+    if found.measurement is not None and (pairs := found.measurement.pairs) is not None:
+        # Only people who were not given are tried.
+        tried = true[~np.isnan(pairs.errors)]
+    risks = risks_of(rebuilt, case.release, true, wanted, others, case.given.seed, tried)
+    single = risks.singling_out
     if others is not None and single is not None and single.control is None:
         case = case.noting(FEW_TO_SINGLE_OUT)
-    return case.plus(article29=Article29(single, inference))
+    return case.plus(article29=risks)
+
+
+def risks_of(
+    rebuilt: Reconstruction,
+    release: Release,
+    true: pd.DataFrame,
+    wanted: Sequence[str],
+    others: pd.DataFrame | None = None,
+    seed: int = 0,
+    tried: pd.DataFrame | None = None,
+) -> Article29:
+    """Try to single people out, and to guess what is sensitive of those ``tried``, or of all."""
+    rng = np.random.default_rng(seed)
+    single = _singling_out(rebuilt, release, true, others, rng)
+    tried = true if tried is None else tried
+    inference = tuple(
+        _inference(_target(name, rebuilt, release), rebuilt, true, tried, others, rng)
+        for name in wanted
+    )
+    return Article29(single, inference)
 
 
 def _singling_out(

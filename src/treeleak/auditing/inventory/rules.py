@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
          "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
          "and no budget bounds what they give away.",
          when=conditions.noisy, change="noise seeds", form=forms.seeds),
-    Rule("values counts", "leaks", "class counts, or the class of each leaf, with noise",
+    Rule("values counts statistics", "leaks", "class counts, or the class of each leaf, with noise",
          "Stems from the rows. The noise bounds what it says of any single row, by the budget; "
          "attacks make use of what is left.",
          owner="Tree release", when=conditions.noisy, form=forms.tree_values),
@@ -142,7 +142,8 @@ RULES: tuple[Rule, ...] = (
          "Needed to predict. In a tree that was grown to the end it is the class of the few rows "
          "in each leaf, and many such trees together determine the rows.",
          owner="Tree", when=conditions.of_leaves, change="leaves", form=forms.tree_values),
-    Rule("values counts", "leaks", "class counts, class shares or mean target in each node",
+    Rule("values counts statistics", "leaks",
+         "class counts, class shares or mean target in each node",
          "What the rows in the node have for a label. In a node of one row it is that row's own.",
          owner="Tree release", change="counts", form=forms.tree_values),
     Rule("value", "leaks", "prediction of each leaf",
