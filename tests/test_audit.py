@@ -676,6 +676,7 @@ def test_what_was_given_is_not_held_against_the_population(forest, data, control
 
 
 @pytest.mark.parametrize("n", [40, 80])
+@pytest.mark.slow
 def test_a_reconstruction_of_another_size_is_measured(rebuilt, forest, data, n):
     X, y, _ = data
     release = to_release(forest)
@@ -787,6 +788,7 @@ def behind(data):
     return model, treeleak.audit(model, X, y, schema=schema, seed_search=3, time_limit=60)
 
 
+@pytest.mark.slow
 def test_draws_that_cannot_be_had_are_taken_as_hidden(behind):
     _, found = behind
     assert found.verdict == LEAK
@@ -892,6 +894,7 @@ def test_a_number_of_rows_that_was_inferred_is_told_with_its_interval(data):
     )
 
 
+@pytest.mark.slow
 def test_what_was_given_is_neither_proved_nor_measured(data):
     X, y, schema = small(data)
     model = without_seeds(X, y, n_estimators=30)
@@ -1032,6 +1035,7 @@ def test_json_of_a_file_names_and_hashes_it(tmp_path, forest):
     assert len(document["provenance"]["sha256"]) == 64
 
 
+@pytest.mark.slow
 def test_same_seed_same_audit(forest, data):
     X, y, schema = data
 

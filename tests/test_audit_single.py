@@ -206,6 +206,7 @@ def test_columns_without_bounds_need_a_schema_or_rows():
     assert filled.dist_g == pytest.approx(left_by_tree(to_release(tree), bounded).dist_g)
 
 
+@pytest.mark.slow
 def test_behind_noise_the_distance_to_the_nearest_world_is_told():
     rng = np.random.default_rng(1)
     schema = Schema([Binary(c) for c in "abcd"])

@@ -268,6 +268,7 @@ def shown(audit):
     return " ".join(out.getvalue().replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_an_audit_of_noisy_counts(monkeypatch, plain, data):
     X, _, _, _ = data
     rows = X.sample(frac=1, random_state=0).reset_index(drop=True)

@@ -262,6 +262,7 @@ def unlisted(monkeypatch):
 @pytest.mark.parametrize(
     "name", ["two classes", "three classes", "one attribute", "uneven", "measured"]
 )
+@pytest.mark.slow
 def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
     land = land_of(CASES[name])
     assert land.weights is None
@@ -673,6 +674,7 @@ def test_a_walk_behind_noise_that_weighs_all_atoms_at_once(unlisted, name):
 
 @pytest.mark.parametrize("noise", LABELS, ids=lambda n: n.rule)
 @pytest.mark.parametrize("name", ["three classes", "one attribute", "mixed"])
+@pytest.mark.slow
 def test_a_walk_behind_labels(name, noise):
     assert apart_behind_noise(*under_labels(CASES[name], noise)) < CLOSE_BEHIND_NOISE
 

@@ -71,6 +71,7 @@ def test_it_is_told_in_80_columns(made):
     assert "…" not in text
 
 
+@pytest.mark.slow
 def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["demo", "--out", "here"])

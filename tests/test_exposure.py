@@ -75,6 +75,7 @@ def with_canary(encode):
 @pytest.mark.parametrize("trees", [1, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["one-hot", "numbers"])
 @pytest.mark.parametrize("told", [True, False])
+@pytest.mark.slow
 def test_a_releasable_edition_holds_no_canary(kind, trees, told):
     if kind == "one-hot":
         encode = dict(zip(CANARIES, np.eye(40), strict=True))

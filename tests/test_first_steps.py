@@ -254,16 +254,19 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize("arguments", SPOKEN)
+@pytest.mark.slow
 def test_no_color_means_plain_text(folder, arguments):
     assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
 
 
 @pytest.mark.parametrize("arguments", SPOKEN)
+@pytest.mark.slow
 def test_nothing_but_text_where_nobody_watches(folder, arguments):
     result = started(*arguments)
     assert "\x1b" not in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_colours_and_progress_where_somebody_watches(folder):
     shown = on_a_terminal("audit", "model.skops")
     assert "\x1b[" in shown

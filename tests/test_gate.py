@@ -45,6 +45,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.slow
 def test_a_way_is_closed(lab, name):
     found = tried(name, WAYS[name], lab, time_limit=3)
     assert found.status in (2, 3, 4), found

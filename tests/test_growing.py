@@ -97,6 +97,7 @@ def meets(release: Release, world: np.ndarray) -> bool:
 
 @settings(max_examples=150)
 @given(pairs(), st.integers(0, 2**32))
+@pytest.mark.slow
 def test_exact_counts(case, seed):
     later, earlier, schema = case
     worlds = worlds_of(later, earlier, schema)

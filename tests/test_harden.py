@@ -473,6 +473,7 @@ def test_a_model_that_is_not_attacked_says_why(saved, tmp_path):
     assert found.answers.largest_change == 0
 
 
+@pytest.mark.slow
 def test_labels_that_change_are_counted_and_refused_unless_tolerated(saved, tmp_path):
     source, out = saved / "forest, shallow.skops", tmp_path / "out.skops"
     steps = "counts,inner,majority"

@@ -90,6 +90,7 @@ def test_no_name_hides_a_module(package):
             assert getattr(package, found.name) is module
 
 
+@pytest.mark.slow
 def test_every_room_is_an_attribute():
     rooms = {m.name for m in pkgutil.iter_modules(treeleak.__path__) if m.ispkg}
     rooms -= {"cli", "studies"}

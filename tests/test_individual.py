@@ -37,6 +37,7 @@ def pairs(draw):
 
 @settings(max_examples=25)
 @given(pairs())
+@pytest.mark.slow
 def test_errors_are_those_of_some_best_matching(pair):
     rec, true = pair
     found = individual_errors(rec, true, SCHEMA)

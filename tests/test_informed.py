@@ -166,6 +166,7 @@ def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.booleans())
+@pytest.mark.slow
 def test_the_answer_is_the_valid_row_of_least_expected_error(seed, ruled):
     rules = [AtMost(("a", "b", "g1"))] if ruled else []
     schema = Schema(MIXED.attributes, rules)

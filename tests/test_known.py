@@ -157,6 +157,7 @@ def test_every_kind_of_column(schema, seed, distinct):
 
 @pytest.mark.parametrize("stage", ["dual", "solver", "nothing"])
 @seeds(60, fast=20)
+@pytest.mark.slow
 def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, seeds):
     """Fits that are cut short, or an integer solver that is too small, leave claims true."""
     if stage == "dual":

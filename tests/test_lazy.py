@@ -131,6 +131,7 @@ def impossible(seed: int = 0) -> Stated:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_stopping_at_any_report_leaves_a_valid_answer(kind):
     case = Stated(SMALL, 4, kind, 12)
     reports = []
@@ -236,6 +237,7 @@ def test_models_over_numbers(kind, seed, told):
 @pytest.mark.parametrize("kind", ["forest", "bootstrap", "weights"])
 @pytest.mark.parametrize("seed", SOME_SEEDS)
 @pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.slow
 def test_what_is_known_stands_in_the_answer(kind, seed, labelled):
     X, y = frame(seed)
     X["yes"] = np.arange(len(X)) % 2  # Rows alike in what is known, of both classes.

@@ -256,6 +256,7 @@ def test_a_step_of_em_never_falls(seed):
 
 @given(SEEDS)
 @settings(max_examples=25)
+@pytest.mark.slow
 def test_em_ends_where_no_point_could_pull_more(seed):
     table, draws = problem(seed)
     weight = np.full(len(table), 1 / len(table))

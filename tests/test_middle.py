@@ -116,6 +116,7 @@ def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
     assert sorted(map(tuple, rows)) == sorted(map(tuple, result.X.to_numpy(float)))
 
 
+@pytest.mark.slow
 def test_a_column_that_may_be_missing_is_as_often_missing_as_before():
     schema = Schema([Binary("x2"), Binary("x4"), Binary("x9", missing=True)])
     X, y = table(200, 3)

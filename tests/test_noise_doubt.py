@@ -289,6 +289,7 @@ def claimed(release, noise, sampling=None):
 
 
 @pytest.mark.parametrize("noise", [Gaussian(50.0), DiscreteLaplace(1e-4), DiscreteLaplace(1.0)])
+@pytest.mark.slow
 def test_noise_that_is_not_there_is_refuted_and_the_counts_are_attacked_as_they_are(
     data, exact, noise
 ):

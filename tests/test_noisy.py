@@ -416,6 +416,7 @@ def test_rows_are_drawn_as_often_as_the_model_says():
 
 
 @pytest.mark.parametrize("name", ["flags", "a group"])
+@pytest.mark.slow
 def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
     land = land_for(*LIKE[name], n_rows=5)
     chain = Chain.started(land, None, 3)

@@ -139,6 +139,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(c[:1] + c[2:3]))
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file_whatever_the_command(folder, tmp_path, full, command):
     out = tmp_path / "out"
     out.write_text("old")
@@ -302,6 +303,7 @@ def test_sigterm_leaves_no_unhardened_model_at_whatever_moment(folder, tmp_path)
         assert (code, left) in ((143, []), (0, ["out.skops"]))
 
 
+@pytest.mark.slow
 def test_sighup_ends_it_as_tidily(folder, tmp_path):
     command = ["harden", folder / "model.skops", "--out", "TEMP/out.skops"]
     before = "harden.audit = lambda *_, **__: time.sleep(60)"

@@ -396,6 +396,7 @@ def test_a_bad_policy_is_refused_before_any_work(files, monkeypatch):
     assert "policy.toml: limits: nothing is called 'proved'; did you mean" in refused.stderr
 
 
+@pytest.mark.slow
 def test_rows_of_which_nothing_can_be_proved_do_not_pass_unmeasured():
     X, y = load_breast_cancer(return_X_y=True)
     X, y = X[:30], y[:30]

@@ -308,6 +308,7 @@ def hamming(table, true):
 
 @settings(max_examples=40)
 @given(schemas(), SEEDS, st.sampled_from(["rows", "none"]))
+@pytest.mark.slow
 def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
     rng = np.random.default_rng(seed)
     X = some_rows(schema, schema.columns, int(rng.integers(1, 7)), rng)

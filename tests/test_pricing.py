@@ -77,6 +77,7 @@ def number(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=150, deadline=None)
 @given(mixed(), st.integers(0, 2**32), st.integers(0, 6))
+@pytest.mark.slow
 def test_the_best_point_is_the_best_of_all_points(schema, seed, n_trees):
     geometry = grid(schema, seed, n_trees)
     weight = some_weights(geometry, np.random.default_rng(seed))

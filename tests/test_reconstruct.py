@@ -379,6 +379,7 @@ def test_a_numeric_column_is_never_certain():
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_numeric_and_ordinal_columns_on_a_small_grid(seed):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"age": rng.integers(18, 90, 25), "bmi": rng.uniform(10, 60, 25).round(1)})
@@ -647,6 +648,7 @@ def test_a_large_grid_and_no_time_give_no_rows_and_no_crash():
     assert "rows" not in result.to_json(include_rows=True).split('"versions"')[1]
 
 
+@pytest.mark.slow
 def test_the_trace_falls_to_the_misfit_of_the_answer():
     X, y = draft_sample(load_compas(), 40, 3)
     forest = RandomForestClassifier(8, max_depth=3, bootstrap=False, random_state=3).fit(X, y)
@@ -736,6 +738,7 @@ def test_drawn_rows_come_back_in_their_order(model, distinct):
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_shallow_drawn_forests_claim_nothing_that_is_not_so(seed, depth):
     X, y = small(25, 4, seed)
     schema = Schema.from_columns(X.columns)

@@ -170,6 +170,7 @@ def test_the_ends_of_a_spread_speak_of_single_leaves():
     assert "The most exposed row" not in render_html(audit)
 
 
+@pytest.mark.slow
 def test_the_internal_edition_holds_them(canary):
     folder, kinds = canary
     texts = audited(folder, "--internal")
@@ -195,6 +196,7 @@ def found():
     return treeleak.audit(forest, X, data.y[X.index], schema=data.schema)
 
 
+@pytest.mark.slow
 def test_rows_are_not_even_built_for_the_releasable_edition(found):
     keys = {e: {s.key for s in sheet_of(found, e).sections} for e in ("releasable", "internal")}
     assert keys["internal"] - keys["releasable"] == {"rows"}

@@ -107,6 +107,7 @@ def test_an_attack_without_an_answer_recommends_nothing(compared):
     assert "None of these" not in " ".join(module._advice([now, replace(useful, status="likely")]))
 
 
+@pytest.mark.slow
 def test_without_a_schema_noise_is_not_assessed(data):
     X, y, _ = data
     result = retrain(DecisionTreeClassifier(max_depth=3).fit(X, y), X, y, time_limit=ENOUGH)
@@ -132,6 +133,7 @@ def test_settings_are_read_from_a_file_and_from_inside_others(data, tmp_path):
         assert found == [{}, {"min_samples_leaf": 10}]
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
     X, y, schema = data
     model = RandomForestClassifier(**FOREST, random_state=1).fit(X, y)

@@ -87,6 +87,7 @@ def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
 
 @settings(max_examples=60)
 @given(few(), st.integers(0, 2**32))
+@pytest.mark.slow
 def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
     s, rng = case.constraints, np.random.default_rng(seed)
     n, radix = s.n_rows, case.geometry.radix

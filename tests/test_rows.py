@@ -336,6 +336,7 @@ def moved(case: Drawn, rng: np.random.Generator) -> Drawn:
 
 
 @pytest.mark.parametrize("n_rows", [None, 12])
+@pytest.mark.slow
 def test_bounds_on_distinct_rows_that_contradict_the_draws(n_rows):
     met = []
     for seed in range(160):
@@ -481,6 +482,7 @@ def test_threads_change_nothing(monkeypatch):
                 np.testing.assert_allclose(one, two, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_gives_up_only_where_no_table_meets_the_counts():
     given_up = 0
     # Not narrowed: bounds would find most of them first.
@@ -612,6 +614,7 @@ def test_a_tie_proves_nothing():
 
 
 @pytest.mark.parametrize("hinted", [False, True])
+@pytest.mark.slow
 def test_the_solver_finds_rows_exactly_where_there_are_some(hinted):
     found = 0
     for case, problem, _, distinct in open_cases(60, tamper=True, narrowed=True):

@@ -177,6 +177,7 @@ def test_few_control_rows_make_no_false_alarms():
     assert false <= binom.ppf(0.999, times, 0.05)
 
 
+@pytest.mark.slow
 def test_a_random_part_of_many_rows_is_as_valid_a_test(monkeypatch):
     module = sys.modules["treeleak.metrics.control_rows"]
     monkeypatch.setattr(module, "PAIRS_PER_DRAW", 1)

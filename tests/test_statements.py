@@ -120,6 +120,7 @@ def test_true_rows_meet_every_statement(kind, schema, seed, choice):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(schemas(), SEEDS)
+@pytest.mark.slow
 def test_left_sides_are_what_lies_in_the_leaves(kind, schema, seed):
     truth = Truth(schema, seed)
     evidence = truth.evidence(kind)

@@ -374,6 +374,7 @@ def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
         assert not ruling.passed
 
 
+@pytest.mark.slow
 def test_a_possible_leak_fails_a_policy_that_does_not_allow_it(tmp_path):
     X, y = load_wine(return_X_y=True, as_frame=True)
     own = X.sample(80, random_state=1)
