@@ -18,11 +18,12 @@ from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.known_draws import run as known
 from treeleak.attacks.known_draws import search
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
-from treeleak.partition import Geometry
+from treeleak.partition import Geometry, GridTooLarge
 from treeleak.release.tree import Release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
@@ -130,6 +131,24 @@ def check_against_brute_force(answer: Answer, case: Drawn, distinct: bool) -> st
 @pytest.mark.parametrize("distinct", [False, True])
 @seeds(150, fast=40)
 def test_small_forests(distinct, seeds):
+    seen = []
+    for seed in seeds:
+        case = some_drawn(seed)
+        seen.append(check_against_brute_force(attacked(case, distinct, seed), case, distinct))
+    assert all(
+        seen.count(status) >= len(seeds) / 10 for status in ("unique", "feasible", "infeasible")
+    )
+
+
+def unlisted(*_):
+    raise GridTooLarge("not listed")
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@seeds(600, fast=60)
+def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
+    """Candidates from the leaves of rows alone: all that there are, and nothing else."""
+    monkeypatch.setattr(known, "enumerate_drawable", unlisted)
     seen = []
     for seed in seeds:
         case = some_drawn(seed)

@@ -20,10 +20,11 @@ from helpers.releases import tampered
 from treeleak import Reconstruction, reconstruct
 from treeleak.attacks import attack_for
 from treeleak.attacks.answer import Answer
+from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.large_grid import settling
 from treeleak.core import clock as clock_module
 from treeleak.core.clock import Clock
-from treeleak.partition import cells
+from treeleak.partition import GridTooLarge, cells
 from treeleak.release import to_release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.verification.counts import check_rows
@@ -33,6 +34,18 @@ LONG = 60
 """Reports after which an attack that has not ended is stopped."""
 SOME_SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 SMALL = Schema([Ordinal("a", 0, 9), Numeric("n", -4.0, 8.0, missing=True), Binary("b")])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def walking():
+    """Let rows walk where their leaves alone would settle them: see test_domains."""
+
+    def unlisted(*_: object) -> None:
+        raise GridTooLarge("not here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Domains, "of", unlisted)
+        yield
 
 
 def stopping(after: int, times: float = 1e6) -> Clock:

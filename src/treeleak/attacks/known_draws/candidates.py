@@ -124,6 +124,35 @@ class RowProblem:
         )
         return problem.only(np.ones(len(column), dtype=bool))
 
+    @classmethod
+    def of_lists(
+        cls, evidence: KnownDraws, row: IntArray, leaf: NDArray[np.int32], label: IntArray
+    ) -> RowProblem:
+        """Take candidates that are listed, one after the other: their row, leaves and class.
+
+        Raises
+        ------
+        Unmet
+            If a row that some tree drew has none.
+        """
+        rows = np.flatnonzero(evidence.drawn)
+        start = np.searchsorted(row, np.append(rows, evidence.n_rows))
+        if (np.diff(start) == 0).any():
+            raise Unmet
+        problem = cls(
+            evidence=evidence,
+            settled=np.full(evidence.n_rows, -1, dtype=np.int64),
+            rows=rows,
+            start=start,
+            column=np.arange(len(row), dtype=np.int32),
+            pair=np.arange(len(row)),
+            equation=_equations(leaf[:, : len(evidence.draws)], label, evidence.n.shape[1]),
+            draws=evidence.draws[:, rows],
+            n=evidence.n.ravel(),
+            d=np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d,
+        )
+        return problem.only(np.ones(len(row), dtype=bool))
+
     @property
     def n_open(self) -> int:
         """Rows with more than one candidate."""

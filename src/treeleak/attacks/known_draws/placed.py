@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from scipy import sparse
 
@@ -9,11 +11,10 @@ from treeleak.attacks.answer import Rows
 from treeleak.attacks.known_draws.candidates import RowProblem
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.evidence import Pairs
-from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
-__all__ = ["placed_rows", "typicality"]
+__all__ = ["Places", "placed_rows", "typicality"]
 
 
 _ROUNDS = 3
@@ -25,13 +26,20 @@ _OWN = 0.01
 """Weight of the answer's own pair beside what is believed of a row."""
 
 
+class Places(Protocol):
+    """Where the points of pairs are: on a grid, or in a list of candidates."""
+
+    def atoms(self, points: IntArray) -> IntArray:
+        """Atom of each attribute, shape (n_points, n_attributes)."""
+
+
 def placed_rows(
     pair: IntArray,
     proved: BoolArray,
     problem: RowProblem,
     u: FloatArray,
     pairs: Pairs,
-    geometry: Geometry,
+    places: Places,
     values: Values,
     population: Density | None = None,
 ) -> Rows:
@@ -57,7 +65,7 @@ def placed_rows(
     times = np.bincount(row).astype(float)
     used = np.flatnonzero(np.asarray(share.sum(axis=0)).ravel())
     share = share[:, used]
-    points = _Points.of(used, pairs, geometry, values)
+    points = _Points.of(used, pairs, places, values)
     marginal = np.zeros(values.n_atoms)
     if population is not None:
         label = points.atoms[:, -1] - values.atom_start[-2]
@@ -88,7 +96,7 @@ def placed_rows(
 
 
 def typicality(
-    pair: IntArray, wanted: IntArray, pairs: Pairs, geometry: Geometry, values: Values
+    pair: IntArray, wanted: IntArray, pairs: Pairs, places: Places, values: Values
 ) -> FloatArray:
     """How typical some pairs are of rows: log of the product of their values' shares among these.
 
@@ -105,10 +113,10 @@ def typicality(
         For a cell of several points, the sum over them.
     """
     rows, times = np.unique(pair[pair >= 0], return_counts=True)
-    points = _Points.of(rows, pairs, geometry, values)
+    points = _Points.of(rows, pairs, places, values)
     inside = points.within(points.product(values.atom_sizes))
     heard = np.asarray(inside.T @ times.astype(float)).ravel()
-    own = _Points.of(wanted, pairs, geometry, values)
+    own = _Points.of(wanted, pairs, places, values)
     log_w = np.log(heard + values.atom_sizes / values.n_atoms)[own.atoms].sum(axis=1)
     out = np.full(len(wanted), -np.inf)
     np.logaddexp.at(out, own.owner, log_w)
@@ -162,13 +170,13 @@ class _Points:
         self.n_pairs, self.n_atoms = n_pairs, n_atoms
 
     @classmethod
-    def of(cls, used: IntArray, pairs: Pairs, geometry: Geometry, values: Values) -> _Points:
+    def of(cls, used: IntArray, pairs: Pairs, places: Places, values: Values) -> _Points:
         number = np.full(len(pairs.cell), -1, dtype=np.int64)
         number[used] = np.arange(len(used))
         own = np.flatnonzero(number[pairs.pair] >= 0)
         own = own[np.argsort(number[pairs.pair[own]], kind="stable")]
         owner = number[pairs.pair[own]]
-        atoms = geometry.atoms(pairs.points[own]) + values.atom_start[:-2]
+        atoms = places.atoms(pairs.points[own]) + values.atom_start[:-2]
         atoms = np.column_stack([atoms, values.atom_start[-2] + pairs.label[own]])
         first = np.searchsorted(owner, np.arange(len(used)))
         alike = np.minimum.reduceat(atoms, first) == np.maximum.reduceat(atoms, first)

@@ -11,13 +11,16 @@ that is left goes through the same mill.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
-from treeleak.attacks.known_draws.placed import placed_rows
+from treeleak.attacks.known_draws.domains import Domains, compile_loops
+from treeleak.attacks.known_draws.listing import Listing, listed
+from treeleak.attacks.known_draws.placed import Places, placed_rows
 from treeleak.attacks.known_draws.search import (
     search,
     settled_by,
@@ -29,7 +32,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
 from treeleak.partition import Geometry, GridTooLarge, enumerate_drawable, enumeration_tick
-from treeleak.partition.values import values_of
+from treeleak.partition.values import Values, values_of
 from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
@@ -38,6 +41,8 @@ __all__ = ["known_draws"]
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
+_DOMAINS = 0.5
+"""Share of the time for narrowing the leaves of rows, where the grid is too large to list."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
 
@@ -77,32 +82,81 @@ def known_draws(
             "open_rows": problem.n_open,
             "rows_never_drawn": int((~evidence.drawn).sum()),
         }
-        prior = given.density(geometry, seed)
-        expected = None if prior is None else _expected(prior, pairs, evidence.n_rows)
-        found = search(problem, expected, clock, seed)
-        if not found.misfit and not found.proved.all():
-            found = typical(problem, found, expected, pairs, geometry, values, clock, seed)
-        if expected is not None:
-            found = settled_by(problem, found, expected)
+        return _answer(problem, pairs, geometry, values, given, numbers, clock, seed)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
     except GridTooLarge as why:
         refuse_unlisted(geometry, given)
-        label, open_label = _labels(evidence, given.parts, clock, seed)
-        constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
-        return by_walking(constraints, values, clock, seed, str(why))
+        try:
+            return _unlisted(evidence, geometry, values, given, str(why), clock, seed)
+        except Unmet as unmet:
+            clash = _located(evidence, geometry, unmet.equation)
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
-        return Answer("infeasible", values, contradiction=clash, numbers=numbers)
-    rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, geometry, values, prior)
+    return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+
+
+def _answer(
+    problem: RowProblem, pairs: Pairs, places: Places, values: Values, given: Given,
+    numbers: dict[str, Any], clock: Clock, seed: int,
+) -> Answer:  # fmt: skip
+    """Choose a candidate of every row, and write the rows."""
+    prior = given.density(problem.evidence.geometry, seed)
+    expected = None if prior is None else _expected(prior, pairs, problem.evidence.n_rows)
+    found = search(problem, expected, clock, seed)
+    if not found.misfit and not found.proved.all():
+        found = typical(problem, found, expected, pairs, places, values, clock, seed)
+    if expected is not None:
+        found = settled_by(problem, found, expected)
+    if isinstance(places, Listing):
+        found = replace(found, proved=places.proved(found.pair, found.proved))
+    rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)
 
 
+def _unlisted(
+    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given, why: str, clock: Clock,
+    seed: int,
+) -> Answer:  # fmt: skip
+    """Rebuild the rows where the grid is too large to list.
+
+    Where the leaves of all rows can be narrowed down to few candidates, these are all that there
+    are, and everything else is as on a grid that is listed. Else the rows walk.
+    """
+    numbers: dict[str, Any] = {"grid_points": geometry.n_points}
+    classes = None
+    try:
+        compile_loops(clock)
+        domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
+        listing = listed(domains, clock.part(_DOMAINS * clock.left))
+        numbers |= {
+            "settled_rows": int((domains.open_leaves == 0).sum()),
+            "listed_rows": int((listing.complete & evidence.drawn).sum()),
+            "rows_never_drawn": int((~evidence.drawn).sum()),
+        }
+        if listing.complete.all():
+            problem = listing.problem.narrowed(clock)
+            numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
+            answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
+            return replace(answer, cells=f"generated: {why}")
+        classes = domains.classes
+    except GridTooLarge:
+        pass
+    label, open_label = _labels(evidence, given.parts, classes, clock, seed)
+    constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
+    answer = by_walking(constraints, values, clock, seed, why)
+    return replace(answer, numbers={**numbers, **answer.numbers})
+
+
 def _labels(
-    evidence: KnownDraws, parts: KnownParts | None, clock: Clock, seed: int
+    evidence: KnownDraws,
+    parts: KnownParts | None,
+    proved: BoolArray | None,
+    clock: Clock,
+    seed: int,
 ) -> tuple[IntArray, BoolArray]:
-    """Find the classes of the rows: known, or from what whole trees count.
+    """Find the classes of the rows: known, proved, or from what whole trees count.
 
     Returns
     -------
@@ -115,8 +169,10 @@ def _labels(
         told = parts.allowed[:, -len(classes) :][parts.group]
         if (told.sum(axis=1) == 1).all():
             return told.argmax(axis=1), np.zeros(len(told), dtype=bool)
-    label, proved = find_classes(evidence, clock.part(_LABELS * clock.left), seed)
-    return label, ~proved & evidence.drawn
+    if proved is not None and (proved[evidence.drawn].sum(axis=1) == 1).all():
+        return proved.argmax(axis=1), np.zeros(len(proved), dtype=bool)
+    label, sure = find_classes(evidence, clock.part(_LABELS * clock.left), seed)
+    return label, ~sure & evidence.drawn
 
 
 def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:

@@ -10,13 +10,12 @@ import numpy as np
 
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.dual import Fit, certain_rows, fit, reaction
-from treeleak.attacks.known_draws.placed import typicality
+from treeleak.attacks.known_draws.placed import Places, typicality
 from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
-from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 
 __all__ = ["Found", "search", "settled_by", "typical"]
@@ -318,7 +317,7 @@ def typical(
     found: Found,
     expected: FloatArray | None,
     pairs: Pairs,
-    geometry: Geometry,
+    places: Places,
     values: Values,
     clock: Clock,
     seed: int,
@@ -332,7 +331,7 @@ def typical(
     if not rest.n_open or clock.stopped:
         return found
     if expected is None:
-        log_prior = typicality(found.pair, rest.pair, pairs, geometry, values)
+        log_prior = typicality(found.pair, rest.pair, pairs, places, values)
     else:
         log_prior = np.log(expected[rest.pair])
     f = fit(

@@ -1,0 +1,726 @@
+"""Compiled loops over domains: which leaves of every tree a row may lie in, as bits.
+
+Leaf v of tree t (a row of A) is bit ``v - leaf_start[t]`` of the words ``word_start[t]`` to
+``word_start[t + 1] - 1``. The domain of a row and a class is one such line of words; it speaks of
+the trees that drew the row alone.
+
+What a leaf admits of an attribute is an interval of its atoms, ``low`` to ``high``, and maybe the
+atom for a missing value; of an attribute without order, it is a set of atoms, as bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.bits import count_bits, lowest_bit
+from treeleak.core.compiled import njit
+
+__all__ = ["complete", "count_trees", "join", "leaf_sides", "match_trees", "overlaps", "probe"]
+
+ONE, NONE = np.uint64(1), np.uint64(0)
+ALL = ~np.uint64(0)
+
+
+@njit()
+def leaf_sides(
+    compiled: Any, place: Any, radix: Any, missing: Any,
+    low: Any, high: Any, gone: Any, members: Any, set_start: Any,
+) -> None:  # fmt: skip
+    """Write what each leaf admits, in place.
+
+    ``place`` is the ordered attribute's number, or -1 - that of the one without order; ``missing``
+    says whether the last atom is that of missing values.
+    """
+    root, attribute, table, left, right, goes_left = compiled
+    n_ordered, n_words = low.shape[1], members.shape[1]
+    depth = 2
+    for t in range(len(root)):
+        end = root[t + 1] if t + 1 < len(root) else len(attribute)
+        depth = max(depth, end - root[t] + 1)
+    stack = np.empty(depth, dtype=np.int64)
+    lows, highs = np.empty((2, depth, n_ordered), dtype=np.int32)
+    goners = np.empty((depth, n_ordered), dtype=np.uint8)
+    sets = np.empty((depth, n_words), dtype=np.uint64)
+    full = np.zeros(n_words, dtype=np.uint64)
+    for a in range(len(place)):
+        if place[a] < 0:
+            begin = set_start[-1 - place[a]]
+            for k in range(radix[a]):
+                full[begin + (k >> 6)] |= ONE << np.uint64(k & 63)
+    for t in range(len(root)):
+        stack[0], top = root[t], 1
+        lows[0], sets[0] = 0, full
+        for a in range(len(place)):
+            if place[a] >= 0:
+                highs[0, place[a]] = radix[a] - 1 - missing[a]
+                goners[0, place[a]] = missing[a]
+        while top:
+            top -= 1
+            v = stack[top]
+            if attribute[v] < 0:
+                e = left[v]
+                low[e], high[e], gone[e], members[e] = lows[top], highs[top], goners[top], sets[top]
+                continue
+            a = attribute[v]
+            p = place[a]
+            own_low, own_high = lows[top].copy(), highs[top].copy()
+            own_gone, own_set = goners[top].copy(), sets[top].copy()
+            for side in range(2):
+                lows[top], highs[top], goners[top], sets[top] = own_low, own_high, own_gone, own_set
+                if p >= 0:
+                    cut = 0
+                    for k in range(radix[a] - missing[a]):
+                        cut += goes_left[table[v] + k] != 0
+                    if side == 0:
+                        highs[top, p] = min(own_high[p], cut - 1)
+                    else:
+                        lows[top, p] = max(own_low[p], cut)
+                    if missing[a] and (goes_left[table[v] + radix[a] - 1] != 0) != (side == 0):
+                        goners[top, p] = 0
+                    some = lows[top, p] <= highs[top, p] or goners[top, p] != 0
+                else:
+                    begin = set_start[-1 - p]
+                    some = False
+                    for k in range(radix[a]):
+                        w, bit = begin + (k >> 6), ONE << np.uint64(k & 63)
+                        if (goes_left[table[v] + k] != 0) != (side == 0):
+                            sets[top, w] &= ~bit
+                        elif sets[top, w] & bit:
+                            some = True
+                if some:
+                    stack[top] = left[v] if side == 0 else right[v]
+                    top += 1
+
+
+@njit()
+def overlaps(
+    leaf_start: Any, word_start: Any, low: Any, high: Any, gone: Any, members: Any, set_start: Any,
+    radix: Any, meets: Any,
+) -> None:  # fmt: skip
+    """Mark which leaves of other trees have a point in common with each leaf, in place.
+
+    ``radix`` has the atoms of each ordered attribute, without that for missing values. An interval
+    meets those that begin no later than it ends, and end no sooner than it begins: of each
+    attribute, the leaves are listed once by where they begin, and once by where they end. ``meets``
+    begins with all bits set.
+    """
+    n_leaves, n_words = meets.shape
+    place = np.empty((n_leaves, 2), dtype=np.int64)
+    for t in range(len(leaf_start) - 1):
+        for e in range(leaf_start[t], leaf_start[t + 1]):
+            place[e, 0] = word_start[t] + ((e - leaf_start[t]) >> 6)
+            place[e, 1] = (e - leaf_start[t]) & 63
+    for a in range(low.shape[1]):
+        begun = np.zeros((radix[a] + 1, n_words), dtype=np.uint64)
+        ended = np.zeros((radix[a] + 1, n_words), dtype=np.uint64)
+        lost = np.zeros(n_words, dtype=np.uint64)
+        for e in range(n_leaves):
+            bit = ONE << np.uint64(place[e, 1])
+            if low[e, a] <= high[e, a]:
+                begun[low[e, a], place[e, 0]] |= bit
+                ended[high[e, a], place[e, 0]] |= bit
+            if gone[e, a]:
+                lost[place[e, 0]] |= bit
+        for k in range(radix[a]):
+            for w in range(n_words):
+                begun[k + 1, w] |= begun[k, w]
+                ended[radix[a] - 1 - k, w] |= ended[radix[a] - k, w]
+        for e in range(n_leaves):
+            some = low[e, a] <= high[e, a]
+            if some and low[e, a] == 0 and high[e, a] == radix[a] - 1 and gone[e, a]:
+                continue
+            first, last = max(low[e, a], 0), min(max(high[e, a], 0), radix[a])
+            for w in range(n_words):
+                word = begun[last, w] & ended[first, w] if some else NONE
+                meets[e, w] &= word | lost[w] if gone[e, a] else word
+    for s in range(len(set_start) - 1):
+        begin, end = set_start[s], set_start[s + 1]
+        holds = np.zeros((64 * (end - begin), n_words), dtype=np.uint64)
+        for e in range(n_leaves):
+            for w in range(begin, end):
+                word = members[e, w]
+                while word:
+                    k = lowest_bit(word)
+                    word &= word - ONE
+                    holds[64 * (w - begin) + k, place[e, 0]] |= ONE << np.uint64(place[e, 1])
+        either = np.empty(n_words, dtype=np.uint64)
+        for e in range(n_leaves):
+            either[:] = NONE
+            for w in range(begin, end):
+                word = members[e, w]
+                while word:
+                    k = lowest_bit(word)
+                    word &= word - ONE
+                    either |= holds[64 * (w - begin) + k]
+            meets[e] &= either
+    for t in range(len(leaf_start) - 1):
+        for e in range(leaf_start[t], leaf_start[t + 1]):
+            meets[e, word_start[t] : word_start[t + 1]] = NONE
+            meets[e, place[e, 0]] = ONE << np.uint64(place[e, 1])
+
+
+@njit()
+def join(
+    rows: Any, domain: Any, drawn_start: Any, drawn: Any, leaf_start: Any, word_start: Any,
+    meets: Any, changed: Any,
+) -> None:  # fmt: skip
+    """Make the domains of some rows consistent between trees, in place.
+
+    A leaf stays only if every other tree that drew the row has a leaf left that meets it.
+
+    ``drawn[drawn_start[k]:drawn_start[k + 1]]`` are the trees that drew row k; ``changed`` is set
+    for rows of which leaves went. A domain that runs empty in one tree is emptied in all.
+    """
+    n_trees, n_words = len(leaf_start) - 1, domain.shape[2]
+    size, seen = np.empty(n_trees, dtype=np.int64), np.empty(n_trees, dtype=np.int64)
+    reach = np.empty(n_words, dtype=np.uint64)
+    for k in rows:
+        own = drawn[drawn_start[k] : drawn_start[k + 1]]
+        for c in range(domain.shape[1]):
+            d = domain[k, c]
+            before = 0
+            for t in own:
+                seen[t] = -1
+                size[t] = _size(d, word_start[t], word_start[t + 1])
+                before += size[t]
+            if before == 0:
+                continue
+            if not _joined(d, own, leaf_start, word_start, meets, size, seen, reach):
+                d[:] = NONE
+                changed[k] = True
+                continue
+            after = 0
+            for t in own:
+                after += size[t]
+            if after < before:
+                changed[k] = True
+
+
+@njit()
+def probe(
+    rows: Any, domain: Any, drawn_start: Any, drawn: Any, leaf_start: Any, word_start: Any,
+    meets: Any, most: int, changed: Any,
+) -> None:  # fmt: skip
+    """Assume each leaf of a row in turn: one that leaves some tree nothing goes, in place.
+
+    Of trees that have no more than ``most`` leaves left.
+    """
+    n_trees, n_words = len(leaf_start) - 1, domain.shape[2]
+    size, seen = np.empty(n_trees, dtype=np.int64), np.empty(n_trees, dtype=np.int64)
+    sizes = np.empty(n_trees, dtype=np.int64)
+    reach, d = np.empty(n_words, dtype=np.uint64), np.empty(n_words, dtype=np.uint64)
+    for k in rows:
+        own = drawn[drawn_start[k] : drawn_start[k + 1]]
+        for c in range(domain.shape[1]):
+            for t in own:
+                sizes[t] = _size(domain[k, c], word_start[t], word_start[t + 1])
+            for t in own:
+                if not 1 < sizes[t] <= most:
+                    continue
+                for w in range(word_start[t], word_start[t + 1]):
+                    word = domain[k, c, w]
+                    while word:
+                        bit = word & (~word + ONE)
+                        word &= word - ONE
+                        for u in range(n_words):
+                            d[u] = domain[k, c, u]
+                        d[word_start[t] : word_start[t + 1]] = NONE
+                        d[w] = bit
+                        for s in own:
+                            # All but one tree are as consistent as they were.
+                            size[s] = seen[s] = sizes[s]
+                        size[t] = 1
+                        if not _joined(d, own, leaf_start, word_start, meets, size, seen, reach):
+                            domain[k, c, w] &= ~bit
+                            sizes[t] -= 1
+                            changed[k] = True
+
+
+@njit(inline=True)
+def _size(d: Any, start: int, end: int) -> int:
+    n = 0
+    for w in range(start, end):
+        n += count_bits(d[w])
+    return n
+
+
+@njit()
+def _joined(
+    d: Any, own: Any, leaf_start: Any, word_start: Any, meets: Any, size: Any, seen: Any, reach: Any
+) -> bool:
+    """Make one domain consistent, in place; False if a tree has no leaf left.
+
+    Trees with few leaves come first; each pass looks from both sides: a leaf goes that some tree
+    has nothing left for, and what meets none of the leaves that stay goes from all other trees.
+    """
+    while True:
+        # The smallest domain that shrank since it was looked at, or was not looked at yet.
+        t = -1
+        for s in own:
+            if size[s] == 0:
+                return False
+            if seen[s] != size[s] and (t < 0 or size[s] < size[t]):
+                t = s
+        if t < 0:
+            return True
+        reach[:] = NONE
+        for w in range(word_start[t], word_start[t + 1]):
+            word = d[w]
+            while word:
+                i = lowest_bit(word)
+                word &= word - ONE
+                e = leaf_start[t] + 64 * (w - word_start[t]) + i
+                kept = True
+                for s in own:
+                    some = False
+                    for u in range(word_start[s], word_start[s + 1]):
+                        if meets[e, u] & d[u]:
+                            some = True
+                            break
+                    if not some:
+                        kept = False
+                        break
+                if kept:
+                    for u in range(len(d)):
+                        reach[u] |= meets[e, u]
+                else:
+                    d[w] &= ~(ONE << np.uint64(i))
+                    size[t] -= 1
+        seen[t] = size[t]
+        for s in own:
+            if s != t:
+                left = 0
+                for u in range(word_start[s], word_start[s + 1]):
+                    d[u] &= reach[u]
+                    left += count_bits(d[u])
+                size[s] = left
+
+
+@njit()
+def match_trees(
+    trees: Any, domain: Any, draws: Any, d: Any, leaf_start: Any, word_start: Any, changed: Any
+) -> int:
+    """Keep the leaves that some way to give every leaf its number of rows uses, in place.
+
+    All rows that a tree drew lie in its leaves, d[v] of them in leaf v: a matching. A row may lie
+    elsewhere than the matching puts it if the two leaves are on a circle along which rows can move
+    (Regin 1996, the constraint of global cardinality).
+
+    Returns a leaf (row of A) that cannot be filled, or -1.
+    """
+    n_rows, n_classes = domain.shape[0], domain.shape[1]
+    at = np.empty(n_rows, dtype=np.int64)
+    for t in trees:
+        begin, size = leaf_start[t], leaf_start[t + 1] - leaf_start[t]
+        start, words = word_start[t], word_start[t + 1] - word_start[t]
+        own = np.flatnonzero(draws[t])
+        open_ = np.zeros((len(own), words), dtype=np.uint64)
+        room = d[begin : begin + size].copy()
+        at[:] = -1
+        todo = 0
+        for i in range(len(own)):
+            for w in range(words):
+                for c in range(n_classes):
+                    open_[i, w] |= domain[own[i], c, start + w]
+            for w in range(words):
+                word = open_[i, w]
+                while word and at[i] < 0:
+                    v = 64 * w + lowest_bit(word)
+                    word &= word - ONE
+                    if room[v] > 0:
+                        room[v] -= 1
+                        at[i] = v
+            todo += at[i] < 0
+        # Rows that found no room push others on.
+        held_start, held = _held(at, len(own), size)
+        from_, by, queue = (
+            np.empty(size, np.int64),
+            np.empty(size, np.int64),
+            np.empty(size, np.int64),
+        )
+        for i in range(len(own)):
+            if at[i] >= 0:
+                continue
+            from_[:] = -2
+            n_queue, end = 0, -1
+            for w in range(words):
+                word = open_[i, w]
+                while word:
+                    v = 64 * w + lowest_bit(word)
+                    word &= word - ONE
+                    from_[v], by[v], queue[n_queue] = -1, i, v
+                    n_queue += 1
+            q = 0
+            while q < n_queue and end < 0:
+                u = queue[q]
+                q += 1
+                if room[u] > 0:
+                    end = u
+                    break
+                for x in range(held_start[u], held_start[u + 1]):
+                    r = held[x]
+                    if at[r] != u:
+                        continue
+                    for w in range(words):
+                        word = open_[r, w]
+                        while word:
+                            v = 64 * w + lowest_bit(word)
+                            word &= word - ONE
+                            if from_[v] == -2:
+                                from_[v], by[v], queue[n_queue] = u, r, v
+                                n_queue += 1
+            if end < 0:
+                return int(begin + queue[0] if n_queue else begin)
+            room[end] -= 1
+            while end >= 0:
+                at[by[end]] = end
+                end = from_[end]
+            held_start, held = _held(at, len(own), size)
+        step = np.zeros((size, words), dtype=np.uint64)
+        for i in range(len(own)):
+            for w in range(words):
+                step[at[i], w] |= open_[i, w]
+        for v in range(size):
+            step[v, v >> 6] |= ONE << np.uint64(v & 63)
+        for m in range(size):
+            bit = ONE << np.uint64(m & 63)
+            for u in range(size):
+                if step[u, m >> 6] & bit:
+                    for w in range(words):
+                        step[u, w] |= step[m, w]
+        for i in range(len(own)):
+            u = at[i]
+            bit = ONE << np.uint64(u & 63)
+            for w in range(words):
+                word = open_[i, w]
+                while word:
+                    x = word & (~word + ONE)
+                    v = 64 * w + lowest_bit(word)
+                    word &= word - ONE
+                    if not step[v, u >> 6] & bit:
+                        for c in range(n_classes):
+                            domain[own[i], c, start + w] &= ~x
+                        changed[own[i]] = True
+    return -1
+
+
+@njit()
+def _held(at: Any, n: int, size: int) -> Any:
+    """Rows by the leaf they are in: where each leaf's begin, and the rows."""
+    start = np.zeros(size + 1, dtype=np.int64)
+    for i in range(n):
+        if at[i] >= 0:
+            start[at[i] + 1] += 1
+    for v in range(size):
+        start[v + 1] += start[v]
+    place, held = start.copy(), np.empty(start[size], dtype=np.int64)
+    for i in range(n):
+        if at[i] >= 0:
+            held[place[at[i]]] = i
+            place[at[i]] += 1
+    return start, held
+
+
+@njit()
+def count_trees(
+    trees: Any, domain: Any, draws: Any, n: Any, d: Any, leaf_start: Any, word_start: Any,
+    changed: Any,
+) -> int:  # fmt: skip
+    """Hold the domains of all rows against the counts of some trees, in place.
+
+    In a leaf and of a class lie rows of n draws together, and d rows: what rows must bring, and
+    can bring at most, removes leaves from domains, or decides for one.
+
+    Returns the leaf (row of A) whose counts no rows can meet, or -1.
+    """
+    n_rows, n_classes = domain.shape[0], domain.shape[1]
+    options, first = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    single = np.empty(n_rows, dtype=np.bool_)
+    for t in trees:
+        begin, size = leaf_start[t], leaf_start[t + 1] - leaf_start[t]
+        start, end = word_start[t], word_start[t + 1]
+        must, can = (
+            np.empty((size, n_classes), dtype=np.int64),
+            np.empty((size, n_classes), dtype=np.int64),
+        )
+        must_d, can_d = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        must_all = np.empty(size, dtype=np.int64)
+        # Draws of the rows that may lie in a leaf and need not: how many have 1, 2, ... of them.
+        most = 0
+        for k in range(n_rows):
+            most = max(most, draws[t, k])
+        loose = np.empty((size, most + 1), dtype=np.int64)
+        moved = True
+        while moved:
+            moved = False
+            must[:], can[:], must_d[:], can_d[:], must_all[:], loose[:] = 0, 0, 0, 0, 0, 0
+            for k in range(n_rows):
+                b = draws[t, k]
+                if b == 0:
+                    continue
+                options[k], first[k], single[k] = 0, -1, True
+                for w in range(start, end):
+                    for c in range(n_classes):
+                        word = domain[k, c, w]
+                        while word:
+                            v = 64 * (w - start) + lowest_bit(word)
+                            word &= word - ONE
+                            options[k] += 1
+                            single[k] &= first[k] < 0 or first[k] == v
+                            first[k] = v
+                            can[v, c] += b
+                for w in range(start, end):
+                    either = NONE
+                    for c in range(n_classes):
+                        word = domain[k, c, w]
+                        either |= word
+                        while word and options[k] == 1:
+                            must[64 * (w - start) + lowest_bit(word), c] += b
+                            word &= word - ONE
+                    while either:
+                        v = 64 * (w - start) + lowest_bit(either)
+                        either &= either - ONE
+                        can_d[v] += 1
+                        if single[k]:
+                            must_d[v] += 1
+                            must_all[v] += b
+                        else:
+                            loose[v, b] += 1
+            for v in range(size):
+                for c in range(n_classes):
+                    if must[v, c] > n[begin + v, c] or can[v, c] < n[begin + v, c]:
+                        return int(begin + v)
+                if len(d) and (must_d[v] > d[begin + v] or can_d[v] < d[begin + v]):
+                    return int(begin + v)
+            for k in range(n_rows):
+                b = draws[t, k]
+                if b == 0 or options[k] == 1:
+                    continue
+                forced_leaf, forced_class = -1, -1
+                for w in range(start, end):
+                    for c in range(n_classes):
+                        word = domain[k, c, w]
+                        while word:
+                            bit = word & (~word + ONE)
+                            v = 64 * (w - start) + lowest_bit(word)
+                            word &= word - ONE
+                            e = begin + v
+                            out = must[v, c] + b > n[e, c]
+                            if can[v, c] - b < n[e, c]:
+                                forced_leaf, forced_class = v, c
+                            if len(d) and not single[k]:
+                                out |= must_d[v] >= d[e]
+                                if can_d[v] <= d[e]:
+                                    forced_leaf = v
+                                if not out and not _fits(
+                                    n[e].sum() - must_all[v], b, d[e] - must_d[v], loose[v]
+                                ):
+                                    out = True
+                            if out:
+                                domain[k, c, w] &= ~bit
+                                moved = changed[k] = True
+                if forced_leaf >= 0:
+                    at, bit = start + (forced_leaf >> 6), ONE << np.uint64(forced_leaf & 63)
+                    for c in range(n_classes):
+                        for w in range(start, end):
+                            keep = (
+                                bit if w == at and (forced_class < 0 or forced_class == c) else NONE
+                            )
+                            if domain[k, c, w] & ~keep:
+                                domain[k, c, w] &= keep
+                                moved = changed[k] = True
+    return -1
+
+
+@njit(inline=True)
+def _fits(left: int, b: int, open_: int, loose: Any) -> bool:
+    """Whether a row of b draws may be one of those that are still to come to a leaf.
+
+    ``open_`` rows with ``left`` draws together are; ``loose`` counts how many of those that may
+    come have how many draws.
+    """
+    left -= b
+    others = open_ - 1
+    if others == 0:
+        return bool(left == 0)
+    least, most, few, many = 0, 0, others, others
+    for x in range(1, len(loose)):
+        take = min(few, loose[x] - (x == b))
+        least, few = least + take * x, few - take
+        y = len(loose) - x
+        take = min(many, loose[y] - (y == b))
+        most, many = most + take * y, many - take
+    return bool(few == 0 and least <= left <= most)
+
+
+@njit()
+def complete(
+    k: int, domain: Any, drawn: Any, leaf_start: Any, word_start: Any, meets: Any,
+    low: Any, high: Any, gone: Any, members: Any, set_start: Any, most: int, out: Any, label: Any,
+) -> int:  # fmt: skip
+    """List the choices of a leaf for every tree in ``drawn`` that a point has; how many there are.
+
+    Writes the leaves (rows of A) of each to ``out`` and its class to ``label``, which have room
+    for ``most``; -1 if there are more, or to find them takes too long.
+    """
+    n_classes, n_words = domain.shape[1], domain.shape[2]
+    n_own = len(drawn)
+    words = np.empty((n_own + 1, n_words), dtype=np.uint64)
+    lows, highs = (
+        np.empty((n_own + 1, low.shape[1]), np.int32),
+        np.empty((n_own + 1, low.shape[1]), np.int32),
+    )
+    goners = np.empty((n_own + 1, low.shape[1]), np.uint8)
+    sets = np.empty((n_own + 1, members.shape[1]), np.uint64)
+    tree, todo = (
+        np.empty(n_own + 1, dtype=np.int64),
+        np.empty((n_own + 1, n_words), dtype=np.uint64),
+    )
+    found, visits = 0, 0
+    for c in range(n_classes):
+        words[0] = domain[k, c]
+        empty = False
+        for t in drawn:
+            some = False
+            for w in range(word_start[t], word_start[t + 1]):
+                some |= words[0, w] != NONE
+            empty |= not some
+        if empty:
+            continue
+        lows[0], highs[0], goners[0], sets[0] = 0, 2**30, 1, ALL
+        # First what is settled already, then one tree after the other, the smallest domain first.
+        for t in drawn:
+            at = _only(words[0], word_start[t], word_start[t + 1])
+            if at >= 0:
+                _cut(
+                    leaf_start[t] + at,
+                    low,
+                    high,
+                    gone,
+                    members,
+                    lows[0],
+                    highs[0],
+                    goners[0],
+                    sets[0],
+                )
+        level = 0
+        tree[0] = -1
+        fresh = _possible(lows[0], highs[0], goners[0], sets[0], set_start)
+        while level >= 0:
+            if fresh:
+                best, least = -1, 2**62
+                for t in drawn:
+                    size = 0
+                    for w in range(word_start[t], word_start[t + 1]):
+                        size += count_bits(words[level, w])
+                    if 1 < size < least:
+                        best, least = t, size
+                tree[level] = best
+                if best < 0:
+                    if found == most:
+                        return -1
+                    label[found] = c
+                    for i in range(n_own):
+                        t = drawn[i]
+                        out[found, i] = leaf_start[t] + _only(
+                            words[level], word_start[t], word_start[t + 1]
+                        )
+                    found += 1
+                    level -= 1
+                    fresh = False
+                    continue
+                todo[level, word_start[best] : word_start[best + 1]] = words[
+                    level, word_start[best] : word_start[best + 1]
+                ]
+                fresh = False
+            if level < 0 or tree[level] < 0:
+                level -= 1
+                continue
+            t = tree[level]
+            slot = -1
+            for w in range(word_start[t], word_start[t + 1]):
+                if todo[level, w]:
+                    slot = 64 * (w - word_start[t]) + lowest_bit(todo[level, w])
+                    todo[level, w] &= todo[level, w] - ONE
+                    break
+            if slot < 0:
+                level -= 1
+                continue
+            visits += 1
+            if visits > 64 * most:
+                return -1
+            e = leaf_start[t] + slot
+            nxt = level + 1
+            words[nxt] = words[level] & meets[e]
+            lows[nxt], highs[nxt], goners[nxt], sets[nxt] = (
+                lows[level],
+                highs[level],
+                goners[level],
+                sets[level],
+            )
+            _cut(e, low, high, gone, members, lows[nxt], highs[nxt], goners[nxt], sets[nxt])
+            good = True
+            for s in drawn:
+                if s == t:
+                    continue
+                was = _only(words[level], word_start[s], word_start[s + 1])
+                at = _only(words[nxt], word_start[s], word_start[s + 1])
+                if at == -2:
+                    good = False
+                    break
+                if at >= 0 and was < 0:
+                    _cut(
+                        leaf_start[s] + at,
+                        low,
+                        high,
+                        gone,
+                        members,
+                        lows[nxt],
+                        highs[nxt],
+                        goners[nxt],
+                        sets[nxt],
+                    )
+            if good and _possible(lows[nxt], highs[nxt], goners[nxt], sets[nxt], set_start):
+                level = nxt
+                fresh = True
+    return found
+
+
+@njit(inline=True)
+def _only(words: Any, start: int, end: int) -> int:
+    """The one bit that is set; -1 if there are several, -2 if there is none."""
+    at = -2
+    for w in range(start, end):
+        word = words[w]
+        if word:
+            if at >= 0 or word & (word - ONE):
+                return -1
+            at = 64 * (w - start) + lowest_bit(word)
+    return at
+
+
+@njit(inline=True)
+def _cut(e: int, low: Any, high: Any, gone: Any, members: Any, lows: Any, highs: Any,
+         goners: Any, sets: Any) -> None:  # fmt: skip
+    for a in range(len(lows)):
+        lows[a], highs[a] = max(lows[a], low[e, a]), min(highs[a], high[e, a])
+        goners[a] &= gone[e, a]
+    for w in range(len(sets)):
+        sets[w] &= members[e, w]
+
+
+@njit(inline=True)
+def _possible(lows: Any, highs: Any, goners: Any, sets: Any, set_start: Any) -> bool:
+    """Whether some point is left."""
+    for a in range(len(lows)):
+        if lows[a] > highs[a] and not goners[a]:
+            return False
+    for s in range(len(set_start) - 1):
+        some = False
+        for w in range(set_start[s], set_start[s + 1]):
+            some |= sets[w] != NONE
+        if not some:
+            return False
+    return True

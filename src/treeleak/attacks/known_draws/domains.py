@@ -1,0 +1,210 @@
+"""Domains: the leaves in which a numbered row may lie, tree by tree, without a list of cells.
+
+Boxes that meet pairwise meet all together (Helly's theorem for boxes), so what pairs of leaves rule
+out is nearly all that there is to rule out, and no grid is ever listed. Counts then say which rows
+must, and which cannot, lie in a leaf; both take turns until nothing moves. Nothing true is ever
+removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.known_draws import domain_kernels as kernels
+from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.parallel import THREADS, run_all, threads
+from treeleak.core.private import dataclass
+from treeleak.evidence import KnownDraws
+from treeleak.partition import GridTooLarge
+
+__all__ = ["Domains", "compile_loops"]
+
+_PROBED, _AT_ONCE = 64, 32
+"""Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class Domains:
+    """What is left of every row's leaves. Narrowed in place.
+
+    Attributes
+    ----------
+    evidence : KnownDraws
+    boxes : LeafBoxes
+    bits : uint64 array, shape (n_rows, n_classes, n_words)
+        Of the trees that drew the row, the leaves in which it may lie if it is of that class.
+    draws : int array, shape (n_trees, n_rows)
+        How often each tree drew each row; the tree of known parts draws every row once.
+    """
+
+    evidence: KnownDraws
+    boxes: LeafBoxes
+    bits: NDArray[np.uint64]
+    draws: IntArray
+
+    @classmethod
+    def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:
+        """Open the leaves that count enough draws of a class and fit the number of their rows.
+
+        ``group`` as for :meth:`KnownDraws.row_sets`.
+
+        Raises
+        ------
+        GridTooLarge
+            If there are too many leaves or rows.
+        """
+        boxes = LeafBoxes.of(evidence.geometry)
+        n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
+        shape = evidence.n_rows, n.shape[1], boxes.n_words
+        if np.prod(shape, dtype=float) > MAX_WORDS:
+            raise GridTooLarge(f"{evidence.n_rows:,} rows in {start[-1]:,} leaves: too many")
+        bits = np.zeros(shape, dtype=np.uint64)
+        draws = np.zeros((len(start) - 1, evidence.n_rows), dtype=np.int64)
+        draws[: len(evidence.draws)] = evidence.draws
+        for t, b in enumerate(evidence.draws):
+            own = slice(start[t], start[t + 1])
+            words = slice(boxes.word_start[t], boxes.word_start[t + 1])
+            for drawn in np.unique(b[b > 0]).astype(int):
+                rows = np.flatnonzero(b == drawn)
+                for c in range(n.shape[1]):
+                    bits[rows, c, words] = _packed(
+                        _open(n[own], d if d is None else d[own], c, drawn)
+                    )
+        if group is not None:
+            last = evidence.geometry.release.trees[-1]
+            draws[-1] = 1
+            open_ = np.ones((int(start[-1] - start[-2]), n.shape[1]), dtype=bool)
+            if last.counts is not None:
+                open_ &= last.counts[last.leaves] > 0
+            only = np.eye(len(open_), dtype=bool)
+            for c in range(n.shape[1]):
+                own_leaf = np.array([_packed(one & open_[:, c]) for one in only])
+                bits[:, c, boxes.word_start[-2] :] = own_leaf[group]
+        return cls(evidence, boxes, bits, draws)
+
+    @cached_property
+    def drawn(self) -> tuple[IntArray, IntArray]:
+        """Where the trees that drew each row begin, and these trees."""
+        rows, trees = np.nonzero(self.draws.T)
+        start = np.searchsorted(rows, np.arange(self.draws.shape[1] + 1))
+        return start.astype(np.int64), trees.astype(np.int64)
+
+    @property
+    def open_leaves(self) -> IntArray:
+        """Leaves left of each row, over all classes and the trees that drew it, beyond one each."""
+        n = np.bitwise_count(self.bits).sum(axis=(1, 2), dtype=np.int64)
+        return np.asarray(np.maximum(n - np.diff(self.drawn[0]), 0))
+
+    @property
+    def classes(self) -> BoolArray:
+        """Whether each row may be of each class, shape (n_rows, n_classes)."""
+        return np.asarray(self.bits.any(axis=2))
+
+    def narrow(self, clock: Clock, changed: BoolArray | None = None) -> int:
+        """Let trees and counts take turns until nothing moves or the time is up.
+
+        Where counts alone move nothing more, two stronger looks are taken: at all leaves of a tree
+        together, and at what would follow from a row's being in a leaf.
+
+        Parameters
+        ----------
+        clock : Clock
+        changed : bool array, shape (n_rows,), optional
+            Rows of which leaves went since the last time; all of them, the first time.
+
+        Returns
+        -------
+        int
+            A leaf (row of A) whose counts no rows can meet; -1 if there is none.
+        """
+        evidence, boxes = self.evidence, self.boxes
+        d = np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d
+        where = evidence.geometry.leaf_start, boxes.word_start
+        changed = evidence.drawn.copy() if changed is None else changed
+        trees = np.arange(len(evidence.draws))
+        with threads() as pool:
+
+            def each(kernel: Callable[..., Any], over: IntArray, *given: Any) -> list[Any]:
+                jobs = [partial(kernel, over[i::THREADS], *given) for i in range(THREADS)]
+                return run_all(jobs, pool=pool)
+
+            while not clock.stopped:
+                rows, changed[:] = np.flatnonzero(changed), False
+                each(kernels.join, rows, self.bits, *self.drawn, *where, boxes.meets, changed)
+                bad = each(
+                    kernels.count_trees,
+                    trees,
+                    self.bits,
+                    self.draws,
+                    evidence.n,
+                    d,
+                    *where,
+                    changed,
+                )
+                if max(bad) < 0 and len(d) and not changed.any():
+                    bad = each(
+                        kernels.match_trees, trees, self.bits, self.draws, d, *where, changed
+                    )
+                if max(bad) >= 0:
+                    return int(max(bad))
+                open_ = np.flatnonzero(self.open_leaves)
+                clock.tell(self._settled(len(open_)), 1.0 - len(open_) / evidence.n_rows)
+                for i in range(0, 0 if changed.any() else len(open_), _AT_ONCE):
+                    if clock.stopped:
+                        break
+                    each(
+                        kernels.probe, open_[i : i + _AT_ONCE], self.bits, *self.drawn, *where,
+                        boxes.meets, _PROBED, changed,
+                    )  # fmt: skip
+                if not changed.any():
+                    break
+        return -1
+
+    def _settled(self, n_open: int) -> str:
+        n_rows = self.evidence.n_rows
+        return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
+
+    def keep(self, rows: IntArray, used: NDArray[np.uint64]) -> BoolArray:
+        """Keep some leaves of some rows only; say of which rows leaves went."""
+        changed = np.zeros(len(self.bits), dtype=bool)
+        changed[rows] = (self.bits[rows] & ~used).any(axis=(1, 2))
+        self.bits[rows] &= used
+        return changed
+
+
+def compile_loops(clock: Clock) -> None:
+    """Compile what narrows, which is done once for all, and not held against the time."""
+    begin = clock.seconds
+    no_rows, one = np.zeros(0, dtype=np.int64), np.arange(2)
+    bits, changed = np.zeros((0, 1, 1), dtype=np.uint64), np.zeros(0, dtype=bool)
+    draws, n = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
+    meets = np.ones((1, 1), dtype=np.uint64)
+    kernels.join(no_rows, bits, no_rows, no_rows, one, one, meets, changed)
+    kernels.probe(no_rows, bits, no_rows, no_rows, one, one, meets, 1, changed)
+    kernels.count_trees(no_rows, bits, draws, n, no_rows, one, one, changed)
+    kernels.match_trees(no_rows, bits, draws, no_rows, one, one, changed)
+    clock.forgive(clock.seconds - begin)
+
+
+def _open(n: IntArray, d: IntArray | None, c: int, b: int) -> BoolArray:
+    """Leaves that can hold a row of class c that was drawn b times."""
+    left = n.copy()
+    left[:, c] -= b
+    ok = left[:, c] >= 0
+    if d is not None:
+        # The other rows of the leaf: one at least for each class that is left, one draw for each.
+        ok &= ((left > 0).sum(axis=1) <= d - 1) & (left.sum(axis=1) >= d - 1)
+    return np.asarray(ok)
+
+
+def _packed(flags: BoolArray) -> NDArray[np.uint64]:
+    bits = np.zeros(-(-len(flags) // 64) * 64, dtype=bool)
+    bits[: len(flags)] = flags
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)

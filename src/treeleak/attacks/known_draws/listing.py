@@ -1,0 +1,154 @@
+"""All candidates of rows where the grid is too large to list: from the domains of their leaves."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.attacks.known_draws import domain_kernels as kernels
+from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
+from treeleak.attacks.known_draws.domains import Domains
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.parallel import THREADS, run_all
+from treeleak.core.private import dataclass
+from treeleak.evidence import Pairs
+
+__all__ = ["Listing", "listed"]
+
+_CAPS = (200, 2_000, 20_000)
+"""Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
+_MOST = 1_000_000
+"""Most candidates of all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Candidates of rows: choices of a leaf for every tree that drew the row which some point has.
+
+    Attributes
+    ----------
+    domains : Domains
+    row, label : int arrays, shape (n_candidates,)
+        Rows ascending.
+    places : int array, shape (3, n_candidates, n_attributes)
+        Lowest, middle and highest atom of each attribute that the leaves of a candidate admit.
+    complete : bool array, shape (n_rows,)
+        Whether all candidates of a row are listed; of other rows, none is.
+    """
+
+    domains: Domains
+    row: IntArray
+    label: IntArray
+    places: IntArray
+    complete: BoolArray
+
+    @property
+    def problem(self) -> RowProblem:
+        """The choice among candidates; a pair is a candidate of one row.
+
+        Raises
+        ------
+        Unmet
+            If a row has no candidate.
+        """
+        evidence = self.domains.evidence
+        return RowProblem.of_lists(evidence, self.row, self.leaf(slice(None)), self.label)
+
+    @property
+    def pairs(self) -> Pairs:
+        """The candidates as pairs, each with a point at its ends and one in its middle."""
+        own = np.arange(len(self.row))
+        three = np.arange(3 * len(own))
+        return Pairs(three, np.tile(self.label, 3), np.tile(own, 3), own, self.label)
+
+    def atoms(self, points: IntArray) -> IntArray:
+        """Atom of each attribute of points of :attr:`pairs`, shape (n_points, n_attributes)."""
+        return self.places.reshape(-1, self.places.shape[2])[points]
+
+    def leaf(self, own: IntArray | slice) -> NDArray[np.int32]:
+        """A leaf of every tree for some candidates; the only one of the trees that drew the row."""
+        return self.domains.evidence.geometry.trace_atoms(self.places[1, own])
+
+    def proved(self, pair: IntArray, proved: BoolArray) -> BoolArray:
+        """Which of the rows whose candidate is proved lie in a cell that is proved, too.
+
+        Trees that did not draw a row may part what its candidate leaves open.
+        """
+        rows = np.flatnonzero(proved)
+        out = np.zeros_like(proved)
+        drawn = self.domains.draws.T[rows] > 0
+        out[rows] = self.domains.boxes.within_one(self.leaf(pair[rows]), drawn)
+        return out
+
+
+def listed(domains: Domains, clock: Clock) -> Listing:
+    """Narrow domains, and list the candidates of rows; leaves that no candidate uses go.
+
+    Raises
+    ------
+    Unmet
+        With an equation that cannot be met.
+    """
+    clash, listing = domains.narrow(clock), None
+    for most in _CAPS:
+        while clash < 0 and not clock.stopped:
+            listing, changed = _listed(domains, most, clock)
+            if not changed.any():
+                break
+            clash = domains.narrow(clock, changed)
+        if clash >= 0:
+            raise Unmet(clash * domains.evidence.n.shape[1])
+        if listing is not None and listing.complete.all():
+            return listing
+    return _listed(domains, 0, clock)[0] if listing is None else listing
+
+
+def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArray]:
+    """List the candidates of the rows that have no more than ``most``; say whose leaves went."""
+    evidence, boxes = domains.evidence, domains.boxes
+    first, trees = domains.drawn
+    start = evidence.geometry.leaf_start
+    room = max(_MOST // max(evidence.n_rows, 1), 1)
+
+    def of(rows: IntArray) -> list[tuple[int, IntArray, NDArray[np.int32]]]:
+        found = []
+        leaves = np.empty((min(most, 20 * room), len(domains.draws)), dtype=np.int32)
+        label = np.empty(len(leaves), dtype=np.int64)
+        for k in rows.tolist() if most else ():
+            if clock.stopped:
+                break
+            own = trees[first[k] : first[k + 1]]
+            n = kernels.complete(
+                k, domains.bits, own, start, boxes.word_start, boxes.meets, boxes.low, boxes.high,
+                boxes.gone, boxes.members, boxes.set_start, len(leaves), leaves, label,
+            )  # fmt: skip
+            if n >= 0:
+                found.append((k, label[:n].copy(), leaves[:n, : len(own)].copy()))
+        return found
+
+    rows = np.flatnonzero(evidence.drawn)
+    parts = run_all([partial(of, rows[i::THREADS]) for i in range(THREADS)])
+    found = sorted((x for part in parts for x in part), key=lambda x: x[0])
+    used = np.zeros((len(found), *domains.bits.shape[1:]), dtype=np.uint64)
+    places = [np.zeros((3, 0, len(boxes.place)), dtype=np.int64)]
+    for i, (k, label, leaves) in enumerate(found):
+        own = trees[first[k] : first[k + 1]]
+        places.append(boxes.common(leaves))
+        slot = leaves - start[own]
+        words = boxes.word_start[own] + (slot >> 6)
+        bits = np.uint64(1) << (slot & 63).astype(np.uint64)
+        np.bitwise_or.at(used[i], (np.broadcast_to(label[:, None], words.shape), words), bits)
+    whole = np.array([k for k, _, _ in found], dtype=np.int64)
+    complete = ~evidence.drawn
+    complete[whole] = True
+    listing = Listing(
+        domains,
+        np.repeat(whole, [len(label) for _, label, _ in found]),
+        np.concatenate([np.zeros(0, np.int64), *(label for _, label, _ in found)]),
+        np.concatenate(places, axis=1),
+        complete,
+    )
+    return listing, domains.keep(whole, used)

@@ -1,0 +1,169 @@
+"""Default forests on tables with raw numbers: rows settled by the leaves that they may lie in.
+
+On small tables, tests/test_known.py holds the same attack against brute force.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import treeleak
+from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.core.clock import Clock
+from treeleak.evidence import KnownDraws
+from treeleak.partition import Geometry, cells
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
+
+JOBS = ["cook", "nurse", "pilot"]
+SCHEMA = Schema(
+    [
+        Ordinal("age", 18, 90),
+        Numeric("wage", 0.0, 1e6, missing=True),
+        OneHot("job", JOBS),
+        Binary("smokes"),
+    ]
+)
+MODELS = {
+    "bootstrap": RandomForestClassifier(30, random_state=3),
+    "missing values": RandomForestClassifier(30, random_state=4, max_features=None),
+    "extra trees": ExtraTreesClassifier(40, bootstrap=True, random_state=5),
+    "half of the rows": RandomForestClassifier(40, random_state=6, max_samples=0.5),
+    "shallow": RandomForestClassifier(30, random_state=7, max_depth=4),
+}
+
+
+@pytest.fixture
+def unlisted(monkeypatch):
+    """No grid is small enough to be listed."""
+    monkeypatch.setattr(cells, "MAX_GRID", 1)
+
+
+def people(n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"age": rng.integers(18, 91, n), "wage": rng.lognormal(10, 0.5, n).round(0)})
+    X[JOBS] = np.eye(3)[rng.integers(3, size=n)]
+    X["smokes"] = rng.integers(2, size=n)
+    if gaps:
+        X.loc[rng.random(n) < 0.1, "wage"] = np.nan
+    likely = 1 / (1 + np.exp(-(0.05 * (X["age"] - 50) + X["smokes"])))
+    return X.astype(float), pd.Series(np.where(rng.random(n) < likely, "ill", "well"))
+
+
+def domains_of(model, X, y) -> tuple[Domains, np.ndarray]:
+    """Domains, and for each row and tree its true leaf (row of A), -1 where it was not drawn."""
+    release = to_release(model.fit(X, y))
+    geometry = Geometry.of(release, SCHEMA)
+    draws = known_draws(release).counts
+    domains = Domains.of(KnownDraws(geometry, draws))
+    table = X.to_numpy(np.float32)
+    leaves = [
+        geometry.leaf_start[t] + np.searchsorted(tree.leaves, tree.apply(table))
+        for t, tree in enumerate(release.trees)
+    ]
+    return domains, np.where(draws > 0, np.array(leaves), -1).T
+
+
+def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
+    """Whether every row may lie where it does."""
+    start, words = domains.evidence.geometry.leaf_start, domains.boxes.word_start
+    row, tree = np.nonzero(leaves >= 0)
+    slot = leaves[row, tree] - start[tree]
+    word = domains.bits[row, label[row], words[tree] + slot // 64]
+    return bool((word >> (slot % 64).astype(np.uint64) & np.uint64(1)).all())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_truth_is_never_ruled_out_and_most_else_is(name):
+    X, y = people(60, 1, gaps=name == "missing values")
+    domains, leaves = domains_of(MODELS[name], X, y)
+    label = np.searchsorted(MODELS[name].classes_, y)
+    before = domains.open_leaves.sum()
+    assert kept(domains, leaves, label)
+    assert domains.narrow(Clock(60.0)) == -1
+    assert kept(domains, leaves, label)
+    assert domains.open_leaves.sum() < before / 4
+
+
+def test_leaves_meet_where_they_have_a_point_in_common():
+    X, y = people(40, 2, gaps=True)
+    release = to_release(RandomForestClassifier(5, random_state=0).fit(X, y))
+    boxes = LeafBoxes.of(Geometry.of(release, SCHEMA))
+    start, geometry = boxes.word_start, boxes.geometry
+    bits = np.unpackbits(boxes.meets.view(np.uint8), axis=1, bitorder="little").astype(bool)
+    tree = np.searchsorted(geometry.leaf_start, np.arange(len(bits)), side="right") - 1
+    slot = 64 * start[tree] + np.arange(len(bits)) - geometry.leaf_start[tree]
+    meets = bits[:, slot]
+    # Random points, and those that only just differ: the atoms of each leaf's own corner.
+    rng = np.random.default_rng(0)
+    seen = geometry.trace_atoms(rng.integers(geometry.radix, size=(200_000, len(geometry.radix))))
+    found = np.zeros_like(meets)
+    for s in range(seen.shape[1]):
+        for t in range(seen.shape[1]):
+            found[seen[:, s], seen[:, t]] = True
+    assert not (found & ~meets).any()
+    # What no point was seen in is small.
+    assert (meets & ~found).mean() < 0.02
+    assert np.array_equal(meets, meets.T)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "shallow"])
+def test_rows_come_back_in_their_places(unlisted, name):
+    X, y = people(60, 3, gaps=name == "missing values")
+    model = MODELS[name].fit(X, y)
+    found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60)
+    assert found.status in ("feasible", "unique")
+    assert found.cells.startswith("generated")
+    assert found.ordered
+    assert found.misfit == 0
+    proved = found.proved.to_numpy()
+    assert proved.any()
+    assert (found.y.to_numpy() == y.to_numpy()).mean() > 0.9
+    assert (found.y.to_numpy() == y.to_numpy())[proved].all()
+    own, true = (table[X.columns].astype(float)[proved] for table in (found.X, X))
+    # A proved row lies where the true one does, in every tree.
+    assert np.array_equal(model.apply(own), model.apply(true))
+    own, true = own.to_numpy(), true.to_numpy()
+    sure = found.confidence[X.columns].to_numpy()[proved] == 1.0
+    assert ((own == true) | (np.isnan(own) & np.isnan(true)))[sure].all()
+
+
+def test_what_is_known_of_rows_helps(unlisted):
+    X, y = people(60, 4)
+    model = RandomForestClassifier(12, random_state=1, max_depth=5).fit(X, y)
+    known = X[["age", "smokes"]]
+    found = treeleak.reconstruct(model, schema=SCHEMA, time_limit=60, known_columns=known)
+    assert found.misfit == 0
+    assert np.array_equal(found.X[["age", "smokes"]].to_numpy(float), known.to_numpy(float))
+
+
+def test_draws_that_no_rows_give_are_a_contradiction():
+    X, y = people(40, 5)
+    release = to_release(RandomForestClassifier(20, random_state=1).fit(X, y))
+    geometry = Geometry.of(release, SCHEMA)
+    draws = known_draws(release).counts
+    mixed = draws[:, np.random.default_rng(0).permutation(40)]
+    mixed[::2] = draws[::2]
+    assert Domains.of(KnownDraws(geometry, mixed)).narrow(Clock(60.0)) >= 0
+
+
+def test_behind_a_pipeline(unlisted):
+    X, y = people(60, 6, gaps=True)
+    table = X[["age", "wage"]].assign(job=X[JOBS].idxmax(axis=1))
+    columns = make_column_transformer(
+        (SimpleImputer(), ["age", "wage"]), (OneHotEncoder(), ["job"])
+    )
+    model = make_pipeline(columns, RandomForestClassifier(30, random_state=0)).fit(table, y)
+    found = treeleak.reconstruct(model, time_limit=60, space="input")
+    assert found.misfit == 0
+    assert (found.y.to_numpy() == y.to_numpy()).mean() > 0.95
+    assert (found.X["job"].to_numpy() == table["job"].to_numpy()).mean() > 0.9
