@@ -26,7 +26,6 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
         # Version: the experiments concerned (``Study.kept_as``), which answers change, and why.
         1: (EVERY, "The first version, which the runs behind docs/reproduction.md are of."),
-        2: (("raw",), "Known draws on raw numbers: rows are settled by their leaves, if they can be."),
     }
 )
 RESULTS_VERSION = max(CHANGES)
