@@ -123,6 +123,7 @@ FOUR = Schema([Binary(c) for c in "abcd"])
 
 
 @pytest.mark.parametrize("seed", [59, 167, 179, 261])
+@pytest.mark.slow
 def test_a_contradiction_that_only_the_solver_sees_names_the_first_tree_too_many(seed):
     rng = np.random.default_rng(seed)
     X = some_rows(FOUR, FOUR.columns, int(rng.integers(2, 9)), rng)

@@ -310,6 +310,7 @@ def test_counts_are_none_where_the_model_gives_none():
         lambda: RandomForestClassifier(3, random_state=0),
     ],
 )
+@pytest.mark.slow
 def test_models_that_cannot_be_rebuilt_get_inventory_and_counts(make):
     X, y = numbers(40)
     result = treeleak.audit(make().fit(X, y), X, y)
@@ -327,6 +328,7 @@ def test_models_that_cannot_be_rebuilt_get_inventory_and_counts(make):
 # ------------------------------------------------------------------------------- training rows
 
 
+@pytest.mark.slow
 def test_the_right_rows_are_measured(audited):
     assert audited.verdict == LEAK
     assert audited.mismatch is None
@@ -646,6 +648,7 @@ def test_where_there_is_a_population_better_than_a_guess_is_not_enough(
     assert (overall(found) == LEAK) == (expected == LEAK)
 
 
+@pytest.mark.slow
 def test_few_control_rows_are_noted(forest, data, control):
     X, y, schema = data
     found = treeleak.audit(forest, X, y, schema=schema, control=control[:100])
@@ -735,6 +738,7 @@ def test_places_count_where_rows_have_an_order(drawn, data):
     assert unordered.exact_in_order is unordered.error_in_order is None
 
 
+@pytest.mark.slow
 def test_columns_of_numbers_have_no_error_in_place():
     X, y = numbers()
     found = treeleak.audit(RandomForestClassifier(100, random_state=0).fit(X, y), X, y)
@@ -762,6 +766,7 @@ def without_seeds(X, y, **options):
     return forest
 
 
+@pytest.mark.slow
 def test_deleted_seeds_that_are_found_again_are_told_with_the_advice(data):
     X, y, schema = data
     found = treeleak.audit(without_seeds(X, y), X, y, schema=schema, seed_search=10)

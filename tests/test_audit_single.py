@@ -185,6 +185,7 @@ def test_of_a_regression_tree_its_leaves_are_assessed():
     assert 0 <= audit.uncertainty.dist_g < 0.1
 
 
+@pytest.mark.slow
 def test_columns_without_bounds_need_a_schema_or_rows():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=40), "b": rng.integers(0, 2, 40)})

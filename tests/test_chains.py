@@ -272,6 +272,7 @@ def test_a_walk_that_weighs_all_atoms_at_once(unlisted, name, distinct):
 
 
 @pytest.mark.parametrize("distinct", [True, False])
+@pytest.mark.slow
 def test_a_walk_keeps_to_rules_on_a_grid_that_is_not_listed(monkeypatch, distinct):
     monkeypatch.setattr(targets, "_long", lambda values: True)
     # Points are too many, but not the pairs of values of which the rule speaks.

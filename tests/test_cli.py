@@ -83,6 +83,7 @@ def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_control_rows_are_told_beside_the_training_rows(folder, train, compas, tmp_path):
     X, _, _ = compas
     data = treeleak.datasets.load_compas()
@@ -259,6 +260,7 @@ def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
 @pytest.mark.parametrize(
     ("n", "tried"), [(0, "no forest seeds were tried"), (10, "none of the first 10 forest seeds")]
 )
+@pytest.mark.slow
 def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
     arguments = ("--schema", hidden / "schema.toml", "--time-limit", 20, "--seed-search", n)
     result = run("audit", hidden / "model.skops", *arguments)
@@ -367,6 +369,7 @@ def test_errors_name_the_file_of_what_is_known(hidden, tmp_path, options, conten
     assert not (tmp_path / "members.csv").exists()
 
 
+@pytest.mark.slow
 def test_options_of_what_is_known_that_cannot_be(hidden, default, tmp_path):
     out = ("--out", tmp_path / "o.csv")
     shares, rows = tmp_path / "shares.json", hidden / "rows.csv"
@@ -555,6 +558,7 @@ def test_schemas_that_do_not_fit(tmp_path, folder):
         (lambda t: t.replace({LABEL: {1: 7}}), "label that the model does not know"),
     ],
 )
+@pytest.mark.slow
 def test_train_files_of_other_rows(tmp_path, folder, spoil, said):
     train = tmp_path / "train.csv"
     spoil(pd.read_csv(folder / "train.csv")).to_csv(train, index=False)

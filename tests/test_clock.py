@@ -48,6 +48,7 @@ def test_what_catches_the_alarm_is_told_again():
 
 
 @pytest.mark.parametrize("module", ["numba.core.compiler", "importlib._bootstrap"])
+@pytest.mark.slow
 def test_what_is_done_once_for_all_is_not_broken_off(module: str):
     # As a function of that module would be found on the stack.
     made: dict[str, object] = {"__name__": module}

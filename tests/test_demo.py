@@ -23,6 +23,7 @@ def made(tmp_path_factory):
     return demo.make(tmp_path_factory.mktemp("demo") / "files")
 
 
+@pytest.mark.slow
 def test_the_files_are_what_the_audit_saw(made):
     train = pd.read_csv(made.folder / "train.csv")
     assert len(train) == demo.N_PEOPLE

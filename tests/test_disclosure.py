@@ -190,6 +190,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 def test_a_town_is_not_told_by_its_region_less_its_city():
     found = told(audited(NESTED))
     assert found["region", "North"] == 63
@@ -200,12 +201,14 @@ def test_a_town_is_not_told_by_its_region_less_its_city():
     assert found["city", rest] is None
 
 
+@pytest.mark.slow
 def test_a_city_is_told_where_nothing_follows():
     alone = told(audited({"city": np.repeat(["CityA", "CityC", "CityB"], [60, 11, 92])}))
     assert alone["city", "CityA"] == 60
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
 def test_an_adversary_with_the_document_solves_for_nobody(seed):
     rng = np.random.default_rng(seed)
     inner = rng.integers(0, 7, 60)

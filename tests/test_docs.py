@@ -93,6 +93,7 @@ def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
 
 
 @with_blocks("console")
+@pytest.mark.slow
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):

@@ -48,6 +48,9 @@ def unlisted(monkeypatch):
     monkeypatch.setattr(cells, "MAX_GRID", 1)
 
 
+SOME = ("bootstrap", "extra trees", "half of the rows")
+
+
 def people(n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, pd.Series]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"age": rng.integers(18, 91, n), "wage": rng.lognormal(10, 0.5, n).round(0)})
@@ -116,7 +119,9 @@ def test_leaves_meet_where_they_have_a_point_in_common():
     assert np.array_equal(meets, meets.T)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n != "shallow"])
+@pytest.mark.parametrize(
+    "name", ["missing values", *(pytest.param(n, marks=pytest.mark.slow) for n in SOME)]
+)
 def test_rows_come_back_in_their_places(unlisted, name):
     X, y = people(60, 3, gaps=name == "missing values")
     model = MODELS[name].fit(X, y)

@@ -25,6 +25,7 @@ WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
         for s in SCRIPTS
     ],
 )
+@pytest.mark.slow
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(
         [sys.executable, "-W", "error", str(script), *SMALL.get(script.name, [])],
@@ -85,6 +86,7 @@ def repository(folder: Path, **options: object) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_gate_lets_a_model_through_that_meets_the_policy(tmp_path):
     folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
     assert decide(folder, gate()) == 0
@@ -92,6 +94,7 @@ def test_the_gate_lets_a_model_through_that_meets_the_policy(tmp_path):
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
     folder = repository(tmp_path)
     assert decide(folder, gate()) == 4
@@ -107,6 +110,7 @@ def test_the_gate_refuses_a_model_that_leaks_and_keeps_the_audit(tmp_path):
         pytest.param("model.skops", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_the_gate_fails_closed_without_its_files(tmp_path, missing):
     folder = repository(tmp_path, n_estimators=1, min_samples_leaf=20)
     (folder / missing).unlink()

@@ -97,6 +97,7 @@ def test_a_releasable_edition_holds_no_canary(kind, trees, told):
         assert all(c in json.dumps(internal) for c in canaries)
 
 
+@pytest.mark.slow
 def test_a_releasable_edition_names_no_leaf(data):
     X, y, schema = data
     tree = DecisionTreeClassifier(random_state=0).fit(X, y)
@@ -182,6 +183,7 @@ def test_a_group_of_columns_is_named_without_its_categories():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_columns_groups_and_rows_are_those_of_one_matching(data):
     X, y, schema = data
     X = X.assign(region=["north", "south", "west"] * 20, score=np.arange(60.0))

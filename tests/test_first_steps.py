@@ -296,6 +296,7 @@ def test_quiet_leaves_results_and_errors(folder):
     assert refused.stderr.startswith("treeleak: none.skops: No such file")
 
 
+@pytest.mark.slow
 def test_quiet_takes_nothing_from_an_audit(folder):
     loud, quiet = (
         CliRunner().invoke(app, ["audit", "model.skops", *more]) for more in ([], ["--quiet"])

@@ -532,6 +532,7 @@ def test_what_cannot_be_hardened_is_refused(saved, tmp_path, binary):
         treeleak.harden(tmp_path / "other.skops", tmp_path / "no.skops")
 
 
+@pytest.mark.slow
 def test_hostile_archives_are_refused(saved, tmp_path):
     out, bad = tmp_path / "out.skops", tmp_path / "bad.skops"
     with zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as file:

@@ -210,6 +210,7 @@ def test_rows_that_are_all_known_are_handed_back(distinct):
     check(answer, case, distinct, parts)
 
 
+@pytest.mark.slow
 def test_known_columns_help():
     told, alone = [], []
     for seed in (0, 2):
@@ -590,6 +591,7 @@ def test_a_population_says_what_no_tree_tests():
 
 
 @pytest.mark.parametrize("agree", [True, False])
+@pytest.mark.slow
 def test_a_brief_walk_does_where_its_chains_agree(monkeypatch, agree):
     monkeypatch.setattr(hidden, "_AGREED", np.inf if agree else -1.0)
     rng = np.random.default_rng(0)

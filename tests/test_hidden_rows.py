@@ -202,6 +202,7 @@ def test_no_leak_is_not_said_while_something_is_unknown():
     assert overall([no_leak, Finding("uncertainty", OPEN, "")]) == NO_LEAK
 
 
+@pytest.mark.slow
 def test_hardening_shows_that_nothing_unknown_is_left(tmp_path):
     model, X, _, schema = clean()
     path, out = tmp_path / "model.skops", tmp_path / "out.skops"

@@ -148,6 +148,7 @@ def case():
 SENSITIVE = ["flag", "age", "work", "income", "ill"]
 
 
+@pytest.mark.slow
 def test_who_knows_nothing_infers_nothing(case):
     X, release, rebuilt = case
     for seed in range(3):

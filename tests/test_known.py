@@ -218,6 +218,7 @@ def binary(seed: int, n_rows: int, n_trees: int, depth: int) -> Drawn:
 
 
 @pytest.mark.parametrize("size", [(17, 12, 6, 4), (0, 20, 8, 5), (3, 20, 8, 5), (0, 35, 8, 4)])
+@pytest.mark.slow
 def test_candidates_set_aside_by_mistake_are_no_contradiction(monkeypatch, size):
     # Set aside boldly, after few steps, true rows are lost; the rest then meets no counts.
     monkeypatch.setattr(search, "_FIRST", 5)

@@ -521,6 +521,7 @@ def saved(forest: DPForestClassifier, folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
+@pytest.mark.slow
 def test_the_release_is_the_same_live_and_from_every_kind_of_file(tmp_path: Path, mechanism: str):
     X, y = table(60)
     forest = fitted(X, y, mechanism=mechanism, n_estimators=3, epsilon=0.7)

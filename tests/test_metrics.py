@@ -99,6 +99,7 @@ def test_moving_rows_in_bulk_finds_the_same_error(pair):
 
 
 @given(tables(), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_the_order_of_rows_and_columns_does_not_matter(pair, random):
     rec, true = pair
     rows, columns = list(range(len(rec))), list(rec.columns)

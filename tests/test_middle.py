@@ -74,6 +74,7 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
     assert np.mean(errors) < np.mean(guesses) + 0.02 < 0.35
 
 
+@pytest.mark.slow
 def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)

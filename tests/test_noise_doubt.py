@@ -184,6 +184,7 @@ def test_a_table_has_the_law_and_its_sums(law):
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(0.5), Laplace(0.1), Gaussian(5.0)], ids=repr)
+@pytest.mark.slow
 def test_the_interval_of_the_scale_holds_it_as_often_as_it_says(law):
     rng, held, runs = np.random.default_rng(0), 0, 200
     true = getattr(law, "sigma", None) or law.epsilon

@@ -81,6 +81,7 @@ def folder(tmp_path_factory):
         ),
     ],
 )
+@pytest.mark.slow
 def test_commands_open_no_socket(folder, arguments):
     named = [folder / a if "." in a else a for a in arguments.split()]
     process = watched(COMMAND, *named)

@@ -282,6 +282,7 @@ def check_drawable(case: Drawn) -> None:
 
 
 @pytest.mark.parametrize("n_trees", [None, 6])
+@pytest.mark.slow
 def test_a_point_is_kept_for_a_class_if_all_trees_count_the_draws_of_one_and_the_same_row(n_trees):
     for seed in range(120):
         check_drawable(some_drawn(seed, n_trees=n_trees))

@@ -52,6 +52,7 @@ def drawn(ax, tmp_path):
     return ax
 
 
+@pytest.mark.slow
 def test_shares_of_rows_fill_the_bar(audited, tmp_path):
     ax = drawn(plots.plot_recovered(audited), tmp_path)
     recovered = audited.exposure.recovered

@@ -306,6 +306,7 @@ def cancer(seed: int) -> tuple[pd.DataFrame, np.ndarray, Schema]:
 
 @pytest.mark.parametrize("bootstrap", [False, True])
 @pytest.mark.parametrize(("load", "share", "met"), [(adult, 0.4, 0.95), (cancer, 0.85, 0.75)])
+@pytest.mark.slow
 def test_right_rows_get_nearer_values_than_middles(load, share, met, bootstrap):
     for seed in range(3):
         X, y, schema = load(seed)

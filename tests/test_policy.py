@@ -259,6 +259,7 @@ def test_a_model_without_attack_does_not_pass(data):
     assert [c.state for c in ruling.checks] == ["not assessed", "met", "not assessed"]
 
 
+@pytest.mark.slow
 def test_likely_rows_that_nothing_was_compared_with_do_not_pass(forest, data):
     X, y, compas = data
     hidden = {"schema": compas.schema, "bootstrap": "hidden", "time_limit": 20}

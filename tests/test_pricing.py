@@ -164,6 +164,7 @@ def least_misfit(geometry: Geometry, target: np.ndarray, open_leaves: np.ndarray
 
 @settings(max_examples=100, deadline=None)
 @given(mixed(), st.integers(0, 2**32), st.booleans(), st.sampled_from([0, 0, 1, 3]))
+@pytest.mark.slow
 def test_no_cell_is_left_that_lowers_the_misfit(schema, seed, of_all, moved):
     geometry = grid(schema, seed, 4)
     rng = np.random.default_rng(seed)

@@ -893,6 +893,7 @@ def test_merging_never_widens_what_is_known_of_a_group() -> None:
     assert merged.group_bits[merged.counts[:, 1] > 0].max() == 1
 
 
+@pytest.mark.slow
 def test_so_many_rules_or_pairs_are_refused_before_they_take_memory() -> None:
     rule = DecisionRule((Condition("a1", (1.0,)),), 1, (0, 0))
     many = RuleList(("a1",), (0, 1), (rule,) * 2001, DecisionRule((), 0, (1, 0)))

@@ -135,6 +135,7 @@ def test_counts_are_what_the_nodes_saw(case):
 
 @settings(max_examples=6, deadline=None)
 @given(forests(), st.sampled_from([0, 2, 4, 5]), st.sampled_from([0, ("zlib", 1), ("xz", 1)]))
+@pytest.mark.slow
 def test_every_form_of_a_model_gives_the_same_release(tmp_path_factory, case, protocol, compress):
     model = case[0]
     folder = tmp_path_factory.mktemp("forms")

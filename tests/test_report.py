@@ -137,6 +137,7 @@ def test_the_releasable_edition_holds_no_value_of_the_training_rows(canary):
         assert not re.search(r"town-\d|fraud-\d", text), name
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_names_no_category_that_few_have(canary):
     folder, kinds = canary
     policy, report, document = (folder / name for name in ("policy.toml", "asked.html", "a.json"))

@@ -453,6 +453,7 @@ def twins(seed: int) -> Drawn:
     return Drawn(release, case.schema, b, X, y, False)
 
 
+@pytest.mark.slow
 def test_where_nothing_is_certain_expected_counts_are_the_released_ones():
     undecided = 0
     for seed in range(40):
@@ -497,6 +498,7 @@ def test_a_fit_gives_up_only_where_no_table_meets_the_counts():
     assert given_up > 10
 
 
+@pytest.mark.slow
 def test_a_fit_that_starts_anywhere_gives_up_only_where_no_table_meets_the_counts():
     rng = np.random.default_rng(0)
     for case, problem, _, distinct in open_cases(150, tamper=True):
@@ -630,6 +632,7 @@ def test_the_solver_finds_rows_exactly_where_there_are_some(hinted):
     assert found > 30
 
 
+@pytest.mark.slow
 def test_rows_that_always_stand_are_those_common_to_all_tables():
     some = 0
     for case, problem, places, distinct in open_cases(60, narrowed=True):

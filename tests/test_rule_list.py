@@ -245,6 +245,7 @@ def test_rows_that_do_not_fit_are_refused():
 
 
 @given(rule_lists())
+@pytest.mark.slow
 def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, rules: RuleList):
     path = tmp_path_factory.mktemp("rules", numbered=True) / "rules.json"
     write_rules(rules, path)

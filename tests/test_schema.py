@@ -92,6 +92,7 @@ def test_a_schema_survives_both_files(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @given(schemas())
+@pytest.mark.slow
 def test_what_is_written_meets_the_published_json_schema(schema: Schema):
     jsonschema.validate(schema.to_dict(), PUBLISHED)
 

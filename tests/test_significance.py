@@ -153,6 +153,7 @@ def test_the_training_rows_themselves_are_found_significant():
     assert 0 < found.train_vs_other_draws < 0.2
 
 
+@pytest.mark.slow
 def test_knowing_the_population_alone_is_not_significant():
     """Over many training sets, the rank of what is independent of them is uniform."""
     control = bits(3000, 2)

@@ -144,6 +144,7 @@ def test_left_sides_are_what_lies_in_the_leaves(kind, schema, seed):
 
 @pytest.mark.parametrize("kind", [ExactCounts, ExactTotals, KnownDraws])
 @given(schemas(), SEEDS)
+@pytest.mark.slow
 def test_exact_statements_are_missed_wherever_something_else_lies_in_a_leaf(kind, schema, seed):
     truth = Truth(schema, seed)
     evidence = truth.evidence(kind)

@@ -154,6 +154,7 @@ def pipelines(draw):
 
 @given(pipelines(), st.integers(0, 10))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 def test_rows_come_back_as_they_went_in(step, seed):
     X = table(seed)
     assert_same(back(step, X), X)

@@ -220,6 +220,7 @@ makers = st.sampled_from([tree_toy, list_toy, set_toy])
 
 @given(makers, seeds)
 @examples(100, fast=12)
+@pytest.mark.slow
 def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int) -> None:
     toy = maker(seed)
     if toy is None:
@@ -443,6 +444,7 @@ def with_rows(toy: Toy, n: int) -> Toy:
 
 @given(makers, makers, seeds)
 @examples(60, fast=15)
+@pytest.mark.slow
 def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
     toys = two_toys(maker, other, seed)
     if toys is None:

@@ -159,6 +159,7 @@ def tried(X, control=None, given_=None):
     return {t.name: t for t in try_all(X, SCHEMA, release, control, 0, given_)}
 
 
+@pytest.mark.slow
 def test_yardsticks_know_more_and_err_less():
     X, control = people(80), people(500, 1)
     found = tried(X, control)
