@@ -88,12 +88,23 @@ _ended = threading.Event()
 _asked: list[int] = []
 
 
-def _raise(number: int, _: FrameType | None) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
     # A second one must not break into the tidying that the first began.
     if not _ended.is_set():
         _ended.set()
         _asked.append(number)
+        if _importing(frame):
+            # Compiled libraries abort the process when they are broken off while they load.
+            _tidy()
+            os.write(2, f"treeleak: ended by {Terminated(number)}\n".encode())
+            os._exit(128 + number)
         raise Terminated(number)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
 
 
 @contextmanager
