@@ -96,7 +96,10 @@ def run_commands(chosen: typer.Typer) -> None:
             chosen()
     except Terminated as told:
         say(f"treeleak: ended by {told}")
-        sys.exit(told.exit_code)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Solvers that still run in their threads abort a process that takes its time to end.
+        os._exit(told.exit_code)
     except Exception:
         for line in traceback.format_exc().splitlines():
             say(line)
