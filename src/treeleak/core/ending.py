@@ -144,6 +144,7 @@ def _tidy() -> None:
     workers = sys.modules.get("multiprocessing")
     for child in workers.active_children() if workers is not None and _ended.is_set() else ():
         child.kill()
+        child.join(1.0)
 
 
 def _remove(path: Path) -> None:
