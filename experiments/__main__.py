@@ -23,8 +23,6 @@ from treeleak.cli.files import INTERRUPTED, check_place, say
 from treeleak.cli.options import Quiet
 from treeleak.core.errors import BadInput, NotCovered
 
-__all__ = ["app", "main"]
-
 FAILED = 1
 
 

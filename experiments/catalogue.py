@@ -11,8 +11,6 @@ from experiments.studies import draft, draft_dp, ferry, gambs
 from experiments.study import Study
 from treeleak.core.errors import BadInput
 
-__all__ = ["BENCHMARKS", "STUDIES", "find_benchmark", "find_study"]
-
 STUDIES: Mapping[str, Study] = MappingProxyType(
     {study.name: study for paper in (draft, draft_dp, ferry, gambs) for study in paper.STUDIES}
 )

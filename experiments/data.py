@@ -9,16 +9,6 @@ from pathlib import Path
 from treeleak.core.errors import BadInput
 from treeleak.datasets import load_draft
 
-__all__ = [
-    "DATASETS",
-    "NAMES",
-    "NEEDS",
-    "data_file",
-    "draft",
-    "have_tables",
-    "use_folders_beside",
-]
-
 NAMES = {"compas": "COMPAS", "adult": "Adult", "default_credit": "Default credit"}
 """DRAFT's three tables, on which DRAFT-DP's experiments run, too: as figures call them."""
 DATASETS = tuple(NAMES)

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "MARKERS", "from_zero", "label_edges", "legend_below", "panels", "styled"]
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito (2008): told apart by colour-blind readers, and by their lightness in print."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

@@ -17,8 +17,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 
-__all__ = ["Standing", "runs_of", "standing", "write_page"]
-
 _SHOWN = 0.5
 """Share of a study's runs of which more must be done for it to be shown: half may be another's."""
 _INTRODUCTION = """\

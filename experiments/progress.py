@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from treeleak.cli.files import say
 
-__all__ = ["time_said", "watched"]
-
 _LOG_EVERY = 60.0
 """Seconds."""
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-__all__ = ["CHANGES", "EVERY", "RESULTS_VERSION", "UNKNOWN", "results_version", "say_versions"]
-
 EVERY: tuple[str, ...] = ()
 """Stands for every experiment, where a line names none."""
 UNKNOWN = 0

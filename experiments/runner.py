@@ -17,9 +17,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import versions
 
-__all__ = ["Outcome", "Plan", "as_frame", "carry_out", "plan"]
-
-
 _PATIENCE = 20.0
 """Seconds to wait for a scheduler."""
 

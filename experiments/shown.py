@@ -20,8 +20,6 @@ from treeleak.core.output import write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["as_markdown", "render_tables", "said", "write_figures", "write_tables"]
-
 
 def render_tables(tables: Iterable[Table], console: Console) -> None:
     """Print tables.

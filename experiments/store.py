@@ -29,8 +29,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
 
-__all__ = ["FOLDER", "Run", "Store", "key_of", "store_file"]
-
 FOLDER = Path("results")
 """Where runs, tables and figures are kept, unless another folder is named."""
 

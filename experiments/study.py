@@ -15,8 +15,6 @@ from treeleak.core.private import dataclass
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AGREES", "AHEAD", "BEHIND", "DIFFERS", "Study", "Table", "no_figures", "verdict"]
-
 AHEAD, BEHIND = "ahead", "BEHIND"
 """What stands in a table's column ``verdict``."""
 AGREES, DIFFERS = "agrees", "DIFFERS"

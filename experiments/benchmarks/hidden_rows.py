@@ -36,8 +36,6 @@ from treeleak.core.errors import TreeleakError
 from treeleak.release import to_release
 from treeleak.release.readers.release_file import release_to_dict
 
-__all__ = ["Way", "clean", "ways"]
-
 Hide = Callable[[Any, pd.DataFrame, Path], None]
 Member = dict[str, bytes]
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Mutator", "of_archive", "of_bytes", "of_json", "of_text"]
-
 Mutator = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 """Gets chance, a valid file, and all valid files of its format."""
 

@@ -43,8 +43,6 @@ from treeleak.release.readers.release_file import release_from_dict
 from treeleak.report import render_html
 from treeleak.schema import Ordinal, Schema
 
-__all__ = ["FORMATS", "Format", "Use"]
-
 TIME_LIMIT = 0.5
 """Seconds of an audit."""
 

@@ -18,11 +18,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from treeleak.release import to_release
 from treeleak.release.readers.release_file import release_to_dict
 
-__all__ = [
-    "J48", "POLICIES", "SCHEMAS", "archives", "csvs", "marginals", "pickles", "releases", "rules",
-    "table", "texts",
-]  # fmt: skip
-
 MODELS = Path(__file__).parents[2] / "tests" / "models"
 J48 = MODELS / "j48"
 

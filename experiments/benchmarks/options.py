@@ -8,8 +8,6 @@ from pathlib import Path
 
 from experiments.store import FOLDER
 
-__all__ = ["Options", "seed_range"]
-
 
 class Options(argparse.ArgumentParser):
     """What can be asked of a benchmark, to which each adds its own.

@@ -25,8 +25,6 @@ from experiments.results_version import RESULTS_VERSION
 from experiments.store import FOLDER, Run, Store, key_of, store_file
 from treeleak.reconstruction import versions
 
-__all__ = ["Record", "Records", "flat"]
-
 VERSION = "results_version"
 
 # A process that was killed gives no answer.

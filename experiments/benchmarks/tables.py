@@ -13,21 +13,6 @@ from rich.table import Table
 
 from experiments.results_version import say_versions
 
-__all__ = [
-    "CONSOLE",
-    "TOLERANCE",
-    "Beside",
-    "beside",
-    "depth_name",
-    "new_table",
-    "number",
-    "published",
-    "published_runs",
-    "statuses",
-    "title",
-    "verdict",
-]
-
 CONSOLE = Console(width=190)
 TOLERANCE = 0.002
 """By how much an error may exceed the published one and count as no worse."""

@@ -19,32 +19,6 @@ from experiments.studies.dp_runs import (
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, Parameters, Study, Table, verdict
 
-__all__ = [
-    "CELL",
-    "DATASETS",
-    "DEPTHS",
-    "EPSILONS",
-    "FORESTS",
-    "LEAST",
-    "LIMIT",
-    "PAPER",
-    "RATIO",
-    "SEEDS",
-    "SHARED",
-    "TREES",
-    "beside_published",
-    "count_open",
-    "dp_study",
-    "error_tables",
-    "grid",
-    "have_forests",
-    "point",
-    "seconds_of",
-    "summed",
-    "typed",
-    "warm_of",
-]
-
 PAPER = "DRAFT-DP 2026"
 DATASETS = ("adult", "compas", "default_credit")
 TREES = (1, 5, 10, 20, 30)

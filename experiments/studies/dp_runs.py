@@ -29,22 +29,6 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release, to_release
 from treeleak.release.noise.laws import Laplace
 
-__all__ = [
-    "ROW_BY_ROW",
-    "TREE_SEEDS",
-    "accuracy",
-    "attack",
-    "attack_and_score",
-    "attack_closely",
-    "forest_path",
-    "informed_attack",
-    "known_names",
-    "log_likelihood",
-    "not_answered",
-    "paper_forest",
-    "with_noise",
-]
-
 TREE_SEEDS = 5
 """Seeds of the paper's forests, from 0."""
 INFORMED_ROWS = {"adult": 20_000, "compas": 2_000, "default_credit": 10_000}

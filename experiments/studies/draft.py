@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STUDIES", "attack", "exponent"]
-
 PAPER = "DRAFT 2024"
 DEPTHS = (2, 3, 4, 5, 10, None)
 TREES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)

@@ -45,8 +45,6 @@ from experiments.study import Study, Table, no_figures, verdict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["STUDIES"]
-
 # -------------------------------------------------------------- table V: accuracy of the forests
 
 _LEARNERS = {"draft-dp": "dp", "discrete-laplace": "dp", "sklearn": "sklearn"}

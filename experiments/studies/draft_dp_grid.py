@@ -46,8 +46,6 @@ from experiments.study import Table, no_figures, verdict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TABLE_1", "TABLE_4"]
-
 LEAK = 0.05
 """Probability below which the paper sees a leak."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LISTS", "SIZES", "STUDIES", "SUPPORTS", "TREES", "models_of", "path_of_models"]
-
 PAPER = "Ferry 2024"
 NEEDS = "corels_adult.csv and corels_compas.csv, in the folder that TREELEAK_DATA names"
 SOURCE = "github.com/ferryjul/ProbabilisticDatasetsReconstruction, experiments/data"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from treeleak.schema import Schema
     from treeleak.uncertainty import ProbabilisticDataset
 
-__all__ = ["C45", "CART", "STUDIES", "arff", "raw_adult", "trees_on_more_and_more"]
-
 PAPER = "Gambs 2012"
 WEKA = "WEKA"
 NEEDS = f"for C4.5's trees, Java, and WEKA's jar under the name in {WEKA}; without it, CART's alone"

@@ -28,8 +28,6 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
 from treeleak.report import render_html
 
-__all__ = ["REPORT", "Demo", "make", "run"]
-
 N_PEOPLE = 100
 N_SHOWN = 3
 SEED = 0

@@ -12,8 +12,6 @@ from treeleak.core.arrays import FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-__all__ = ["LOOSE", "TIGHT", "Chain", "Schedule", "SearchSpace", "pack"]
-
 _SLICE = 250_000
 """Steps between two looks at the clock: about 50 ms."""
 

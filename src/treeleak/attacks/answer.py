@@ -15,8 +15,6 @@ from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 
-__all__ = ["ENUMERATED", "NOT_NEEDED", "Answer", "Rows", "nothing_open", "status_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

@@ -12,18 +12,6 @@ from treeleak.core.arrays import FloatArray, IntArray, equal_entries
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
-__all__ = [
-    "MAX_ALIGNED",
-    "align",
-    "aligned_shares",
-    "cheapest",
-    "confidence",
-    "expected_distance",
-    "most_central",
-    "shares",
-]
-
-
 MAX_ALIGNED = 1500
 """Most rows that are aligned: minimum-cost matching takes cubic time."""
 _LEAST_ALIGNED = 5

@@ -8,8 +8,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = ["anneal", "draw_scored", "fit_weights", "pair_costs", "propagate", "uniform"]
-
 _FAR = 30.0
 """An atom this much less likely than the best, on the log scale, is not drawn."""
 

@@ -13,8 +13,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
-__all__ = ["Samples"]
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:

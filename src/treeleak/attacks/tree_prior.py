@@ -9,9 +9,6 @@ import numpy as np
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 
-__all__ = ["TreePrior"]
-
-
 _DOUBT, _COUPLING_DOUBT, _WITHIN = 1.0, 2.0, 5.0
 """Rows' worth of the sizes in each marginal, of the marginal in each conditional, and of the sizes
 within each bin."""

@@ -7,10 +7,11 @@ from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.shape import Shape
 from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
+from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.policy import Check, Policy, Ruling, judge, read_policy
-from treeleak.auditing.result import Audit, Edition, Provenance
+from treeleak.auditing.result import Audit, Provenance
 from treeleak.auditing.run import audit
 
 __all__ = [

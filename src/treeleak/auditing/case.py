@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from treeleak.release import Release, RuleList, StoredObject
     from treeleak.schema import Schema
 
-__all__ = ["Assessor", "Case", "Given"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Given:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-__all__ = ["Described"]
-
 
 class Described:
     """A dataclass that goes into a document as it is, but for fields that no representation has."""

@@ -20,8 +20,6 @@ from treeleak.reconstruction import as_json, versions
 from treeleak.reconstruction.leave_one_out import INFORMED_VERSION, Asked
 from treeleak.schema import Schema
 
-__all__ = ["InformedAudit", "informed_audit"]
-
 _LEFT_OUT = 20
 """The prior of a target is learned from at least this many rows for each that is left out."""
 _ERRORS = ("error", "value_by_value", "majority", "valid_majority")

@@ -15,8 +15,6 @@ from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
 
-__all__ = ["LIMITS", "NOT_THESE", "OF_ATTACKS", "UNDECIDED", "Limit"]
-
 NOT_THESE = "the rows given are not the model's training rows"
 UNDECIDED = f"the verdict of the audit is: {OPEN}"
 DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"

@@ -26,8 +26,6 @@ from treeleak.reconstruction import Reconstruction
 from treeleak.release.checked_json import is_finite
 from treeleak.schema import MOST_BYTES
 
-__all__ = ["Check", "Policy", "Ruling", "judge", "read_policy"]
-
 ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
 ONLY_THE_REST = (
     "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "

@@ -38,8 +38,6 @@ from treeleak.verification.training_rows import TrainingRows
 if TYPE_CHECKING:
     from treeleak.auditing.policy import Ruling
 
-__all__ = ["AUDIT_VERSION", "Audit", "Edition", "Found", "Provenance"]
-
 AUDIT_VERSION = 1
 
 _FIGURES = (

@@ -39,8 +39,6 @@ from treeleak.release import Release, RuleList, StoredObject, read_model, snapsh
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["audit"]
-
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for
 guesses from the shape of the trees."""

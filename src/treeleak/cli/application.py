@@ -18,9 +18,6 @@ from treeleak.core.ending import Terminated, terminable
 from treeleak.core.errors import TreeleakError
 from treeleak.core.plain import plain
 
-__all__ = ["app", "commands", "main", "run_commands"]
-
-
 # Click comes with Typer, in some versions under a name of its own.
 _CLICKS: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 

@@ -32,8 +32,6 @@ from treeleak.core.output import write_file
 if TYPE_CHECKING:
     from treeleak.auditing import Audit, Edition
 
-__all__ = ["audit"]
-
 
 @app.command()
 def audit(

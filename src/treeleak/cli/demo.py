@@ -11,8 +11,6 @@ from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import console, open_page, progress_shown
 
-__all__ = ["demo"]
-
 
 @app.command()
 def demo(

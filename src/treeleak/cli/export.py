@@ -11,8 +11,6 @@ from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_free
 
-__all__ = ["export"]
-
 
 @app.command()
 def export(

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from treeleak.core.clock import Progress
     from treeleak.reconstruction import Reconstruction
 
-__all__ = [
-    "AUDITED", "BAD_INPUT", "INTERRUPTED", "NO_ANSWER", "VIOLATED", "check_free", "check_place",
-    "console", "open_page", "progress_shown", "say", "status_of",
-]  # fmt: skip
-
 AUDITED, NO_ANSWER, VIOLATED, INTERRUPTED = 0, 3, 4, 130
 BAD_INPUT = BadInput.exit_code
 

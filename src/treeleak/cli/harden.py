@@ -16,8 +16,6 @@ from treeleak.cli.tables import Tables, training_rows
 from treeleak.core.errors import NotCovered
 from treeleak.core.output import write_file
 
-__all__ = ["harden"]
-
 LONGEST = 20.0
 """Seconds for each attack on a model that was trained again: there are a dozen."""
 

@@ -14,8 +14,6 @@ from treeleak.cli.options import read_schema
 from treeleak.cli.tables import Tables, named, training_rows
 from treeleak.core.output import write_file
 
-__all__ = ["informed"]
-
 
 @app.command()
 def informed(

@@ -15,14 +15,6 @@ from treeleak.core.errors import BadInput
 if TYPE_CHECKING:
     from treeleak.schema import Schema
 
-
-__all__ = [
-    "Audited", "Bootstrap", "Control", "DrawnCountsOnly", "Earlier", "Force", "Groups",
-    "KnownColumns", "KnownRows", "Label", "Model", "NRows", "Population", "Quiet", "SchemaFile",
-    "Seed", "SeedSearch", "Sensitive", "TimeLimit", "Train", "TrustPickle", "check_options",
-    "columns_of", "read_schema",
-]  # fmt: skip
-
 _FILES = "A .skops, .pkl, .joblib or release.json file, or the text of a J48 tree"
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[

@@ -19,9 +19,6 @@ from treeleak.core.output import write_file
 if TYPE_CHECKING:
     from treeleak.reconstruction import Reconstruction
 
-
-__all__ = ["reconstruct"]
-
 METHODS = ("auto", "reference-cp", "reference-milp")
 
 

@@ -15,8 +15,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
 from treeleak.core.plain import plain
 
-__all__ = ["schema"]
-
 
 @app.command()
 def schema(

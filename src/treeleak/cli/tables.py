@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from treeleak.release import Release, RuleList
     from treeleak.schema import Schema
 
-
-__all__ = ["Beside", "Tables", "check_label", "named", "read_records", "training_rows"]
-
 SHOWN = 5
 """Columns that an error names."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["count_bits", "lowest_bit"]
-
 
 @intrinsic  # type: ignore[untyped-decorator]
 def lowest_bit(_typing: Any, x: Any) -> Any:

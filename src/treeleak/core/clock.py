@@ -13,8 +13,6 @@ from types import FrameType
 
 from treeleak.core.errors import BadInput, TimeUp
 
-__all__ = ["GRACE", "Clock", "Incumbent", "OutOfTime", "Progress"]
-
 GRACE = 2.0
 """Seconds after the limit when a step is broken off; those that look at the clock end before."""
 _AGAIN = 0.25

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["njit"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -19,8 +19,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["Terminated", "private_folder", "terminable", "unfinished"]
-
 GRACE = 2.0
 """Seconds that ``finally`` has to run before the process ends without it."""
 

@@ -6,19 +6,6 @@ import errno
 
 from treeleak.core.plain import plain
 
-__all__ = [
-    "BadInput",
-    "BadModel",
-    "BadSchema",
-    "Mismatch",
-    "NotCovered",
-    "NotProvedWarning",
-    "PrivacyWarning",
-    "TimeUp",
-    "TreeleakError",
-    "cause",
-]
-
 
 class TreeleakError(Exception):
     """Base of every error that treeleak raises on purpose: what it quotes of a file is plain."""

@@ -12,8 +12,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "keep_old_names"]
-
 MOVED: dict[str, tuple[str, str]] = {
     "treeleak.audit": (
         "treeleak.auditing",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from treeleak.core.on_demand import load
 
-__all__ = ["draw_with", "html_of"]
-
 _DRAWN_BY: dict[str, str] = {}
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["load"]
-
 
 def load(place: str) -> Any:
     """Import what "module:name" names."""

@@ -11,8 +11,6 @@ from pathlib import Path
 from treeleak.core.ending import unfinished
 from treeleak.core.errors import BadInput, cause
 
-__all__ = ["write_file"]
-
 
 def write_file(
     path: str | os.PathLike[str],

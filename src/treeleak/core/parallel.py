@@ -8,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from typing import TypeVar
 
-__all__ = ["THREADS", "run_all", "run_watched", "threads"]
-
 T = TypeVar("T")
 
 THREADS = 2

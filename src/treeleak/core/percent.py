@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["percent"]
-
 
 def percent(share: float, digits: int = 0) -> str:
     """Write a share in percent; all and nothing are said only where they are meant."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from treeleak.core.errors import BadInput, BadModel, cause
 
-__all__ = ["read_text"]
-
 
 def read_text(
     path: str | os.PathLike[str], most_bytes: int, error_type: type[BadInput] = BadModel

@@ -12,8 +12,6 @@ import pandas as pd
 from treeleak.datasets.dataset import Dataset
 from treeleak.datasets.recipes import ADULT, COMPAS, GERMAN_CREDIT, Recipe
 
-__all__ = ["load_adult", "load_compas", "load_german_credit"]
-
 
 def load_compas() -> Dataset:
     """Load ProPublica's COMPAS table: 7,214 rows, 14 binary columns.

@@ -7,8 +7,6 @@ import pandas as pd
 from treeleak.core.private import dataclass
 from treeleak.schema import Schema
 
-__all__ = ["Dataset"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -12,8 +12,6 @@ from treeleak.release.noise.laws import Laplace
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, AllRows, Release, Tree
 
-__all__ = ["load_dp_forest"]
-
 _PREFIX = "dp_forests_"
 
 

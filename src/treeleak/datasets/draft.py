@@ -14,8 +14,6 @@ from treeleak.datasets.dataset import Dataset
 from treeleak.datasets.recipes import ADULT, COMPAS
 from treeleak.schema import Attribute, Binary, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["draft_sample", "draft_schema", "load_draft"]
-
 _URL = (
     "https://raw.githubusercontent.com/vidalt/DRAFT/"
     "22e832e3726a9f18bbbeaed108a220ef4db237fb/data/{name}.csv"

@@ -15,8 +15,6 @@ import pandas as pd
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Binary, OneHot, Schema
 
-__all__ = ["ADULT", "COMPAS", "GERMAN_CREDIT", "Recipe"]
-
 Test = Callable[[pd.DataFrame], "pd.Series[bool]"]
 """Says for each raw row whether a column is 1."""
 

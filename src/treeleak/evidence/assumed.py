@@ -10,8 +10,6 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.tree import AllRows, Release
 
-__all__ = ["BOOTSTRAP_MODES", "MAX_ROWS", "MAX_VALUES", "Assumed", "check_size"]
-
 HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
 """What is said of noisy leaves besides."""
 

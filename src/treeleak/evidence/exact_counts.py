@@ -18,8 +18,6 @@ from treeleak.evidence.systems import CountSystem, system_of_all, system_of_each
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS
 
-__all__ = ["ExactCounts"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExactCounts:

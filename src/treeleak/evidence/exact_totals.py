@@ -18,8 +18,6 @@ from treeleak.evidence.systems import CountSystem, system_of_all
 from treeleak.partition import Geometry, Partition
 from treeleak.release.statistics import ROWS
 
-__all__ = ["ExactTotals"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExactTotals:

@@ -18,8 +18,6 @@ from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
 from treeleak.partition import Geometry
 from treeleak.release.statistics import DISTINCT, DRAWS
 
-__all__ = ["HiddenDraws"]
-
 
 @dataclass(frozen=True, eq=False)
 class HiddenDraws:

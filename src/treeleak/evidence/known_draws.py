@@ -19,8 +19,6 @@ from treeleak.partition import Geometry, RowSets
 from treeleak.release.statistics import DISTINCT, DRAWS
 from treeleak.release.tree import Tree
 
-__all__ = ["KnownDraws"]
-
 
 @dataclass(frozen=True, eq=False)
 class KnownDraws:

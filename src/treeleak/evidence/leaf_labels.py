@@ -19,8 +19,6 @@ from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.statistics import LABELS
 from treeleak.release.tree import AllRows, Bootstrap
 
-__all__ = ["LeafLabels"]
-
 
 @dataclass(frozen=True, eq=False)
 class LeafLabels:

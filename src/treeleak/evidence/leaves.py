@@ -10,8 +10,6 @@ from treeleak.core.arrays import IntArray
 from treeleak.evidence.protocol import Contradiction
 from treeleak.release.tree import Tree
 
-__all__ = ["leaf_counts", "leaf_distinct", "leaf_totals", "unequal"]
-
 
 def leaf_counts(trees: Sequence[Tree]) -> IntArray:
     """Count each class in each leaf of the trees that do, shape (n_leaves, n_classes)."""

@@ -18,8 +18,6 @@ from treeleak.release.noise.laws import CountNoise
 from treeleak.release.statistics import DRAWS, ROWS
 from treeleak.release.tree import AllRows, Bootstrap
 
-__all__ = ["NoisyCounts"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:

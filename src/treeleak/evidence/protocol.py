@@ -10,8 +10,6 @@ from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry
 
-__all__ = ["Contradiction", "Evidence", "MakeEvidence"]
-
 
 @dataclass(frozen=True)
 class Contradiction:

@@ -18,8 +18,6 @@ from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
 from treeleak.release.tree import Release
 
-__all__ = ["draws_needed", "evidence_for", "register"]
-
 _KINDS: list[type[Evidence]] = []
 
 

@@ -18,8 +18,6 @@ from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.statistics import Quantity
 
-__all__ = ["EXACT", "AtMost", "Equal", "Law", "Named", "Noisy", "OnlyIfHeld", "Statements"]
-
 
 class Law(Protocol):
     """How the left and the right sides of statements go together."""

@@ -14,8 +14,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.statements import Statements
 from treeleak.partition import Partition
 
-__all__ = ["CountSystem", "Pairs", "system_of_all", "system_of_each"]
-
 
 @dataclass(frozen=True, eq=False)
 class CountSystem:

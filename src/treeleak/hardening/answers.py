@@ -17,9 +17,6 @@ from treeleak.release.registry import to_release
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-__all__ = ["Answers", "averages", "compare", "n_columns_of", "random_rows"]
-
-
 _AVERAGING = ("RandomForest", "ExtraTrees", "DecisionTree", "ExtraTree", "Bagging")
 _HISTOGRAM = "HistGradientBoosting"
 

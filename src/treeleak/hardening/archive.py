@@ -19,8 +19,6 @@ from treeleak.release.readers.npy import parse_npy, write_npy
 from treeleak.release.readers.skops_archive import read_members
 from treeleak.release.readers.skops_layout import SCHEMA, Node
 
-__all__ = ["NONE", "Archive", "Place", "TreeArrays", "walk"]
-
 NONE: Node = {
     "__class__": "str",
     "__module__": "builtins",

@@ -13,8 +13,6 @@ from treeleak.hardening.retrain import Retraining
 from treeleak.hardening.steps import Step
 from treeleak.reconstruction import as_json
 
-__all__ = ["AS_IT_WAS", "HARDENED_VERSION", "Hardened", "Leak", "State"]
-
 HARDENED_VERSION = 1
 
 AS_IT_WAS = "as it was"

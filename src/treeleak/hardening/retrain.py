@@ -27,9 +27,6 @@ from treeleak.core.private import dataclass
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
 from treeleak.schema import Schema
 
-__all__ = ["Alternative", "Retraining", "retrain"]
-
-
 FOLDS = 5
 ENOUGH = 0.9
 """Share of a guess's error from which on rebuilt rows count as hardly better than a guess."""

@@ -27,8 +27,6 @@ from treeleak.release.readers.release_file import release_to_dict
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["harden"]
-
 _RANDOM_ROWS = 2000
 _EXACT = 1e-9
 """Difference of probabilities that sums in another order may make."""

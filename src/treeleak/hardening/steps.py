@@ -20,9 +20,6 @@ from treeleak.core.private import dataclass
 from treeleak.hardening.archive import Archive, Place, TreeArrays
 from treeleak.hardening.unknown import without_unknown
 
-__all__ = ["DEFAULT", "STEPS", "Step", "parse_steps"]
-
-
 _SIZES = "_n_samples _n_samples_bootstrap _max_samples"
 _WEIGHTS = "_sample_weight sample_weight row_weights"
 _OOB = "oob_*_ estimators_samples_ _estimators_samples"

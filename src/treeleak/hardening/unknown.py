@@ -15,8 +15,6 @@ from treeleak.release.readers.skops_archive import read_with_sources
 from treeleak.release.readers.skops_layout import SCHEMA, Node, is_mark, odd_text, unknown_keys
 from treeleak.release.stored import StoredObject
 
-__all__ = ["without_unknown"]
-
 # Of what these hold, predictions need what names them below and nothing else; that predictions
 # stayed the same is checked at the end.
 _TREES = (

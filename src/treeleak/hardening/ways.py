@@ -10,8 +10,6 @@ from treeleak.core.private import dataclass
 from treeleak.release import StoredObject, read_model, snapshot
 from treeleak.schema import Schema
 
-__all__ = ["Way", "private_ways", "settings_of", "ways_of"]
-
 LEAVES = (5, 10, 20)
 FEWER_TREES, SHALLOW = 10, 4
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -15,8 +15,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.learn.checks import in_order, label_list
 
-__all__ = ["BinaryTable", "PackedTable", "read_columns", "read_table"]
-
 WORD = 64
 
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput
 
-__all__ = ["flag", "in_order", "label_list", "rows_of", "seconds", "share", "whole"]
-
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Read a whole number between bounds."""

@@ -27,8 +27,6 @@ from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.tree import Tree
 from treeleak.schema import Schema
 
-__all__ = ["DPForestClassifier"]
-
 Mechanism = Literal["discrete-laplace", "draft-dp"]
 Law = DiscreteLaplace | Laplace
 Sampler = Callable[[Fraction, Random], int]

@@ -17,8 +17,6 @@ from treeleak.learn.checks import seconds, share, whole
 from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes, enumerate_subcubes
 
-__all__ = ["OptimalModel", "best_literal", "errors_of"]
-
 
 class OptimalModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Estimator that finds the best model of each size, in one search."""

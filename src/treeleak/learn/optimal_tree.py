@@ -20,8 +20,6 @@ from treeleak.learn.subcubes import Subcubes
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
-__all__ = ["OptimalTreeClassifier"]
-
 MAX_DEPTH = 60
 
 

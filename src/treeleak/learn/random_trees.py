@@ -15,8 +15,6 @@ from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = ["Column", "columns_of", "random_tree"]
-
 
 @dataclass(frozen=True)
 class Column:

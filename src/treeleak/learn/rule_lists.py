@@ -18,8 +18,6 @@ from treeleak.learn.subcube_kernels import Search, best_rule
 from treeleak.learn.subcubes import Subcubes
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
-__all__ = ["GreedyRuleList", "OptimalRuleList"]
-
 # A literal is twice its column, plus one where it asks for 0.
 Rule = tuple[int, ...]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-__all__ = ["discrete_laplace", "truncated_laplace"]
-
 
 def discrete_laplace(epsilon: Fraction, source: Random) -> int:
     """Draw Y with P(Y = y) proportional to e^(-epsilon |y|), exactly.

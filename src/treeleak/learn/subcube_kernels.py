@@ -8,19 +8,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = [
-    "LITERALS_PER_WORD",
-    "Points",
-    "Search",
-    "States",
-    "add_state",
-    "best_rule",
-    "expand",
-    "insert_all",
-    "least_errors",
-    "lower_bounds",
-]
-
 ONE, TWO = np.uint64(1), np.uint64(2)
 LITERALS_PER_WORD = 32
 

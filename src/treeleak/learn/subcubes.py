@@ -31,8 +31,6 @@ from treeleak.learn.subcube_kernels import (
     lower_bounds,
 )
 
-__all__ = ["Subcubes", "enumerate_subcubes"]
-
 FIRST_ROOM = 1 << 14
 # Word operations between two looks at the clock: a fraction of a second.
 WORK = 1 << 28

@@ -29,8 +29,6 @@ from treeleak.release import to_release
 from treeleak.release.tree import Release, Tree
 from treeleak.verification.training_rows import in_model_columns, match_training
 
-__all__ = ["BaggingBound", "bagging_bound", "likeliest_draws"]
-
 
 @dataclass(frozen=True)
 class BaggingBound:

@@ -18,19 +18,6 @@ from treeleak.metrics.matching import MATCH_LIMIT, best_matching, right_values
 from treeleak.metrics.scores import Scores, mean_scores, scores_of
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal, Schema
 
-__all__ = [
-    "Baseline",
-    "Guesses",
-    "Maker",
-    "Tally",
-    "bounded_schema",
-    "guessed_rows",
-    "measured_guesses",
-    "random_baseline",
-    "random_guesses",
-    "random_rows",
-]
-
 Maker: TypeAlias = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
 """Makes a guess of as many rows as the true ones that it gets."""
 

@@ -16,8 +16,6 @@ from treeleak.metrics.baseline import FEWEST_DRAWS, bounded_schema
 from treeleak.metrics.matching import MATCH_LIMIT, part_errors
 from treeleak.schema import Schema
 
-__all__ = ["Significance", "significance"]
-
 FEWEST = 100
 """Other draws without which neither the rank nor the fitted law says much."""
 

@@ -13,9 +13,6 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.schema import Attribute, Categorical, Schema
 
-__all__ = ["Table", "column_range", "encoded", "encoded_pair", "in_numbers", "table_columns"]
-
-
 Table: TypeAlias = "pd.DataFrame | NDArray[Any]"
 
 

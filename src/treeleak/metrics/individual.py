@@ -17,8 +17,6 @@ from treeleak.metrics.matching import Matching, best_matching
 from treeleak.metrics.partial import known_values
 from treeleak.schema import Schema
 
-__all__ = ["Group", "Individual", "find_outliers", "individual_errors"]
-
 
 @dataclass(frozen=True)
 class Group:

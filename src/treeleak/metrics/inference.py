@@ -14,18 +14,6 @@ from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 
-__all__ = [
-    "LEVEL",
-    "Rate",
-    "Risk",
-    "commonest",
-    "is_right",
-    "nearest_values",
-    "single_out",
-    "wilson",
-]
-
-
 LEVEL = 0.95
 """Of all intervals here."""
 

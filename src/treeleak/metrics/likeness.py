@@ -14,8 +14,6 @@ from treeleak.metrics.encoding import encoded
 from treeleak.metrics.matching import pair_costs
 from treeleak.schema import Numeric, Ordinal, Schema
 
-__all__ = ["LIKE", "middle_of", "mixed_from", "nearest_others", "usual_of_group"]
-
 LIKE = 10
 """People from whom the values of one row are taken: as many as a leaf needs not to be small."""
 

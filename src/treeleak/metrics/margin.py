@@ -7,9 +7,6 @@ from scipy.special import stdtr
 
 from treeleak.core.arrays import FloatArray
 
-__all__ = ["FEWEST_PEOPLE", "margin"]
-
-
 FEWEST_PEOPLE = 8
 """People without whom no test reaches a level of half a percent: that their signs agree has a
 probability of one in 256."""

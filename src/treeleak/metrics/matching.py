@@ -25,21 +25,6 @@ from treeleak.core.private import shows_no_value
 from treeleak.metrics.encoding import Table, encoded_pair, in_numbers
 from treeleak.schema import Attribute, Numeric, Ordinal, Schema
 
-__all__ = [
-    "Matching",
-    "best_matching",
-    "exact_row_share",
-    "match_rows",
-    "pair_costs",
-    "paired_distances",
-    "part_errors",
-    "reconstruction_error",
-    "right_values",
-    "row_distances",
-    "same_size",
-]
-
-
 MATCH_LIMIT = 6_000
 """Most rows of each table that are matched one by one: the costs fill 0.3 GB."""
 

@@ -15,8 +15,6 @@ from treeleak.metrics.encoding import Table, table_columns
 from treeleak.metrics.matching import row_distances
 from treeleak.schema import Schema
 
-__all__ = ["known_values", "partial_error"]
-
 
 def partial_error(
     X_rec: Table,

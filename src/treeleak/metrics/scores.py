@@ -15,8 +15,6 @@ from treeleak.metrics.encoding import column_range
 from treeleak.metrics.matching import NEAR, right_values
 from treeleak.schema import Numeric, Ordinal, Schema
 
-__all__ = ["Numbers", "Scores", "mean_scores", "scores_of"]
-
 
 @dataclass(frozen=True)
 class Numbers:

@@ -28,16 +28,6 @@ from treeleak.schema import (
     Schema,
 )
 
-__all__ = [
-    "MAX_LISTED",
-    "Atom",
-    "AttributeAtoms",
-    "atoms_of",
-    "listable",
-    "listed_values",
-    "rule_holds",
-]
-
 MAX_LISTED = 2048
 """Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
 

@@ -20,8 +20,6 @@ from treeleak.partition.atoms import rules_hold
 from treeleak.partition.cells import Geometry, GridTooLarge
 from treeleak.schema import Rule
 
-__all__ = ["MAX_ENTRIES", "Boxes", "Layout", "reachable_leaves"]
-
 MAX_ENTRIES = 2**26
 """Largest number of (leaf, attribute, atom) triples held while leaves are laid out: 64 MiB."""
 _MAX_RULE = 2**20

@@ -8,8 +8,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = ["mark_drawable", "mark_open", "signatures"]
-
 
 @njit()
 def mark_open(

@@ -25,20 +25,6 @@ from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
 from treeleak.release.tree import Release
 from treeleak.schema import Schema
 
-__all__ = [
-    "MAX_FINE_GRID",
-    "MAX_GRID",
-    "MAX_INCIDENCES",
-    "Geometry",
-    "GridTooLarge",
-    "Partition",
-    "RowSets",
-    "enumerate_cells",
-    "enumerate_drawable",
-    "enumeration_tick",
-    "equal_rows",
-]
-
 MAX_GRID = 2**28
 """Largest grid that is enumerated, in points."""
 

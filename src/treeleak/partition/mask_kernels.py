@@ -9,8 +9,6 @@ import numpy as np
 from treeleak.core.bits import lowest_bit
 from treeleak.core.compiled import njit
 
-__all__ = ["close_leaves", "leaves_of", "number_leaves"]
-
 
 @njit()
 def number_leaves(attribute: Any, left: Any, right: Any) -> Any:

@@ -19,8 +19,6 @@ from treeleak.core.private import dataclass
 from treeleak.partition.cells import Geometry
 from treeleak.partition.mask_kernels import close_leaves, leaves_of, number_leaves
 
-__all__ = ["MAX_MASKS", "Masks"]
-
 MAX_MASKS = 2**28
 """Most words of leaves as bits, over all atoms and trees: 2 GiB."""
 

@@ -17,9 +17,6 @@ from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.pricing_kernels import Node, Search, climb_all, explore
 
-__all__ = ["Best", "best_point", "best_points"]
-
-
 _GAP = 1e-7
 """What the best point may lack, as a share of the largest weights of all trees together."""
 _SWEEPS, _ROOT_SWEEPS = 2, 100

@@ -13,8 +13,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = ["Node", "Search", "climb_all", "explore"]
-
 _NONE = -np.inf
 _CLIMB_EVERY = 8
 """Boxes of which one is climbed in from the point that its prices favour."""

@@ -20,8 +20,6 @@ from treeleak.partition import AttributeAtoms
 from treeleak.partition.atoms import listable
 from treeleak.schema import Attribute, Binary, Categorical, Joint, Numeric, OneHot, Ordinal
 
-__all__ = ["Values", "mean_skew", "values_of"]
-
 _BINS = 8
 """Bins of the atoms of an ordered attribute that has more."""
 

@@ -29,9 +29,6 @@ from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
 
-__all__ = ["Task"]
-
-
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
 _RIGHT, _WRONG = 0.8, 0.5

@@ -9,9 +9,6 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 
-__all__ = ["Grid", "grid_behind"]
-
-
 CHANCE = 1e-3
 """A step is believed if thresholds would fit it by chance with at most this probability."""
 _ODD = 3.5

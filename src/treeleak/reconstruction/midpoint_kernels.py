@@ -5,8 +5,6 @@ from __future__ import annotations
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.compiled import njit
 
-__all__ = ["meet_midpoints"]
-
 
 @njit()
 def meet_midpoints(

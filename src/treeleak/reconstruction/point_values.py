@@ -22,8 +22,6 @@ from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
 from treeleak.release.tree import Release
 
-__all__ = ["PointValues", "point_values"]
-
 Draws = NDArray[np.unsignedinteger[Any]]
 
 _SWEEPS = 300

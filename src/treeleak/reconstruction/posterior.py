@@ -17,8 +17,6 @@ from treeleak.partition import Geometry, equal_rows
 from treeleak.release.check_schema import read_columns
 from treeleak.release.tree import Release
 
-__all__ = ["Expectation", "Posterior"]
-
 
 @dataclass(frozen=True)
 class Expectation:

@@ -31,9 +31,6 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 
-__all__ = ["Question", "find_draws"]
-
-
 _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
 _MANY, _VAGUE = 20_000, 20

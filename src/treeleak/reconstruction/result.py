@@ -22,8 +22,6 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.schema import Schema
 
-__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "Status", "as_json", "versions"]
-
 RECONSTRUCTION_VERSION = 1
 
 Status = Literal["unique", "feasible", "likely", "infeasible", "unknown"]

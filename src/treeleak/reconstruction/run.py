@@ -19,8 +19,6 @@ from treeleak.release.tree import NO_COLUMNS
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
-__all__ = ["reconstruct"]
-
 
 def reconstruct(
     model: Any,

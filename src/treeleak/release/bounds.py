@@ -8,25 +8,6 @@ from __future__ import annotations
 
 from treeleak.core.errors import BadModel
 
-__all__ = [
-    "MOST_CATEGORY",
-    "MOST_CLASSES",
-    "MOST_COLUMNS",
-    "MOST_CONDITIONS",
-    "MOST_COUNTS",
-    "MOST_JSON_BYTES",
-    "MOST_JSON_LISTS",
-    "MOST_JSON_VALUES",
-    "MOST_LEVELS",
-    "MOST_NODES",
-    "MOST_REAL",
-    "MOST_ROWS",
-    "MOST_RULES",
-    "MOST_TEXT_BYTES",
-    "MOST_TREES",
-    "at_most",
-]
-
 MOST_JSON_BYTES = 2**29
 """Of a JSON file: a parser cannot be stopped half-way, and reads some 100 MB in a second."""
 

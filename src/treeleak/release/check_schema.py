@@ -13,8 +13,6 @@ from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Categorical, Schema
 
-__all__ = ["check_schema", "match_levels", "read_columns"]
-
 
 def check_schema(schema: Schema, release: Release) -> list[str]:
     """Check a schema against what the model says.

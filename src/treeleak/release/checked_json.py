@@ -18,18 +18,6 @@ from treeleak.core.errors import BadModel
 from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
 
-__all__ = [
-    "EXACT_WHOLE",
-    "REQUIRED",
-    "choice",
-    "is_finite",
-    "is_whole",
-    "label",
-    "read_json",
-    "take",
-    "texts",
-]
-
 LARGEST = float(np.finfo(float).max)
 # Beyond this, whole floats stop being the only float that their digits name.
 EXACT_WHOLE = 2**53

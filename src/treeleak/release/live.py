@@ -11,8 +11,6 @@ import numpy as np
 
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = ["describes", "snapshot"]
-
 Description = Callable[[Any], Mapping[str, Any]]
 AnyDescription = TypeVar("AnyDescription", bound=Description)
 

@@ -16,15 +16,6 @@ from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.tree import Bootstrap, Disjoint, Release
 
-__all__ = [
-    "MAX_ROWS_BEHIND_NOISE",
-    "RowCount",
-    "check_row_count",
-    "count_rows",
-    "rows_behind_noise",
-]
-
-
 MAX_ROWS_BEHIND_NOISE = 2_000_000
 """Most rows that noisy counts are taken to hide; no more are ever rebuilt."""
 

@@ -18,8 +18,6 @@ from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Release
 
-__all__ = ["adapter", "known_classes", "read_model", "reader", "to_release"]
-
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)

@@ -25,8 +25,6 @@ from treeleak.release.bounds import (
 from treeleak.release.checked_json import EXACT_WHOLE
 from treeleak.release.tree import class_numbers
 
-__all__ = ["Condition", "DecisionRule", "RuleList"]
-
 Value = float | str
 
 

@@ -28,15 +28,6 @@ from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.statistics import DRAWS, ROWS
 from treeleak.release.tree import Bootstrap, Release, Tree
 
-__all__ = [
-    "NoiseLeft",
-    "as_counted",
-    "check_counts_agree",
-    "doubt_file",
-    "equal_trees",
-    "noise_left",
-]
-
 
 @dataclass(frozen=True)
 class NoiseLeft:

@@ -18,26 +18,6 @@ from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 
-__all__ = [
-    "COUNTS",
-    "DISTINCT",
-    "DRAWS",
-    "GAIN",
-    "GRADIENT",
-    "HESSIAN",
-    "LABELS",
-    "MEAN",
-    "QUANTITIES",
-    "ROWS",
-    "UNTOLD",
-    "VALUE",
-    "VARIANCE",
-    "WEIGHTS",
-    "NodeStatistic",
-    "Quantity",
-    "Statistics",
-]
-
 
 @dataclass(frozen=True)
 class Quantity:

@@ -12,8 +12,6 @@ from typing import Any
 
 from treeleak.core.private import dataclass
 
-__all__ = ["Leftover", "Opaque", "StoredObject"]
-
 
 @dataclass(frozen=True, eq=False)
 class StoredObject:

@@ -38,21 +38,6 @@ from treeleak.release.statistics import (
 )
 from treeleak.release.stored import Leftover
 
-__all__ = [
-    "AllRows",
-    "Bootstrap",
-    "CategorySets",
-    "Disjoint",
-    "Ensemble",
-    "Release",
-    "Sampling",
-    "ThresholdsAre",
-    "Tree",
-    "UnknownSampling",
-    "class_numbers",
-]
-
-
 LEAF = -1
 _VIEWS = {
     "counts": (COUNTS, True),

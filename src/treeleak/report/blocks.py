@@ -7,11 +7,6 @@ from typing import Any, Literal
 
 from treeleak.core.private import dataclass
 
-__all__ = [
-    "Answer", "Bar", "Bars", "Block", "Chart", "Facts", "Grid", "Items", "Pages", "Prose",
-    "Section", "Share", "Sheet", "Stack", "Tile", "Tone",
-]  # fmt: skip
-
 Tone = Literal["leak", "open", "calm", "grey", "plain"]
 """leak: somebody's data; open: perhaps; calm: nothing shown; grey: not known; plain: neither."""
 

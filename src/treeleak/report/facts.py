@@ -8,12 +8,6 @@ from typing import Any
 
 from treeleak.core.percent import percent
 
-__all__ = [
-    "NONE", "Doc", "Fact", "by_what", "capital", "ended", "group_name", "likely", "listed",
-    "of_counts", "of_draws", "of_rebuilt", "of_uncertainty", "of_unlike", "over_others", "reasons",
-    "risks", "share",
-]  # fmt: skip
-
 Doc = Mapping[str, Any]
 Fact = tuple[str, str, str]
 """What it is, its figure, and more about it."""

@@ -13,8 +13,6 @@ from treeleak.report import facts
 from treeleak.report.plainly import Text, plainly
 from treeleak.report.tables import bullets, part, table
 
-__all__ = ["render_hardened"]
-
 _VERDICTS = {"leak shown": "leak", "not assessed": "not assessed"}
 _STYLES = {"leak": "red", "not assessed": "yellow"}
 _ALWAYS = (

@@ -9,8 +9,6 @@ from treeleak.core.percent import percent
 from treeleak.report.plainly import Text, plainly
 from treeleak.report.tables import table
 
-__all__ = ["render_informed"]
-
 
 def render_informed(audit: InformedAudit, console: Console) -> None:
     """Print how well single rows are told.

@@ -24,8 +24,6 @@ from treeleak.report.sheet import sheet_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render_html", "render_piece"]
-
 CHARTS = 2
 """Charts of the piece that a notebook shows."""
 

@@ -14,8 +14,6 @@ from rich.segment import Segment
 
 from treeleak.core.plain import plain
 
-__all__ = ["Text", "escape", "guard", "plainly"]
-
 
 class Text(rich.text.Text):
     """Text of one line, or of as many as it takes: line ends in it are shown, not obeyed."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from treeleak.auditing import Audit, Edition
     from treeleak.reconstruction import Reconstruction
 
-__all__ = ["plot_exposure", "plot_groups", "plot_leaf_sizes", "plot_recovered", "plot_trace"]
-
 # After Okabe and Ito: told apart without colours, too, by how dark they are and by their marks.
 BLUE, ORANGE, PALE, GREY, INK = "#0072B2", "#E69F00", "#D9D9D9", "#767676", "#222222"
 

@@ -13,8 +13,6 @@ from treeleak.core.plain import plain, shortened
 from treeleak.reconstruction import Reconstruction
 from treeleak.report.blocks import Pages, Prose, Section
 
-__all__ = ["most_exposed"]
-
 ROOM = 8_000_000
 """Letters that the rows may take in the file."""
 LONGEST = 200

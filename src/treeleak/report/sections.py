@@ -22,11 +22,6 @@ from treeleak.report.blocks import (
 )
 from treeleak.report.facts import Doc
 
-__all__ = [
-    "TONES", "advice", "counts", "inventory", "not_assessed", "notes", "provenance", "reasons",
-    "ruling", "uncertainty", "verdict",
-]  # fmt: skip
-
 TONES: dict[str, Tone] = {LEAK: "leak", POSSIBLE: "open", NO_LEAK: "calm", OPEN: "grey"}
 _MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": "calm"}
 _STATES: dict[str, Tone] = {"violated": "leak", "not assessed": "open", "met": "calm"}

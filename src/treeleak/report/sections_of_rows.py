@@ -12,8 +12,6 @@ from treeleak.report.blocks import Bar, Bars, Block, Facts, Grid, Prose, Section
 from treeleak.report.facts import Doc, Fact
 from treeleak.report.sections import reasons
 
-__all__ = ["MOST_BARS", "against_guesses", "article29", "columns", "groups", "recovered"]
-
 MOST_BARS = 24
 """Lines of a chart; its table has all."""
 

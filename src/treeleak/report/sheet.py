@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from treeleak.auditing import Audit
 from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
-from treeleak.auditing.result import Edition
 from treeleak.core.percent import percent
 from treeleak.report import facts, sections
 from treeleak.report import sections_of_rows as of_rows
@@ -22,8 +22,6 @@ from treeleak.report.blocks import Answer, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
 from treeleak.report.rows import most_exposed
 from treeleak.report.sections import TONES
-
-__all__ = ["sheet_of"]
 
 
 def sheet_of(

@@ -13,8 +13,6 @@ from treeleak.core.percent import percent
 from treeleak.core.plain import plain, shortened
 from treeleak.report.blocks import Bar, Bars, Chart, Grid, Stack
 
-__all__ = ["draw", "figures"]
-
 LINE = 20
 """Height of a line of letters."""
 THICK = 14

@@ -10,8 +10,6 @@ from rich.table import Table
 
 from treeleak.report.plainly import Text, escape
 
-__all__ = ["bullets", "figures", "part", "table"]
-
 Cell = str | Text
 
 

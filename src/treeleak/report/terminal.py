@@ -12,8 +12,8 @@ from rich.table import Table
 
 from treeleak.auditing import Audit, Counts, Measurement, Ruling
 from treeleak.auditing.assessors.yardsticks import WORDS
+from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.score_words import by_chance
-from treeleak.auditing.result import Edition
 from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
@@ -22,8 +22,6 @@ from treeleak.report import facts
 from treeleak.report.facts import Doc
 from treeleak.report.plainly import Text, escape, plainly
 from treeleak.report.tables import bullets, figures, part, table
-
-__all__ = ["render"]
 
 STYLE = {"leak shown": "bold red", "possible leak": "bold yellow", "not assessed": "bold dim"}
 _AGAINST = {

@@ -28,8 +28,6 @@ from treeleak.schema.checks import (
     settle,
 )
 
-__all__ = ["Attribute", "Binary", "Categorical", "Joint", "Numeric", "OneHot", "Ordinal"]
-
 MOST_WHOLE = 2**53
 """From here on floats skip whole numbers."""
 

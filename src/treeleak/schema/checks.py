@@ -11,18 +11,6 @@ import numpy as np
 
 from treeleak.core.errors import BadSchema
 
-__all__ = [
-    "finite_ends",
-    "flag_of",
-    "labels_of",
-    "list_of",
-    "names_of",
-    "number_of",
-    "set_ends",
-    "settle",
-    "weights_of",
-]
-
 _LARGEST = float(np.finfo(float).max)
 
 

@@ -17,8 +17,6 @@ from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
 from treeleak.schema.checks import finite_ends, names_of, set_ends, settle, weights_of
 
-__all__ = ["AtMost", "Implies", "Linear", "Rule"]
-
 
 @dataclass(frozen=True)
 class Rule:

@@ -17,8 +17,6 @@ from treeleak.schema.attributes import Attribute, Binary, OneHot
 from treeleak.schema.checks import list_of, names_of, settle
 from treeleak.schema.rules import AtMost, Rule
 
-__all__ = ["Schema"]
-
 
 @dataclass(frozen=True)
 class Schema:

@@ -17,8 +17,6 @@ from treeleak.schema.attributes import Attribute, Binary, Categorical, Numeric, 
 from treeleak.schema.checks import list_of
 from treeleak.schema.rules import AtMost, Implies, Linear, Rule
 
-__all__ = ["MOST_BYTES", "described", "made", "read", "to_toml"]
-
 T = TypeVar("T")
 
 _VERSION = 1

@@ -19,9 +19,6 @@ from treeleak.partition import AttributeAtoms, Geometry
 from treeleak.partition.values import Values, values_of
 from treeleak.schema import Joint, OneHot, Schema
 
-__all__ = ["Density", "joined", "mixture", "product", "taken_apart"]
-
-
 _MOST_TYPES = 64
 _ROUNDS = 60
 """Steps of EM."""

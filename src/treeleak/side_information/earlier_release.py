@@ -24,8 +24,6 @@ from treeleak.release.tree import LEAF, Release, ThresholdsAre, Tree
 from treeleak.schema import Binary, Schema
 from treeleak.verification.counts import check_drawable, check_noisy, check_rows
 
-__all__ = ["EPOCH", "Releases", "aligned", "told_apart"]
-
 Draws = NDArray[np.unsignedinteger[Any]]
 
 EPOCH = "in the earlier training set"

@@ -14,8 +14,6 @@ from treeleak.schema import Joint
 from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population
 
-__all__ = ["NOTHING", "Given", "KnownParts"]
-
 
 @dataclass(frozen=True, eq=False)
 class KnownParts:

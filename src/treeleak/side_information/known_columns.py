@@ -12,9 +12,6 @@ from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS
 from treeleak.release.tree import LEAF, Release, Tree
 from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
 
-__all__ = ["joint_geometry", "part_tree", "seated"]
-
-
 PART = "known part"
 """Name of the attribute that the known columns become, and of the column that numbers it."""
 

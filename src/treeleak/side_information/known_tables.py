@@ -26,9 +26,6 @@ from treeleak.side_information.given import KnownParts
 from treeleak.side_information.known_columns import joint_geometry, part_tree, seated
 from treeleak.side_information.user_tables import KnownTable, matched, positions
 
-__all__ = ["Filled", "KnownTables"]
-
-
 MAX_PARTS = 8192
 """Most different known parts of rows: tables of all pairs of them take 0.5 GB."""
 

@@ -25,9 +25,6 @@ from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 from treeleak.side_information.density import Density, joined, mixture, product, taken_apart
 
-__all__ = ["Population"]
-
-
 _ROUNDED = 0.02
 """How far published shares may add up to something other than 1."""
 

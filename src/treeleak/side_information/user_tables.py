@@ -13,8 +13,6 @@ from treeleak.partition.atoms import rule_holds
 from treeleak.release.tree import Release
 from treeleak.schema import Schema
 
-__all__ = ["KnownTable", "matched", "positions"]
-
 
 class KnownTable:
     """A table that a user gives, in numbers.

@@ -7,9 +7,6 @@ import numpy as np
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 
-__all__ = ["align", "check_pairs", "fits", "in_order"]
-
-
 # Costs are rounded to whole units of this.
 UNIT = 1e-9
 MOST_PAIRS = 10_000_000

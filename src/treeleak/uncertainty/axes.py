@@ -19,9 +19,6 @@ from treeleak.partition.atoms import listable, listed_values
 from treeleak.release.rule_list import Condition
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot, Ordinal
 
-__all__ = ["NUMERIC_STEPS", "Axis", "axis_of"]
-
-
 NUMERIC_STEPS = 1000
 """How many values a numeric column counts as: what is told of it is told in steps of its range."""
 

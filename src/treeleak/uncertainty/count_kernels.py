@@ -11,8 +11,6 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.bits import count_bits, lowest_bit
 from treeleak.core.compiled import njit
 
-__all__ = ["Boxes", "Cache", "Frames", "Tables", "count_on"]
-
 Bits = NDArray[np.uint64]
 
 ONE = np.uint64(1)

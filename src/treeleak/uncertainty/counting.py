@@ -15,9 +15,6 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, count_on
 
-__all__ = ["Search", "Tests", "captured", "count_outside", "inhabited", "relevant", "whole_of"]
-
-
 Bits = NDArray[np.uint64]
 
 

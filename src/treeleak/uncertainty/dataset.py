@@ -14,8 +14,6 @@ from treeleak.uncertainty import distances, questions
 from treeleak.uncertainty.distances import Alignment
 from treeleak.uncertainty.groups import Groups
 
-__all__ = ["Expected", "ProbabilisticDataset"]
-
 
 @dataclass(frozen=True)
 class Expected:

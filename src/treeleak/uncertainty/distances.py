@@ -19,8 +19,6 @@ from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.groups import Groups
 from treeleak.uncertainty.space import Space
 
-__all__ = ["Alignment", "compatibility", "distance", "merge"]
-
 G = TypeVar("G", bound=Groups)
 Sets = tuple[BoolArray, ...]
 Alignment = Literal["consistent", "gambs"]

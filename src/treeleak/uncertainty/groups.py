@@ -17,8 +17,6 @@ from treeleak.uncertainty.counting import Tests, captured
 from treeleak.uncertainty.regions import Region
 from treeleak.uncertainty.space import Space
 
-__all__ = ["Groups"]
-
 Sets = tuple[BoolArray, ...]
 
 # 2^(2^20) has some 300,000 digits.

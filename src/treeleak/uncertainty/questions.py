@@ -17,9 +17,6 @@ from treeleak.uncertainty.alignment import align, check_pairs, fits
 from treeleak.uncertainty.groups import Groups
 from treeleak.verification.training_rows import columns_by_name
 
-__all__ = ["contains", "distance_to_world", "mean_over_rows", "membership"]
-
-
 MOST_VALUES = 1 << 16
 # Rows and groups that are held against each other, in all and in one go.
 MOST_HELD = 2_000_000_000

@@ -19,9 +19,6 @@ from treeleak.uncertainty.counting import (
     whole_of,
 )
 
-__all__ = ["Region", "lies_in"]
-
-
 # Draw and refuse as long as one of so many points is kept; beyond, split first.
 REFUSED = 30
 

@@ -20,9 +20,6 @@ from treeleak.uncertainty.regions import lies_in
 from treeleak.uncertainty.sources import boxes_of, check_room, checked_schema
 from treeleak.uncertainty.space import Space, space_of
 
-__all__ = ["from_rule_list"]
-
-
 # What a rule leaves depends on all before it.
 MOST_RULES = 2000
 

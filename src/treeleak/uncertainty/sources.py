@@ -25,8 +25,6 @@ from treeleak.uncertainty.dataset import ProbabilisticDataset
 from treeleak.uncertainty.space import Space, space_of
 from treeleak.verification.training_rows import columns_by_name, counted
 
-__all__ = ["boxes_of", "check_room", "checked_schema", "from_rows", "from_tree"]
-
 MOST_ENTRIES = 2**26
 """Of a table that says of each node which set of values it leaves of each attribute, or of each set
 which values are in it; 0.5 GB."""

@@ -23,9 +23,6 @@ from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.regions import Region
 from treeleak.verification.training_rows import columns_by_name
 
-__all__ = ["Space", "space_of"]
-
-
 # A rule of the schema is written out as the points that it excludes; of more it is refused.
 MOST_POINTS = 1 << 16
 

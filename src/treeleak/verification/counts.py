@@ -17,8 +17,6 @@ from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.tree import Release, Tree
 
-__all__ = ["Check", "Miss", "check_drawable", "check_noisy", "check_rows"]
-
 
 @dataclass(frozen=True)
 class Miss:

@@ -23,16 +23,6 @@ from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Categorical, Schema
 from treeleak.verification.counts import check_drawable, check_rows
 
-__all__ = [
-    "N_ROWS_HINT",
-    "TrainingRows",
-    "columns_by_name",
-    "counted",
-    "in_model_columns",
-    "match_rules",
-    "match_training",
-]
-
 HINT = (
     "Were some rows left out or added, values lost or changed, columns encoded in another way, or, "
     "without names, put in another order?"

@@ -10,8 +10,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition.values import mean_skew
 
-__all__ = ["Weights", "maximum_entropy"]
-
 
 @dataclass(frozen=True, eq=False)
 class Weights:

@@ -29,9 +29,6 @@ from treeleak.partition.values import Values, values_of
 from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["exact"]
-
-
 _MODEL_TERMS = 2_000_000
 """Terms up to which the integer model is built."""
 _PROMISING = 12

@@ -22,9 +22,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
-__all__ = ["World", "WorldSearch"]
-
-
 N_WORLDS = 10
 """Worlds that are drawn at least."""
 _MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000

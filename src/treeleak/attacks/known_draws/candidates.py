@@ -23,9 +23,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import GridTooLarge, Partition
 
-__all__ = ["MAX_CANDIDATES", "RowProblem", "Unmet"]
-
-
 MAX_CANDIDATES = 50_000_000
 """Most (row, candidate) pairs that are held: 2 to 3 GB."""
 MAX_TABLE = 2**27

@@ -15,9 +15,6 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 
-__all__ = ["find_classes"]
-
-
 _TRY, _PROOF = 20.0, 8.0
 """Work for the integer solver (about seconds): for any classes, and for the proof."""
 

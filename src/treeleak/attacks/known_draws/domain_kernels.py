@@ -17,8 +17,6 @@ import numpy as np
 from treeleak.core.bits import count_bits, lowest_bit
 from treeleak.core.compiled import njit
 
-__all__ = ["complete", "count_trees", "join", "leaf_sides", "match_trees", "overlaps", "probe"]
-
 ONE, NONE = np.uint64(1), np.uint64(0)
 ALL = ~np.uint64(0)
 

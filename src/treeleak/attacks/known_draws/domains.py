@@ -24,8 +24,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws
 from treeleak.partition import GridTooLarge
 
-__all__ = ["Domains", "compile_loops"]
-
 _PROBED, _AT_ONCE = 64, 32
 """Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
 

@@ -30,9 +30,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
 
-__all__ = ["Fit", "certain_rows", "fit", "reaction"]
-
-
 _MEMORY = 15
 _TOLERANCE = 1e-4
 # The dual's least value is the entropy left: towards zero it falls fast, else it levels off.

@@ -16,8 +16,6 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry, GridTooLarge
 
-__all__ = ["MAX_WORDS", "LeafBoxes"]
-
 MAX_WORDS = 2**27
 """Most words of a table of leaves or of domains: 1 GiB."""
 

@@ -16,8 +16,6 @@ from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 
-__all__ = ["Listing", "listed"]
-
 _CAPS = (200, 2_000, 20_000)
 """Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
 _MOST = 1_000_000

@@ -14,9 +14,6 @@ from treeleak.evidence import Pairs
 from treeleak.partition.values import Values
 from treeleak.side_information.density import Density
 
-__all__ = ["Places", "placed_rows", "typicality"]
-
-
 _ROUNDS = 3
 _POINTS = 4096
 """Points of a cell that are looked at; of larger cells, evenly spaced ones."""

@@ -12,20 +12,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = [
-    "argmax_rows",
-    "best_scores",
-    "count_rows",
-    "descend",
-    "fit_rows",
-    "list_rows",
-    "narrow",
-    "off_share",
-    "open_rows",
-    "reaction",
-    "spread",
-]
-
 
 @njit()
 def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:

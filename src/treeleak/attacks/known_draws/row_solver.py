@@ -13,8 +13,6 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 
-__all__ = ["RowSolver"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowSolver:

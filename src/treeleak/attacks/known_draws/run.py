@@ -36,9 +36,6 @@ from treeleak.partition.values import Values, values_of
 from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
-__all__ = ["known_draws"]
-
-
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
 _DOMAINS = 0.5

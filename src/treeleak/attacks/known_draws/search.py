@@ -18,9 +18,6 @@ from treeleak.core.private import dataclass
 from treeleak.evidence import Pairs
 from treeleak.partition.values import Values
 
-__all__ = ["Found", "search", "settled_by", "typical"]
-
-
 _FIRST, _SECOND = 100, 800
 """Evaluations with all candidates, and with the likely ones."""
 _UNLIKELY = (1e-6, 1e-9)

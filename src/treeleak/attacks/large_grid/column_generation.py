@@ -22,9 +22,6 @@ from treeleak.core.private import dataclass
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.pricing import best_point, best_points
 
-__all__ = ["FixedPoint", "fixed_point"]
-
-
 _TOLERANCE = 1e-6
 """A misfit of the whole program, or a gain per row, that counts as none."""
 _CLIMBS, _COLUMNS = 100, 50

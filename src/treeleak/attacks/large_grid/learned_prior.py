@@ -16,9 +16,6 @@ from treeleak.attacks.large_grid.walk_kernels import Likes
 from treeleak.attacks.tree_prior import TreePrior
 from treeleak.core.arrays import FloatArray, IntArray
 
-__all__ = ["learned", "near"]
-
-
 _BINS = 6
 """Bins of an attribute with more atoms."""
 _DOUBT = 2.0

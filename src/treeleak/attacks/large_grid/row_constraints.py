@@ -20,8 +20,6 @@ from treeleak.partition.masks import Masks
 from treeleak.schema import Joint
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["RowConstraints"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowConstraints:

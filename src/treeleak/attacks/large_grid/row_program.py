@@ -21,9 +21,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.partition.values import Values
 
-__all__ = ["RowProgram"]
-
-
 _SMALL = 80_000
 """Pairs of row and leaf up to which the solver is asked for all rows at once."""
 

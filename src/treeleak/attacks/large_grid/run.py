@@ -30,9 +30,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.given import Given
 
-__all__ = ["by_walking", "refuse_unlisted"]
-
-
 _WALKERS = 2
 _PRICES = (
     ((0.0, 0.1), (0.12, 0.3), (0.85, 1.0), (1.0, 2.5)),

@@ -15,9 +15,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.partition.values import Values
 
-__all__ = ["settled"]
-
-
 _SAMPLE = WalkSettings(2.2, 0.0, 0.0, 4, False, False, False)
 _NEAR = WalkSettings(2.5, 0.0, 0.4, 4, False, False, True)
 """How rows walk where they meet every count, and from the Bayes estimate to where they do."""

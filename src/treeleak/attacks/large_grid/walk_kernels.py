@@ -21,8 +21,6 @@ from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.core.bits import lowest_bit
 from treeleak.core.compiled import njit
 
-__all__ = ["Counts", "Likes", "Rows", "Trees", "WalkSettings", "walk"]
-
 _PARTNERS = 256
 """Rows looked at, at most, for one to change places with."""
 

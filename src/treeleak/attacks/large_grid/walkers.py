@@ -18,8 +18,6 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 
-__all__ = ["Found", "Walker", "all_walked", "teach"]
-
 
 @dataclass(eq=False)
 class Walker:

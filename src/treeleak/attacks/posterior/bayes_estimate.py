@@ -22,9 +22,6 @@ from treeleak.core.clock import Clock
 from treeleak.partition import rules_hold
 from treeleak.partition.values import Values
 
-__all__ = ["bayes_estimate"]
-
-
 _DOUBT = 0.5
 """Samples' worth of doubt in every share."""
 _MOST, _MOST_ROWS = 60, 24_000

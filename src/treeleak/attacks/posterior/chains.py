@@ -33,9 +33,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 
-__all__ = ["MISSING_ROW_PENALTY", "Chain", "as_kernel_prior", "as_prior"]
-
-
 MISSING_ROW_PENALTY = 10.0
 """Log of the price of each row that a leaf lacks."""
 _FRESH = 0.1

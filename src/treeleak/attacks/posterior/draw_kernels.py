@@ -16,27 +16,6 @@ from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.attacks.posterior.prior_kernels import draw_row, relearn
 from treeleak.core.compiled import njit
 
-__all__ = [
-    "RULES",
-    "TABLED",
-    "Ground",
-    "Law",
-    "Moves",
-    "Prior",
-    "State",
-    "climb",
-    "drop_all",
-    "log_complete",
-    "log_marginal",
-    "log_named",
-    "log_prior_of",
-    "log_surjections",
-    "room_for_gibbs",
-    "set_log_priors",
-    "split",
-    "walk",
-]
-
 TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
 RULES = {"majority": 0, "permute-and-flip": 1, "exponential": 2}

@@ -36,8 +36,6 @@ from treeleak.partition.values import values_of
 from treeleak.side_information.density import Density
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["hidden_draws"]
-
 _PLAN = Plan(
     chains=8, cooling=20, fits=6, between=3, samples=22, sweeps=200.0, hot=10.0, low_penalty=2.0
 )

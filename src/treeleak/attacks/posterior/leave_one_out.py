@@ -27,9 +27,6 @@ from treeleak.release.tree import AllRows, Release
 from treeleak.schema import OneHot, Schema
 from treeleak.side_information.density import Density
 
-__all__ = ["MAX_ENTRIES", "MAX_GAINS", "MissingRow", "Told"]
-
-
 MAX_ENTRIES = 2**26
 """Most (grid point, tree or class) pairs that are held."""
 MAX_GAINS = 2**26

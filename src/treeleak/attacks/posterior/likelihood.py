@@ -21,9 +21,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import HiddenDraws
 
-__all__ = ["DrawLikelihood", "Likelihood", "nothing"]
-
-
 _SPLIT_EVERY = 4
 """Sweeps between two looks at how distinct rows split among classes."""
 

@@ -16,9 +16,6 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 
-__all__ = ["CountLikelihood", "LabelLikelihood", "PresenceLikelihood"]
-
-
 MAX_TABLE = 2**26
 """Entries of the table of gains: 512 MiB."""
 MAX_DRAWN = 2**28

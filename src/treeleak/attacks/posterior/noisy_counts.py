@@ -42,8 +42,6 @@ from treeleak.release.tree import LEAF, Disjoint, Release, Tree
 from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
-__all__ = ["behind_noise", "most_samples"]
-
 AnyInt = TypeVar("AnyInt", np.int16, np.int64)
 
 _PLAN = Plan(

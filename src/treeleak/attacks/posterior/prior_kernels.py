@@ -22,8 +22,6 @@ import numpy as np
 from treeleak.attacks.kernels import uniform
 from treeleak.core.compiled import njit
 
-__all__ = ["HierarchicalPrior", "draw_row", "imagine", "relearn"]
-
 _LEAST_LOG = -690.0
 """Log probabilities are no lower: e to this power is still a number."""
 _LEAST_MARGINAL, _LEAST_Q = 1e-26, 0.02

@@ -22,8 +22,6 @@ from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import Laplace
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["SILENT", "prior_only"]
-
 SILENT = Laplace(1e-9)
 """Noise under which a count is as probable for any number of rows as for any other."""
 _PLAN = Plan(chains=9, cooling=1, fits=1, between=4, samples=20, sweeps=6.0, hot=1.0)

@@ -26,9 +26,6 @@ from treeleak.partition.values import Values
 from treeleak.schema import Rule
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["PosteriorTarget", "start_weights"]
-
-
 MAX_TABLE = 2**27
 """Entries of the table of leaves of all grid points: 512 MiB."""
 MAX_SHARES = 2**27

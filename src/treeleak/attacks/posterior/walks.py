@@ -20,9 +20,6 @@ from treeleak.core.parallel import run_all
 from treeleak.core.private import dataclass
 from treeleak.side_information.density import Density
 
-__all__ = ["LEAST_SWEEPS", "Plan", "Walk", "affordable", "population_prior"]
-
-
 _TRIAL = 20_000
 """Steps from which the speed of a walk is judged."""
 LEAST_SWEEPS = 10.0

@@ -36,8 +36,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["MOST_DRAWS", "bootstrap_program", "draw_weights", "most_draws"]
-
 MOST_DRAWS = 7
 """Most draws of a row by a tree that the paper considers: more has a chance below 0.0001."""
 

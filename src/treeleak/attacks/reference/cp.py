@@ -31,8 +31,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["reference_cp"]
-
 
 def reference_cp(
     evidence: ExactCounts | KnownDraws | HiddenDraws,

@@ -39,9 +39,6 @@ from treeleak.partition.values import Values, values_of
 from treeleak.release.tree import Tree
 from treeleak.side_information.given import NOTHING, Given
 
-__all__ = ["reference_milp"]
-
-
 _ORDER_BITS = 20
 """Digits that order the rows: beyond, the digits outgrow the tolerance of the solver."""
 

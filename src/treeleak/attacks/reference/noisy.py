@@ -43,8 +43,6 @@ from treeleak.release.noise.laws import CountNoise
 from treeleak.release.tree import AllRows
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
-__all__ = ["noise_bound", "noisy_program", "reference_noisy", "rows_interval"]
-
 
 def reference_noisy(
     evidence: NoisyCounts,

@@ -32,9 +32,6 @@ from treeleak.partition import Geometry
 from treeleak.partition.values import Values
 from treeleak.side_information.given import KnownParts
 
-__all__ = ["placed_program"]
-
-
 _CLASSES = 5.0
 """Units of the solver's work in which classes, and others instead, are looked for: seconds."""
 

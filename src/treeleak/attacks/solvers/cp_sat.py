@@ -10,9 +10,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.parallel import run_watched
 from treeleak.core.private import dataclass
 
-__all__ = ["LinearExpr", "Model", "Run", "SolutionCallback", "run"]
-
-
 Model: TypeAlias = cp_model.CpModel
 LinearExpr: TypeAlias = cp_model.LinearExpr
 SolutionCallback: TypeAlias = cp_model.CpSolverSolutionCallback

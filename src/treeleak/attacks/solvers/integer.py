@@ -15,8 +15,6 @@ from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
 
-__all__ = ["Bounds", "IntegerProblem", "NoSolution", "bounds"]
-
 
 class NoSolution(Exception):
     """No whole numbers meet all equations: proved."""

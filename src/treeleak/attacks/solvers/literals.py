@@ -20,8 +20,6 @@ from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms
 from treeleak.partition.values import Values
 
-__all__ = ["Apart", "Ascending", "Encoding", "encodings_of", "one_of"]
-
 
 @dataclass(frozen=True)
 class Apart:

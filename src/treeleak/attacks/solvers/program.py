@@ -27,27 +27,6 @@ from treeleak.partition.values import Values
 from treeleak.release.tree import Tree
 from treeleak.side_information.given import Given, KnownParts
 
-__all__ = [
-    "MAX_TERMS",
-    "SCALE",
-    "STAGE",
-    "Program",
-    "RowVariables",
-    "built_rows",
-    "check_parts",
-    "check_size",
-    "contradicted",
-    "node_tests",
-    "paths_of",
-    "refuse",
-    "solve",
-    "unproved",
-    "values_at",
-    "whole_logs",
-    "widened",
-]
-
-
 MAX_TERMS = 4_000_000
 """Most terms (literals in constraints) of a model that is built: the solver takes about 10 GB."""
 

@@ -30,8 +30,6 @@ from treeleak.schema import Attribute, Binary, Categorical, OneHot
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = ["LINKABILITY", "NO_ROWS", "Article29", "Inference", "assess"]
-
 NEAR = 0.05
 """Share of its range by which a guessed number may be off."""
 MOST_PAIRS = 100_000_000

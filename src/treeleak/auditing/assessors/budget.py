@@ -11,8 +11,6 @@ from treeleak.release.noise.doubt import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.tree import Release
 
-__all__ = ["Budget", "budget_of"]
-
 _ADDS = {
     "all": "{n} trees that count every row, {each:.4g} each",
     "disjoint": "as much as one tree, for every row reaches one only (if one more row moves no "

@@ -26,8 +26,6 @@ from treeleak.verification.training_rows import (
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = ["add_shape", "close", "compare", "guess", "match", "of_rules", "variants"]
-
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
 

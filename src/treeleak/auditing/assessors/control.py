@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-__all__ = ["THE_SAME", "too_like"]
-
 THE_SAME = (
     "the control rows are too like the training rows to be other draws of their population (less "
     "than once in a thousand times by chance): were the training rows among them?"

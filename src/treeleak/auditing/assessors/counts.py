@@ -17,8 +17,6 @@ from treeleak.release.tree import Release, Tree
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = ["THRESHOLD", "Counts", "count_leaves", "count_rules", "of_rules", "of_trees"]
-
 THRESHOLD = 10
 
 _SUMMED = ("leaves", "small", "single", "excludes_class", "one_class")

@@ -23,8 +23,6 @@ from treeleak.release import Release
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = ["MOST_ROWS", "PROBABLE", "Behind", "Exposure", "NearLeaf", "Recovered", "assess"]
-
 MOST_ROWS = 500
 """Most exposed rows that are told one by one."""
 

@@ -8,8 +8,6 @@ import pandas as pd
 from treeleak.core.errors import Mismatch
 from treeleak.reconstruction import Reconstruction
 
-__all__ = ["check_given"]
-
 _MISSING = -3e38
 
 

@@ -15,8 +15,6 @@ from treeleak.metrics.margin import margin
 from treeleak.metrics.matching import paired_distances
 from treeleak.schema import Schema
 
-__all__ = ["InOrder", "measure_in_order"]
-
 N_SHUFFLES = 199
 _MOST_PEOPLE = 6_000
 

@@ -11,8 +11,6 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.release.tree import Release, Tree
 from treeleak.schema import Binary, OneHot, Schema
 
-__all__ = ["LeafWords", "leaves_of", "rows_in_nodes"]
-
 
 def leaves_of(X: pd.DataFrame, release: Release) -> IntArray:
     """Leaf of every row in every tree, shape (n_rows, n_trees)."""

@@ -35,8 +35,6 @@ from treeleak.release.tree import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
 
-__all__ = ["Measurement", "Pairs", "Variant", "measure", "with_shape"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

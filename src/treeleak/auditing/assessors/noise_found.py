@@ -19,8 +19,6 @@ from treeleak.release.stated_noise import (
 from treeleak.release.tree import Release
 from treeleak.verification.training_rows import in_model_columns
 
-__all__ = ["NoiseFound", "find_noise"]
-
 _NOT_THERE = {
     "smaller": "The counts do not carry the noise that is stated",
     "larger": "The counts do not carry the noise that is stated, but more",

@@ -8,8 +8,6 @@ import numpy as np
 
 from treeleak.core.clock import Incumbent
 
-__all__ = ["time_needed", "time_words"]
-
 _FEWEST = 3
 _FLAT = 0.1
 """Least power of the time by which the misfit must fall to speak of a pace."""

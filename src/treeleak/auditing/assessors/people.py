@@ -22,8 +22,6 @@ from treeleak.schema import Attribute, Categorical, OneHot, Schema
 if TYPE_CHECKING:
     from treeleak.auditing.case import Given
 
-__all__ = ["CLASS", "Training", "attribute_of", "check_names", "groups_of", "labels_of"]
-
 CLASS = "class"
 """What groups by label are called."""
 

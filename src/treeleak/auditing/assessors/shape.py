@@ -27,8 +27,6 @@ from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Schema
 
-__all__ = ["Shape", "guesses_from_shape", "tried_shape"]
-
 N_GUESSES = 12
 FEWEST = 3
 """Guesses without which their spread is not known."""

@@ -14,8 +14,6 @@ from treeleak.release.tree import Release
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = ["assess", "singled_out"]
-
 
 def assess(case: Case) -> Case:
     """Count the rows that a model singles out, as a part of an audit."""

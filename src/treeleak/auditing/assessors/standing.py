@@ -9,8 +9,6 @@ from treeleak.auditing.assessors.yardsticks import Yardstick
 from treeleak.core.private import dataclass
 from treeleak.metrics import Significance
 
-__all__ = ["LEVEL", "MATERIAL", "Standing", "standing_of", "strongest", "test_of"]
-
 LEVEL = 0.005
 """Greatest probability that a margin may have by chance, over people, to count. Rows can be nearer
 in three ways (values, whole rows, rows in their places), and what is made with less to go by counts

@@ -25,10 +25,6 @@ from treeleak.verification.training_rows import in_model_columns
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case
 
-__all__ = [
-    "FILLED", "Exposed", "Uncertainty", "left_by_rules", "left_by_tree", "of_rules", "of_trees",
-]  # fmt: skip
-
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_EXPOSED = 8
 MOST_NAMED = 4

@@ -25,8 +25,6 @@ from treeleak.metrics.scores import Scores
 from treeleak.release.tree import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 
-__all__ = ["ENOUGH", "WORDS", "Knows", "Tried", "Yardstick", "held_against", "try_all"]
-
 Knows = Literal["schema", "model", "people"]
 
 WORDS: Mapping[str, str] = {

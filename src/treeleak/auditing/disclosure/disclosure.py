@@ -21,9 +21,6 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 
-__all__ = ["TooHard", "few_behind", "remainders", "told_together"]
-
-
 PRIMES = (2**31 - 1, 2**31 - 19)
 """Products of two residues fit in 64 bits."""
 

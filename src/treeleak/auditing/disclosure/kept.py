@@ -11,8 +11,6 @@ from treeleak.auditing.disclosure.disclosure import remainders, told_together
 from treeleak.auditing.disclosure.releasable import Kept
 from treeleak.core.arrays import BoolArray
 
-__all__ = ["keep"]
-
 
 def keep(
     behind: Behind,

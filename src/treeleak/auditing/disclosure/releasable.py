@@ -15,8 +15,6 @@ from typing import Any, Literal
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
 from treeleak.core.private import dataclass
 
-__all__ = ["ELSEWHERE", "Edition", "Kept", "releasable", "speaks_of_none"]
-
 Edition = Literal["releasable", "internal"]
 
 ELSEWHERE = "what was found names single leaves, columns or values: it is in the internal edition"

@@ -14,8 +14,6 @@ from treeleak.reconstruction import Reconstruction
 if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
-__all__ = ["advise"]
-
 _CHANGES: Mapping[str, str] = {
     "control": "Give rows of the same population that the model was not trained on (--control, ten "
     "times as many as training rows): they keep what the model tells of single people apart from "

@@ -7,8 +7,6 @@ from typing import Any, Literal
 from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.core.private import dataclass
 
-__all__ = ["LEAK", "NO_LEAK", "OPEN", "POSSIBLE", "Finding", "Part", "Verdict"]
-
 Verdict = Literal[
     "leak shown",
     "possible leak",

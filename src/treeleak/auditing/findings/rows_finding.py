@@ -28,8 +28,6 @@ from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
 
-__all__ = ["of_rows", "of_variant"]
-
 _BY_CHANCE = f"{100 * LEVEL:g} %"
 _RULES: Mapping[str, str] = {
     "values": "The values of the rebuilt rows are nearer to the training rows than those of every "

@@ -8,8 +8,6 @@ from typing import Any
 from treeleak.core.percent import percent
 from treeleak.metrics.scores import Numbers, Scores
 
-__all__ = ["by_chance", "in_full", "in_short", "off_by", "read_scores"]
-
 
 def in_full(scores: Scores) -> str:
     """Say how far rows are off, as the beginning of a sentence."""

@@ -15,8 +15,6 @@ from treeleak.reconstruction import Reconstruction
 if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
-__all__ = ["find", "overall"]
-
 
 def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[Finding, ...]:
     """Judge each part.

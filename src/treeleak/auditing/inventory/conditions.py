@@ -9,11 +9,6 @@ import numpy as np
 
 from treeleak.core.private import dataclass
 
-__all__ = [
-    "Context", "drawn", "empty", "filled", "half", "missing", "missing_behind_noise", "noisy",
-    "none_missing", "not_drawn", "of_leaves", "one_per_row", "plain",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Context:

@@ -25,13 +25,6 @@ from treeleak.auditing.inventory.owners import (
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = [
-    "SHORT", "Form", "Pieces", "anything", "columns", "distinct", "edges", "encodings", "fitted",
-    "in_rules", "is_code", "is_scalar", "names", "per_column", "per_node", "per_row",
-    "per_tree", "pieces", "prose", "repeated", "scores", "seeds", "shape", "short", "tests",
-    "tree_values",
-]  # fmt: skip
-
 Form = Callable[[Any, StoredObject], bool]
 
 CODE = "code, not data"

@@ -35,8 +35,6 @@ from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import Opaque, StoredObject
 from treeleak.release.tree import Release
 
-__all__ = ["Entry", "take_inventory", "unknown_places"]
-
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000
 UNNAMED = "(no plain name)"

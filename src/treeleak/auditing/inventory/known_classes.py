@@ -15,8 +15,6 @@ from importlib import resources
 
 from treeleak.core.private import dataclass
 
-__all__ = ["KnownClass", "is_name", "known_class"]
-
 LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
 
 _EVERY = (

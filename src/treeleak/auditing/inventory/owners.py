@@ -9,11 +9,6 @@ import numpy as np
 
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = [
-    "checked_by_reader", "is_own_tree", "n_classes_of", "n_columns", "n_nodes", "numbers_in",
-    "whole",
-]  # fmt: skip
-
 
 def checked_by_reader(owner: StoredObject) -> bool:
     """Of release files and rule files every number is checked where they are read."""

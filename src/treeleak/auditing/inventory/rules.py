@@ -16,11 +16,6 @@ from treeleak.auditing.inventory import conditions, forms
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
-__all__ = [
-    "INTERNAL", "RULES", "SEED_NAMES", "SETTING", "STORED", "UNKNOWN", "Change", "Mark", "Rule",
-    "fits",
-]  # fmt: skip
-
 Mark = Literal["leaks", "harmless", "not assessed"]
 Change = Literal[
     "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"

@@ -20,8 +20,6 @@ from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = ["Table"]
-
 HashArray = NDArray[np.uint64]
 
 MOST_VALUES = 1 << 22

@@ -13,8 +13,6 @@ from functools import cache
 from treeleak.auditing.inventory.rules import RULES
 from treeleak.release.registry import known_classes
 
-__all__ = ["UNSTATED", "known_names", "known_origin", "known_place"]
-
 UNSTATED = "a model of unstated origin"
 HIDDEN = "…"
 

@@ -13,8 +13,6 @@ from typing import Any
 from treeleak.core.errors import BadModel
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
-__all__ = ["from_corels", "read_corels"]
-
 _START = re.compile(r"^[ \t]*(?:OPTIMAL RULE LIST|RULELIST:)[ \t]*$", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:else\s+)?if\s+[\[(](?P<when>.+)[\])]\s*(?::|then\b)\s*(?P<said>\S.*)")
 _DEFAULT = re.compile(r"\s*(?:else\b)?\s*(?P<said>\S.*)")

@@ -16,9 +16,6 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.release.tree import LEAF, Tree
 
-__all__ = ["Restored", "counts_from_shares", "leaf_classes"]
-
-
 MAX_TOLD = 2_000_000
 """Rows up to which two fractions of them never agree in double precision."""
 _TOLERANCE = 1e-12

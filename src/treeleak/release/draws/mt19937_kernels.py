@@ -18,8 +18,6 @@ import numpy as np
 
 from treeleak.core.compiled import njit
 
-__all__ = ["distinct_rows", "matching_rows", "matching_seeds", "raw", "tally", "tree_seeds"]
-
 SIZE = 624
 SHIFT = 397
 # Seeds of trees lie below this: the largest number of 32 bits with a sign.

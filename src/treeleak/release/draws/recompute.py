@@ -22,8 +22,6 @@ from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.tree import Bootstrap, Release
 
-__all__ = ["Draws", "Rule", "Seeds", "drawn_table", "rules_of"]
-
 # Draws, or entries of the table of them; beyond, neither time nor memory is reasonable.
 MAX_ENTRIES = 2**31
 MAX_ROWS = 10_000_000
@@ -183,6 +181,7 @@ def _normed(chances: FloatArray) -> FloatArray:
 
 
 def check_size(in_all: int, per_tree: int) -> None:
+    """Refuse more draws than can be worked with."""
     if in_all > MAX_ENTRIES or per_tree > MAX_ROWS:
         raise NotCovered(f"{per_tree:g} rows or draws per tree, {in_all:g} in all, are too many")
 

@@ -15,8 +15,6 @@ from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import Draws, Rule, Seeds, drawn_table, rules_of
 from treeleak.release.tree import Bootstrap, Release
 
-__all__ = ["known_draws"]
-
 Tick = Callable[[float], None]
 # Numbers of rows tried where the release does not say it.
 MAX_ROWS_TRIED = 2_000_000

@@ -21,17 +21,6 @@ from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.noise.table import NoiseTable, excess_bound
 
-__all__ = [
-    "Doubt",
-    "Scale",
-    "doubt_counts",
-    "doubt_labels",
-    "doubt_noise",
-    "scale_of_labels",
-    "scale_of_noise",
-]
-
-
 LEVEL = 1e-6
 """How improbable noise of the law must be before the law is doubted, question by question."""
 _CREDIBLE = 0.95

@@ -18,18 +18,6 @@ from scipy.special import log_ndtr, log_softmax
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
 
-__all__ = [
-    "ROUNDINGS",
-    "CountNoise",
-    "DiscreteLaplace",
-    "Gaussian",
-    "LabelNoise",
-    "LabelRule",
-    "Laplace",
-    "Rounding",
-]
-
-
 Rounding = Literal["none", "nearest", "towards zero"]
 ROUNDINGS: tuple[Rounding, ...] = ("none", "nearest", "towards zero")
 LabelRule = Literal["majority", "permute-and-flip", "exponential", "present"]

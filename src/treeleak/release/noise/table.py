@@ -15,9 +15,6 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import CountNoise
 
-__all__ = ["FLOOR", "NoiseTable", "excess_bound", "sum_laws"]
-
-
 FLOOR = 1e-13
 """Share of its peak under which a law that a Fourier transform gave says nothing."""
 

@@ -11,8 +11,6 @@ from treeleak.core.private import dataclass
 from treeleak.release.pipeline.inputs import Number, Reading, Unreadable
 from treeleak.release.stored import StoredObject
 
-__all__ = ["Columns", "Readings", "Rule", "UnknownStep", "bounded", "tried", "undone"]
-
 # Characters in all names together: a few bytes of a hostile file can ask for any number.
 MAX_TEXT = 1 << 26
 

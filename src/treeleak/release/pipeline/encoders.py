@@ -13,8 +13,6 @@ from treeleak.release.pipeline.columns import Columns, Readings, UnknownStep, bo
 from treeleak.release.pipeline.inputs import MISSING, Code, Indicator, Number, Reading, Unreadable
 from treeleak.release.stored import Opaque, StoredObject
 
-__all__ = ["bins", "one_hot", "ordinal"]
-
 
 def ordinal(step: StoredObject, columns: Columns) -> Columns:
     """Read the codes of an OrdinalEncoder."""

@@ -16,9 +16,6 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot
 
-__all__ = ["MISSING", "Code", "Indicator", "Inputs", "Missing", "Number", "Reading", "Unreadable"]
-
-
 MISSING = math.nan
 """Stands for a missing value among texts: one object, so that equal lists compare as equal."""
 _LARGEST = 1e150

@@ -28,8 +28,6 @@ from treeleak.release.pipeline.transformers import (
 )
 from treeleak.release.stored import StoredObject
 
-__all__ = ["input_columns", "output_columns"]
-
 
 def output_columns(steps: Sequence[Any], columns: Columns | None = None) -> Columns:
     """Name the columns that come out of some fitted steps.

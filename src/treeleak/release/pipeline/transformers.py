@@ -20,18 +20,6 @@ from treeleak.release.pipeline.inputs import (
 )
 from treeleak.release.stored import StoredObject
 
-__all__ = [
-    "best",
-    "changed",
-    "components",
-    "function",
-    "imputer",
-    "indicator",
-    "scaler",
-    "support",
-    "variance",
-]
-
 
 def changed(step: StoredObject, columns: Columns) -> Columns:
     """Columns that keep their names, but not their values."""

@@ -11,8 +11,6 @@ from treeleak.core.private import dataclass
 from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_TEXT_BYTES, at_most
 
-__all__ = ["ARFFHeader", "columns_and_classes", "read_arff_header", "text_of"]
-
 
 @dataclass(frozen=True)
 class ARFFHeader:

@@ -28,8 +28,6 @@ from treeleak.release.readers.weka_report import (
 from treeleak.release.registry import reader
 from treeleak.release.tree import AllRows, Release, UnknownSampling
 
-__all__ = ["ARFFHeader", "read_arff_header", "read_j48"]
-
 # Digits behind the point with which WEKA prints a threshold at most.
 DIGITS = 6
 HELD_BACK = "reduced-error pruning: the leaves count only the rows that the tree was grown on"

@@ -16,8 +16,6 @@ from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_COUNTS, MOS
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
-__all__ = ["TreeBuilder", "nested_lines"]
-
 MAX_DEPTH = 1000
 # More ways to read one line than any honest name allows.
 MAX_READINGS = 100

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel, TreeleakError
 
-__all__ = ["odd_header", "parse_npy", "plain_records", "write_npy"]
-
 
 def parse_npy(data: bytes, name: str) -> NDArray[Any]:
     """Read an ``.npy`` member: header first, and memory only for what is there.

@@ -15,8 +15,6 @@ from treeleak.release.readers.skops_archive import read_archive
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
-__all__ = ["read_pickle"]
-
 WORKER = Path(__file__).with_name("unpickle_worker.py")
 SECONDS = 600
 

@@ -70,16 +70,6 @@ from treeleak.release.tree import (
     UnknownSampling,
 )
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "noise_from_dict",
-    "read_release",
-    "release_from_dict",
-    "release_to_dict",
-    "write_release",
-]
-
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 1
 FLOAT_TYPES = ("float32", "float64")

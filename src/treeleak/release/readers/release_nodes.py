@@ -23,16 +23,6 @@ from treeleak.release.statistics import (
 )
 from treeleak.release.tree import CategorySets, Sampling, Tree
 
-__all__ = [
-    "categories_from_list",
-    "check_sums",
-    "output_from",
-    "statistics_from_dict",
-    "statistics_to_dict",
-    "tests_to_dict",
-    "totals_are",
-]
-
 BY_CLASS = " by class"
 
 

@@ -28,15 +28,6 @@ from treeleak.release.checked_json import (
 )
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList, Value
 
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "read_rules",
-    "rules_from_dict",
-    "rules_to_dict",
-    "write_rules",
-]
-
 FORMAT = "treeleak-rules"
 FORMAT_VERSION = 1
 

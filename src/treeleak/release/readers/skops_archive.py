@@ -18,8 +18,6 @@ from treeleak.release.readers.zip_bytes import unused_bytes
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
-__all__ = ["Members", "read_archive", "read_members", "read_with_sources"]
-
 
 @reader("skops", lambda head: head.startswith(b"PK\x03\x04"))
 def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noqa: ARG001

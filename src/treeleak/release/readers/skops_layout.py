@@ -9,8 +9,6 @@ from typing import Any
 
 from treeleak.release.stored import Leftover
 
-__all__ = ["SCHEMA", "Node", "is_mark", "is_usual_name", "odd_keys", "odd_text", "unknown_keys"]
-
 SCHEMA = "schema.json"
 
 Node = dict[str, Any]

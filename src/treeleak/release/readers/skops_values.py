@@ -18,8 +18,6 @@ from treeleak.release.readers.npy import odd_header, parse_npy
 from treeleak.release.readers.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
 from treeleak.release.stored import Leftover, Opaque, StoredObject
 
-__all__ = ["Archive", "check_size", "unpack"]
-
 # A small hostile file must not grow into gigabytes; honest archives hold little that compresses
 # better than this.
 MAX_GROWTH = 40

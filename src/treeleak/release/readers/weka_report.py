@@ -9,8 +9,6 @@ from treeleak.core.errors import BadModel
 from treeleak.release.readers.j48_tree import TreeBuilder
 from treeleak.release.stored import Leftover
 
-__all__ = ["PRUNED_WITH_ROWS_HELD_BACK", "checked_size", "confusion_classes", "left_over"]
-
 UNCHECKED = "The text ends with the tree: whether lines are missing cannot be checked."
 PRUNED_WITH_ROWS_HELD_BACK = re.compile(r"^(?:Options|Scheme):.*\s-R(?:\s|$)", re.MULTILINE)
 # Lines of a report: headings, statements, statistics, figures of each class, a list of names.

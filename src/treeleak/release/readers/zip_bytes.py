@@ -12,8 +12,6 @@ from typing import IO
 from treeleak.core.errors import BadModel
 from treeleak.release.stored import Leftover
 
-__all__ = ["unused_bytes"]
-
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL_BYTES, _END_BYTES, _END64_BYTES, _LOCATOR64_BYTES = 46, 22, 56, 20
 _HAS_DESCRIPTOR = 0x08
