@@ -15,8 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
+from treeleak.attacks.known_draws import domain_kernels
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
+from treeleak.attacks.known_draws.listing import compile_loops, listed
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
@@ -83,6 +85,15 @@ def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
     slot = leaves[row, tree] - start[tree]
     word = domains.bits[row, label[row], words[tree] + slot // 64]
     return bool((word >> (slot % 64).astype(np.uint64) & np.uint64(1)).all())
+
+
+def test_what_is_compiled_beforehand_is_all_that_runs():
+    compile_loops(Clock(60.0))
+    loops = [loop for loop in vars(domain_kernels).values() if hasattr(loop, "signatures")]
+    before = [len(loop.signatures) for loop in loops]
+    assert sum(before) > 5
+    listed(domains_of(MODELS["extra trees"], *people(30, 1))[0], Clock(60.0))
+    assert [len(loop.signatures) for loop in loops] == before
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -32,3 +32,11 @@ def numbered(table: FloatArray) -> IntArray:
     # A first column keeps it a table where there is none.
     whole = np.column_stack([np.zeros(len(table)), np.nan_to_num(table, nan=np.inf)])
     return np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def packed(flags: BoolArray) -> NDArray[np.uint64]:
+    """Pack truth values into words of 64 bits, the first ones lowest, along the last axis."""
+    n = flags.shape[-1]
+    bits = np.zeros((*flags.shape[:-1], -(-n // 64) * 64), dtype=bool)
+    bits[..., :n] = flags
+    return np.packbits(bits, axis=-1, bitorder="little").view("<u8").astype(np.uint64)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.leaves import leaf_counts, leaf_distinct
@@ -111,13 +111,13 @@ class KnownDraws:
             rank = np.searchsorted(most, self.n[own], side="right")
             set_of[own] = len(sets) + rank
             # Set r holds the drawn rows whose draws are among the r smallest numbers.
-            sets += [_as_bits((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
+            sets += [packed((below.ravel() < r) & self.drawn) for r in range(len(most) + 1)]
         if group is not None:
             last, n_groups = self.geometry.release.trees[-1], int(start[-1] - start[-2])
             open_ = np.ones((n_groups, 1)) if last.counts is None else last.counts[last.leaves]
             only = np.where(open_ > 0, np.arange(n_groups)[:, None], n_groups)
             set_of[start[-2] :] = len(sets) + only
-            sets += [_as_bits((group == g) & self.drawn) for g in range(n_groups + 1)]
+            sets += [packed((group == g) & self.drawn) for g in range(n_groups + 1)]
         return RowSets(np.array(sets), set_of)
 
     def contradiction(self) -> Contradiction | None:
@@ -133,9 +133,3 @@ class KnownDraws:
                 t = int((held != drew).argmax())
                 return Contradiction(t, 0, f"its leaves hold {held[t]} {what}, it drew {drew[t]}")
         return None
-
-
-def _as_bits(member: BoolArray) -> NDArray[np.uint64]:
-    bits = np.zeros(-(-len(member) // 64) * 64, dtype=bool)
-    bits[: len(member)] = member
-    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)

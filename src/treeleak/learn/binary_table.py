@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.learn.checks import in_order, label_list
@@ -83,8 +83,8 @@ class BinaryTable:
         bits = np.zeros((self.values.shape[1] + 1, int(words.sum()) * WORD), dtype=bool)
         bits[:-1, place] = self.values[order].T
         bits[-1, place] = True
-        packed = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-        return PackedTable(packed[:-1], packed[-1], np.repeat(np.arange(len(words)), words))
+        held = packed(bits)
+        return PackedTable(held[:-1], held[-1], np.repeat(np.arange(len(words)), words))
 
 
 def read_table(X: Any, y: Any) -> BinaryTable:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.errors import NotCovered
 from treeleak.uncertainty.count_kernels import Boxes, Cache, Frames, Tables, count_on
 
@@ -90,7 +90,7 @@ class Search:
                 own = np.array(allow[start[-2] :])[:, on].astype(np.float32)
                 inside = np.zeros((len(on), n), dtype=bool)
                 inside[:, on] = (1 - own.T) @ own == 0
-                within[at] = _bits(inside)
+                within[at] = packed(inside)
             self.of_axis.append((on, at))
         self.allow = np.array(allow)
         self.values = np.array(values, dtype=object)
@@ -105,10 +105,10 @@ class Search:
         moduli = (0,) if exists else _moduli(math.prod(total))
         self.moduli = [p or 2**64 for p in moduli]
         self.fixed = Boxes(
-            tests=_bits(self.tests),
-            occurs=_bits(self.tests.T),
+            tests=packed(self.tests),
+            occurs=packed(self.tests.T),
             start=self.start,
-            allow=_bits(self.allow),
+            allow=packed(self.allow),
             weight=self._residues(self.values),
             total=self._residues(self.total),
             first=first,
@@ -151,8 +151,8 @@ class Search:
                 self._weigh(share, total, a, own)
             kept = np.concatenate([[0], keep.cumsum()])
             b = b._replace(
-                tests=_bits(held),
-                occurs=_bits(held.T),
+                tests=packed(held),
+                occurs=packed(held.T),
                 start=kept[self.start],
                 allow=b.allow[keep],
                 weight=b.weight[keep],
@@ -169,7 +169,7 @@ class Search:
         if not alive.any():
             return min(free, 1) if self.exists else free
         f = self.frames
-        f.rest[0], f.open[0] = _bits(alive.reshape(1, -1))[0], _bits(still.reshape(1, -1))[0]
+        f.rest[0], f.open[0] = packed(alive.reshape(1, -1))[0], packed(still.reshape(1, -1))[0]
         f.weight[0] = f.product[0] = 1
         f.sum[0] = 0
         self.cache.used[:] = False
@@ -246,13 +246,6 @@ class Search:
             scale=np.zeros(most, dtype=np.uint64),
             offset=np.zeros(MOST_ENTRIES, dtype=np.int32),
         )
-
-
-def _bits(rows: BoolArray) -> NDArray[np.uint64]:
-    """Pack rows of truth values into words of 64."""
-    wide = np.zeros((len(rows), -(-rows.shape[1] // 64) * 64), dtype=bool)
-    wide[:, : rows.shape[1]] = rows
-    return np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
 
 
 def _joined(residues: Sequence[int], primes: Sequence[int]) -> int:

@@ -317,7 +317,6 @@ def match_trees(
         open_ = np.zeros((len(own), words), dtype=np.uint64)
         room = d[begin : begin + size].copy()
         at[:] = -1
-        todo = 0
         for i in range(len(own)):
             for w in range(words):
                 for c in range(n_classes):
@@ -330,7 +329,6 @@ def match_trees(
                     if room[v] > 0:
                         room[v] -= 1
                         at[i] = v
-            todo += at[i] < 0
         # Rows that found no room push others on.
         held_start, held = _held(at, len(own), size)
         from_, by, queue = (
@@ -439,10 +437,7 @@ def count_trees(
     for t in trees:
         begin, size = leaf_start[t], leaf_start[t + 1] - leaf_start[t]
         start, end = word_start[t], word_start[t + 1]
-        must, can = (
-            np.empty((size, n_classes), dtype=np.int64),
-            np.empty((size, n_classes), dtype=np.int64),
-        )
+        must, can = np.empty((2, size, n_classes), dtype=np.int64)
         must_d, can_d = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
         must_all = np.empty(size, dtype=np.int64)
         # Draws of the rows that may lie in a leaf and need not: how many have 1, 2, ... of them.
@@ -566,16 +561,10 @@ def complete(
     n_classes, n_words = domain.shape[1], domain.shape[2]
     n_own = len(drawn)
     words = np.empty((n_own + 1, n_words), dtype=np.uint64)
-    lows, highs = (
-        np.empty((n_own + 1, low.shape[1]), np.int32),
-        np.empty((n_own + 1, low.shape[1]), np.int32),
-    )
+    lows, highs = np.empty((2, n_own + 1, low.shape[1]), np.int32)
     goners = np.empty((n_own + 1, low.shape[1]), np.uint8)
     sets = np.empty((n_own + 1, members.shape[1]), np.uint64)
-    tree, todo = (
-        np.empty(n_own + 1, dtype=np.int64),
-        np.empty((n_own + 1, n_words), dtype=np.uint64),
-    )
+    tree, todo = np.empty(n_own + 1, np.int64), np.empty((n_own + 1, n_words), np.uint64)
     found, visits = 0, 0
     for c in range(n_classes):
         words[0] = domain[k, c]
@@ -592,17 +581,8 @@ def complete(
         for t in drawn:
             at = _only(words[0], word_start[t], word_start[t + 1])
             if at >= 0:
-                _cut(
-                    leaf_start[t] + at,
-                    low,
-                    high,
-                    gone,
-                    members,
-                    lows[0],
-                    highs[0],
-                    goners[0],
-                    sets[0],
-                )
+                e = leaf_start[t] + at
+                _cut(e, low, high, gone, members, lows[0], highs[0], goners[0], sets[0])
         level = 0
         tree[0] = -1
         fresh = _possible(lows[0], highs[0], goners[0], sets[0], set_start)
@@ -629,11 +609,10 @@ def complete(
                     level -= 1
                     fresh = False
                     continue
-                todo[level, word_start[best] : word_start[best + 1]] = words[
-                    level, word_start[best] : word_start[best + 1]
-                ]
+                begin, end = word_start[best], word_start[best + 1]
+                todo[level, begin:end] = words[level, begin:end]
                 fresh = False
-            if level < 0 or tree[level] < 0:
+            if tree[level] < 0:
                 level -= 1
                 continue
             t = tree[level]
@@ -652,12 +631,8 @@ def complete(
             e = leaf_start[t] + slot
             nxt = level + 1
             words[nxt] = words[level] & meets[e]
-            lows[nxt], highs[nxt], goners[nxt], sets[nxt] = (
-                lows[level],
-                highs[level],
-                goners[level],
-                sets[level],
-            )
+            lows[nxt], highs[nxt] = lows[level], highs[level]
+            goners[nxt], sets[nxt] = goners[level], sets[level]
             _cut(e, low, high, gone, members, lows[nxt], highs[nxt], goners[nxt], sets[nxt])
             good = True
             for s in drawn:
@@ -669,17 +644,8 @@ def complete(
                     good = False
                     break
                 if at >= 0 and was < 0:
-                    _cut(
-                        leaf_start[s] + at,
-                        low,
-                        high,
-                        gone,
-                        members,
-                        lows[nxt],
-                        highs[nxt],
-                        goners[nxt],
-                        sets[nxt],
-                    )
+                    e = leaf_start[s] + at
+                    _cut(e, low, high, gone, members, lows[nxt], highs[nxt], goners[nxt], sets[nxt])
             if good and _possible(lows[nxt], highs[nxt], goners[nxt], sets[nxt], set_start):
                 level = nxt
                 fresh = True

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
@@ -72,7 +72,7 @@ class Domains:
             for drawn in np.unique(b[b > 0]).astype(int):
                 rows = np.flatnonzero(b == drawn)
                 for c in range(n.shape[1]):
-                    bits[rows, c, words] = _packed(
+                    bits[rows, c, words] = packed(
                         _open(n[own], d if d is None else d[own], c, drawn)
                     )
         if group is not None:
@@ -83,7 +83,7 @@ class Domains:
                 open_ &= last.counts[last.leaves] > 0
             only = np.eye(len(open_), dtype=bool)
             for c in range(n.shape[1]):
-                own_leaf = np.array([_packed(one & open_[:, c]) for one in only])
+                own_leaf = np.array([packed(one & open_[:, c]) for one in only])
                 bits[:, c, boxes.word_start[-2] :] = own_leaf[group]
         return cls(evidence, boxes, bits, draws)
 
@@ -130,26 +130,16 @@ class Domains:
         with threads() as pool:
 
             def each(kernel: Callable[..., Any], over: IntArray, *given: Any) -> list[Any]:
-                jobs = [partial(kernel, over[i::THREADS], *given) for i in range(THREADS)]
-                return run_all(jobs, pool=pool)
+                shares = [np.ascontiguousarray(over[i::THREADS]) for i in range(THREADS)]
+                return run_all([partial(kernel, share, *given) for share in shares], pool=pool)
 
             while not clock.stopped:
                 rows, changed[:] = np.flatnonzero(changed), False
                 each(kernels.join, rows, self.bits, *self.drawn, *where, boxes.meets, changed)
-                bad = each(
-                    kernels.count_trees,
-                    trees,
-                    self.bits,
-                    self.draws,
-                    evidence.n,
-                    d,
-                    *where,
-                    changed,
-                )
+                known = self.bits, self.draws
+                bad = each(kernels.count_trees, trees, *known, evidence.n, d, *where, changed)
                 if max(bad) < 0 and len(d) and not changed.any():
-                    bad = each(
-                        kernels.match_trees, trees, self.bits, self.draws, d, *where, changed
-                    )
+                    bad = each(kernels.match_trees, trees, *known, d, *where, changed)
                 if max(bad) >= 0:
                     return int(max(bad))
                 open_ = np.flatnonzero(self.open_leaves)
@@ -177,20 +167,6 @@ class Domains:
         return changed
 
 
-def compile_loops(clock: Clock) -> None:
-    """Compile what narrows, which is done once for all, and not held against the time."""
-    begin = clock.seconds
-    no_rows, one = np.zeros(0, dtype=np.int64), np.arange(2)
-    bits, changed = np.zeros((0, 1, 1), dtype=np.uint64), np.zeros(0, dtype=bool)
-    draws, n = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
-    meets = np.ones((1, 1), dtype=np.uint64)
-    kernels.join(no_rows, bits, no_rows, no_rows, one, one, meets, changed)
-    kernels.probe(no_rows, bits, no_rows, no_rows, one, one, meets, 1, changed)
-    kernels.count_trees(no_rows, bits, draws, n, no_rows, one, one, changed)
-    kernels.match_trees(no_rows, bits, draws, no_rows, one, one, changed)
-    clock.forgive(clock.seconds - begin)
-
-
 def _open(n: IntArray, d: IntArray | None, c: int, b: int) -> BoolArray:
     """Leaves that can hold a row of class c that was drawn b times."""
     left = n.copy()
@@ -200,9 +176,3 @@ def _open(n: IntArray, d: IntArray | None, c: int, b: int) -> BoolArray:
         # The other rows of the leaf: one at least for each class that is left, one draw for each.
         ok &= ((left > 0).sum(axis=1) <= d - 1) & (left.sum(axis=1) >= d - 1)
     return np.asarray(ok)
-
-
-def _packed(flags: BoolArray) -> NDArray[np.uint64]:
-    bits = np.zeros(-(-len(flags) // 64) * 64, dtype=bool)
-    bits[: len(flags)] = flags
-    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)

@@ -14,7 +14,11 @@ from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
-from treeleak.evidence import Pairs
+from treeleak.evidence import KnownDraws, Pairs
+from treeleak.partition import Geometry
+from treeleak.release.statistics import DRAWS
+from treeleak.release.tree import LEAF, AllRows, Release, Tree
+from treeleak.schema import Binary, Schema
 
 _CAPS = (200, 2_000, 20_000)
 """Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
@@ -102,6 +106,22 @@ def listed(domains: Domains, clock: Clock) -> Listing:
         if listing is not None and listing.complete.all():
             return listing
     return _listed(domains, 0, clock)[0] if listing is None else listing
+
+
+def compile_loops(clock: Clock) -> None:
+    """Compile what narrows and lists, which is done once for all, and not held against the time."""
+    begin = clock.seconds
+    stump = Tree(
+        feature=np.array([0, LEAF, LEAF]),
+        threshold=np.array([0.5, np.nan, np.nan]),
+        left=np.array([1, LEAF, LEAF]),
+        right=np.array([2, LEAF, LEAF]),
+        missing_left=np.zeros(3, dtype=bool),
+    ).with_counts(DRAWS, counts=np.array([[3.0], [2.0], [1.0]]), distinct=np.array([3, 2, 1]))
+    release = Release((stump, stump), ("x",), (0,), AllRows(), 3)
+    geometry = Geometry.of(release, Schema([Binary("x")]))
+    listed(Domains.of(KnownDraws(geometry, np.ones((2, 3), dtype=np.uint8))), Clock(np.inf))
+    clock.forgive(clock.seconds - begin)
 
 
 def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArray]:

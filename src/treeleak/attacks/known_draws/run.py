@@ -18,8 +18,8 @@ import numpy as np
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
-from treeleak.attacks.known_draws.domains import Domains, compile_loops
-from treeleak.attacks.known_draws.listing import Listing, listed
+from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.listing import Listing, compile_loops, listed
 from treeleak.attacks.known_draws.placed import Places, placed_rows
 from treeleak.attacks.known_draws.search import (
     search,
@@ -60,37 +60,43 @@ def known_draws(
         "unknown" with the best rows so far when the time was up, none if there were none yet.
     """
     given.check(geometry)
-    group = None if given.parts is None else given.parts.group
     values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:
         return Answer("infeasible", values, contradiction=clash)
 
-    numbers = {"grid_points": geometry.n_points}
+    numbers: dict[str, Any] = {"grid_points": geometry.n_points}
     try:
-        tick = enumeration_tick(geometry, clock)
-        partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
-        pairs = Pairs.of(partition)
-        numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
-        clock.tell("narrowing the candidates of each row", 0.0)
-        problem = RowProblem.of(evidence, partition, pairs, group).narrowed(clock)
-        numbers |= {
-            "equations": int((evidence.n > 0).sum()),
-            "open_candidates": len(problem.column),
-            "open_rows": problem.n_open,
-            "rows_never_drawn": int((~evidence.drawn).sum()),
-        }
-        return _answer(problem, pairs, geometry, values, given, numbers, clock, seed)
+        try:
+            return _listed(evidence, geometry, values, given, numbers, clock, seed)
+        except GridTooLarge as why:
+            refuse_unlisted(geometry, given)
+            return _unlisted(evidence, geometry, values, given, numbers, str(why), clock, seed)
     except OutOfTime:
         return Answer("unknown", values, numbers=numbers)
-    except GridTooLarge as why:
-        refuse_unlisted(geometry, given)
-        try:
-            return _unlisted(evidence, geometry, values, given, str(why), clock, seed)
-        except Unmet as unmet:
-            clash = _located(evidence, geometry, unmet.equation)
     except Unmet as unmet:
         clash = _located(evidence, geometry, unmet.equation)
-    return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+        return Answer("infeasible", values, contradiction=clash, numbers=numbers)
+
+
+def _listed(
+    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
+    numbers: dict[str, Any], clock: Clock, seed: int,
+) -> Answer:  # fmt: skip
+    """Rebuild the rows where all cells can be listed."""
+    group = None if given.parts is None else given.parts.group
+    tick = enumeration_tick(geometry, clock)
+    partition = enumerate_drawable(geometry, evidence.row_sets(group), tick)
+    pairs = Pairs.of(partition)
+    numbers |= {"live_points": len(partition.points), "cells": partition.n_cells}
+    clock.tell("narrowing the candidates of each row", 0.0)
+    problem = RowProblem.of(evidence, partition, pairs, group).narrowed(clock)
+    numbers |= {
+        "equations": int((evidence.n > 0).sum()),
+        "open_candidates": len(problem.column),
+        "open_rows": problem.n_open,
+        "rows_never_drawn": int((~evidence.drawn).sum()),
+    }
+    return _answer(problem, pairs, geometry, values, given, numbers, clock, seed)
 
 
 def _answer(
@@ -113,15 +119,14 @@ def _answer(
 
 
 def _unlisted(
-    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given, why: str, clock: Clock,
-    seed: int,
+    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
+    numbers: dict[str, Any], why: str, clock: Clock, seed: int,
 ) -> Answer:  # fmt: skip
     """Rebuild the rows where the grid is too large to list.
 
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
-    numbers: dict[str, Any] = {"grid_points": geometry.n_points}
     classes = None
     try:
         compile_loops(clock)
