@@ -319,8 +319,9 @@ def _measured(
         "log_likelihood": log_likelihood(release, result.X, result.y),
         "log_likelihood_true": log_likelihood(release, X, y),
     }
-    if result.most_likely is not None:
-        found["log_likelihood_best"] = log_likelihood(release, *result.most_likely)
+    best, labels = result.most_likely or (None, None)
+    if best is not None and labels is not None:
+        found["log_likelihood_best"] = log_likelihood(release, best, labels)
     without = result.without_population
     if without is not None and without.X is not None:
         found["error_without"] = treeleak.metrics.reconstruction_error(without.X, X, data.schema)

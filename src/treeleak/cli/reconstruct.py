@@ -98,22 +98,28 @@ def reconstruct(
             trust_pickle=trust_pickle, progress=progress, n_rows=n_rows,
             use_distinct=not drawn_counts_only, space=cast(Space, space), **given,
         )  # fmt: skip
-    label = label or "label"
     stopped = "interrupted, " if result.interrupted else ""
-    if result.X is None or result.y is None:
+    if result.X is None:
         if result.status == "infeasible":
             raise BadInput(
                 f"{model}: no rows fit the counts and the schema: {result.contradiction}"
             )
         say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
         raise typer.Exit(status_of(result))
-    if label in result.X:
-        raise BadInput(f"the model has a column {label!r}: give the labels another name (--label)")
-    table = result.X.assign(**{label: result.y.to_numpy()})
+    table = result.X
+    if result.y is not None:
+        label = label or str(result.y.name)
+        if label in result.X:
+            what = "labels" if result.labelled else "targets"
+            raise BadInput(
+                f"the model has a column {label!r}: give the {what} another name (--label)"
+            )
+        table = result.X.assign(**{label: result.y.to_numpy()})
     write_file(out, table.to_csv(index=False), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
         _say_order(result)
+        _say_outcomes(result)
     if result.misfit:
         say(f"{result.misfit_means}, in sum: {result.misfit:,.0f}.")
     if records is not None and members is not None and members_out is not None:
@@ -126,6 +132,14 @@ def reconstruct(
             "in the training set."
         )
     raise typer.Exit(status_of(result))
+
+
+def _say_outcomes(result: Reconstruction) -> None:
+    if result.y is None:
+        say("Without labels or targets: the model tells none of any row.")
+    elif not result.labelled:
+        told = int(result.y.notna().sum())
+        say(f"Targets: leaves say those of {told:,} of {result.n_rows:,} rows outright.")
 
 
 def _say_order(result: Reconstruction) -> None:

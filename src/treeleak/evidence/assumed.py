@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.release.statistics import ROWS
 from treeleak.release.tree import AllRows, Release
 
 HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
@@ -88,6 +89,11 @@ class Assumed:
         said = self.release.counts_are
         return "rows" if self.bootstrap == "none" and said == "draws" else said
 
+    @property
+    def counted(self) -> str:
+        """In which of a tree's arrays the draws stand: by class, or in a model without classes."""
+        return "counts" if self.release.classes else "totals"
+
     def check_drawn(self) -> None:
         """Refuse drawn rows whose draws are not counted.
 
@@ -95,10 +101,14 @@ class Assumed:
         ------
         NotCovered
         """
-        if self.counts_are != "draws":
+        if self.release.classes and self.counts_are != "draws":
             raise NotCovered(
                 f"a bootstrap whose counts are given as {self.counts_are}, not as draws"
             )
+        totals = [] if self.release.classes else [t.statistics for t in self.release.trees]
+        for t, held in enumerate(totals):
+            if held.get(ROWS) is not None:
+                raise NotCovered(f"a bootstrap, and tree {t} counts rows, not draws")
 
     def check_given(self, what: str) -> None:
         """Refuse trees without ``"counts"`` or ``"totals"``, or with more than is rebuilt.
@@ -111,7 +121,8 @@ class Assumed:
         for t, tree in enumerate(self.release.trees):
             given = getattr(tree, what)
             if given is None:
-                raise NotCovered(f"tree {t} gives no {what}")
+                bare = ": how many rows its leaves hold is not said" * (what == "totals")
+                raise NotCovered(f"tree {t} gives no {what}{bare}")
             check_size(self.release, int(given[tree.leaves].sum()), f"tree {t} counts ")
 
     def noisy_rows(self) -> int:

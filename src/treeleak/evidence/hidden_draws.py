@@ -12,7 +12,7 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
-from treeleak.evidence.leaves import leaf_counts, leaf_distinct
+from treeleak.evidence.leaves import leaf_distinct, leaf_draws
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import AtMost, OnlyIfHeld, Statements
 from treeleak.partition import Geometry
@@ -52,7 +52,7 @@ class HiddenDraws:
         if assumed.n_rows is None:
             raise NotCovered("hidden draws of an unknown number of rows")
         check_size(assumed.release, assumed.n_rows)
-        assumed.check_given("counts")
+        assumed.check_given(assumed.counted)
         return partial(cls, n_rows=assumed.n_rows, use_distinct=assumed.use_distinct)
 
     @property
@@ -63,7 +63,8 @@ class HiddenDraws:
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
-        return leaf_counts(self.geometry.release.trees)
+        release = self.geometry.release
+        return leaf_draws(release, release.trees)
 
     @cached_property
     def d(self) -> IntArray | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
-from treeleak.evidence.leaves import leaf_counts, leaf_distinct
+from treeleak.evidence.leaves import leaf_distinct, leaf_draws
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Statements
 from treeleak.partition import Geometry, RowSets
@@ -51,13 +51,13 @@ class KnownDraws:
         if assumed.sampling == "unknown" or assumed.draws is None:
             return None
         check_size(assumed.release, assumed.draws.shape[1])
-        assumed.check_given("counts")
+        assumed.check_given(assumed.counted)
         return partial(cls, draws=assumed.draws, use_distinct=assumed.use_distinct)
 
     @cached_property
     def n(self) -> IntArray:
         """Draws of each class in each leaf, shape (n_leaves, n_classes)."""
-        return leaf_counts(self.trees)
+        return leaf_draws(self.geometry.release, self.trees)
 
     @cached_property
     def d(self) -> IntArray | None:

@@ -8,13 +8,18 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.evidence.protocol import Contradiction
-from treeleak.release.tree import Tree
+from treeleak.release.tree import Release, Tree
 
 
 def leaf_counts(trees: Sequence[Tree]) -> IntArray:
     """Count each class in each leaf of the trees that do, shape (n_leaves, n_classes)."""
     counts = [t.counts[t.leaves] for t in trees if t.counts is not None]
     return np.rint(np.concatenate(counts)).astype(np.int64)
+
+
+def leaf_draws(release: Release, trees: Sequence[Tree]) -> IntArray:
+    """Count draws of each class in each leaf; without classes, all of them as of one class."""
+    return leaf_counts(trees) if release.classes else leaf_totals(trees)[:, None]
 
 
 def leaf_totals(trees: Sequence[Tree]) -> IntArray:

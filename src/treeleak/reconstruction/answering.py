@@ -20,6 +20,7 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
+from treeleak.reconstruction.targets import told_targets
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.statistics import DISTINCT
@@ -169,23 +170,39 @@ def _with_rows(
         return pd.DataFrame(table[:, : len(names)], columns=names)
 
     X, lower, upper = (framed(_tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
-    labels = [classes[c] for c in whole.label] if classes else whole.label
+    y, sure = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
     return replace(
         out,
         X=X,
-        y=pd.Series(labels, name="label"),
+        y=y,
         lower=lower,
         upper=upper,
         midpoints_met=chosen.midpoints_met,
         confidence=framed(whole.sure),
-        label_confidence=pd.Series(whole.label_sure, name="label"),
+        label_confidence=sure,
         proved=pd.Series(whole.proved, name="proved"),
         misfit=misfit,
         notes=(*out.notes, *known.remarks(whole), *_of_midpoints(chosen.midpoints_met)),
         known=framed(known.known) if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
+
+
+def _outcomes(
+    both: Releases, whole: Filled, classes: tuple[Any, ...]
+) -> tuple[pd.Series[Any] | None, pd.Series[float] | None]:
+    """Labels of rows, or targets as far as leaves say them, and how sure they are."""
+    if classes:
+        labels = pd.Series([classes[c] for c in whole.label], name="label")
+        return labels, pd.Series(whole.label_sure, name="label")
+    if both.hidden is not None:
+        return None, None
+    own = whole.table[:, : both.later.n_features]
+    found = told_targets(both.later, own, whole.proved, both.draws)
+    if found is None:
+        return None, None
+    return pd.Series(found.values, name="target"), pd.Series(found.sure, name="target")
 
 
 def _with_posterior(

@@ -89,31 +89,37 @@ class Posterior:
             "disagreement": self.disagreement if told else None,
         }
 
-    def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any]]]:
-        """All samples as rows and labels."""
+    def datasets(self) -> Iterator[tuple[pd.DataFrame, pd.Series[Any] | None]]:
+        """All samples as rows and labels, as :meth:`written` gives them."""
         rng = np.random.default_rng(self.seed)
         for k in range(len(self)):
             yield self.written(self.samples.drawn(k, rng))
 
-    def written(self, chosen: IntArray) -> tuple[pd.DataFrame, pd.Series[Any]]:
-        """Write a dataset, given as values numbered through, as rows and labels."""
+    def written(self, chosen: IntArray) -> tuple[pd.DataFrame, pd.Series[Any] | None]:
+        """Write a dataset, given as values numbered through, as rows and labels.
+
+        Without labels where the model has no classes.
+        """
         values, names = self.samples.values, list(self.release.feature_names)
         width = sum(len(p.columns) for p in values.parts)
         rows, label = values.rows(chosen[:, :-1], width), chosen[:, -1] - values.start[-2]
         table, label = self.write(rows, label)
-        labels = [self.release.classes[c] for c in label]
         X = pd.DataFrame(table[:, : len(names)], columns=names)
+        if not self.release.classes:
+            return X, None
+        labels = [self.release.classes[c] for c in label]
         return X, pd.Series(labels, name="label")
 
     def expectation(
-        self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9
+        self, f: Callable[[pd.DataFrame, Any], float], level: float = 0.9
     ) -> Expectation:
         """Say what a statistic of the training set is, and how sure that is.
 
         Parameters
         ----------
         f : callable
-            Receives the rows and labels of a dataset and returns a number.
+            Receives the rows and labels (None in a model without classes) of a dataset and returns
+            a number.
         level : float
             Probability of the interval, between 0 and 1.
 

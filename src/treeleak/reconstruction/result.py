@@ -71,10 +71,12 @@ class Reconstruction:
         tells without the truth how right rows are: near 1 if they are, far less if they only meet
         the counts. None where thresholds are no midpoints or it is not known what each tree saw.
     y : Series or None
-        Class labels.
+        Class labels; of a regression, the targets that leaves say outright, NaN for the other rows.
+        None where no row's is told.
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved.
     label_confidence : Series or None
+        The same of ``y``; of targets, 0 where none is told.
     proved : Series or None
         Rows that stand in every dataset that meets the counts, in all that the trees can tell
         apart.
@@ -116,8 +118,8 @@ class Reconstruction:
         Mean distance of the rows, per value, from the datasets of the posterior, each matched with
         them.
     most_likely : tuple of DataFrame and Series, or None
-        Rows and labels of the likeliest dataset, where there is a posterior. ``X`` errs less on
-        average.
+        Rows and labels (None in a model without classes) of the likeliest dataset, where there is a
+        posterior. ``X`` errs less on average.
     without_population : Reconstruction or None
         The same without the population, where one was given.
     without_distinct : Reconstruction or None
@@ -160,7 +162,7 @@ class Reconstruction:
     known: pd.DataFrame | None = None
     in_earlier: pd.Series[bool] | None = None
     posterior: Posterior | None = None
-    most_likely: tuple[pd.DataFrame, pd.Series[Any]] | None = None
+    most_likely: tuple[pd.DataFrame, pd.Series[Any] | None] | None = None
     expected_distance: float | None = None
     without_population: Reconstruction | None = None
     without_distinct: Reconstruction | None = None
@@ -175,6 +177,11 @@ class Reconstruction:
     def n_rows(self) -> int:
         """Rows reconstructed."""
         return 0 if self.X is None else len(self.X)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether :attr:`y` holds classes, not targets."""
+        return self.y is not None and self.y.name == "label"
 
     @property
     def behind_noise(self) -> bool:
@@ -263,7 +270,7 @@ class Reconstruction:
         return self._posterior.membership(records, share)
 
     def expectation(
-        self, f: Callable[[pd.DataFrame, pd.Series[Any]], float], level: float = 0.9
+        self, f: Callable[[pd.DataFrame, Any], float], level: float = 0.9
     ) -> Expectation:
         """Say what a statistic of the training set is: :meth:`Posterior.expectation`.
 
@@ -345,7 +352,7 @@ def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
     return {
         "columns": list(X.columns),
         "values": _listed(X),
-        "labels": [] if y is None else y.tolist(),
+        "labels": [] if y is None else y.astype(object).where(y.notna(), None).tolist(),
     }
 
 

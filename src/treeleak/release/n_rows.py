@@ -14,7 +14,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
-from treeleak.release.tree import Bootstrap, Disjoint, Release
+from treeleak.release.tree import Bootstrap, Disjoint, Release, Tree
 
 MAX_ROWS_BEHIND_NOISE = 2_000_000
 """Most rows that noisy counts are taken to hide; no more are ever rebuilt."""
@@ -85,9 +85,10 @@ def count_rows(
     """
     least, drawn, hit = 1, [], []
     for t, tree in enumerate(release.trees):
-        if tree.counts is None:
+        held = _held(release, tree)
+        if held is None:
             raise NotCovered(f"tree {t} gives no counts")
-        drawn.append(round(float(tree.counts[tree.leaves].sum())))
+        drawn.append(round(float(held[tree.leaves].sum())))
         if use_distinct and tree.distinct is not None:
             hit.append((int(tree.distinct[tree.leaves].sum()), drawn[-1]))
             if n_rows is not None and hit[-1][0] > n_rows:
@@ -246,8 +247,13 @@ def check_row_count(
         _check_noisy_sums(release, noise, number, reachable, told)
     elif noise is None and release.counts_are in ("rows", "none") and sampling.kind == "all":
         _check_exact_sums(release, n_rows, told)
-    elif noise is None and release.counts_are == "draws" and drawn:
+    elif noise is None and drawn and (release.counts_are == "draws" or not release.classes):
         _check_distinct(release, n_rows, told)
+
+
+def _held(release: Release, tree: Tree) -> FloatArray | None:
+    """What a tree counts, by class or in a model without classes: only sums of it are used."""
+    return tree.counts if release.classes else tree.totals
 
 
 def _check_exact_sums(release: Release, n_rows: int, told: str) -> None:
@@ -296,9 +302,10 @@ def _check_distinct(release: Release, n_rows: int, told: str) -> None:
     alike = sampling.row_weights is None and not sampling.hidden
     hits, expected, trials = 0, 0.0, 0
     for t, tree in enumerate(release.trees):
-        if tree.distinct is None or tree.counts is None:
+        held = _held(release, tree)
+        if tree.distinct is None or held is None:
             return
-        draws = float(tree.counts[tree.leaves].sum())
+        draws = float(held[tree.leaves].sum())
         hit = int(tree.distinct[tree.leaves].sum())
         if hit > n_rows:
             raise BadInput(f"{told}, but tree {t} drew {hit} distinct rows")

@@ -74,7 +74,7 @@ MEAN = Quantity("mean", "target", adds_up=False)
 """Mean of the target."""
 
 VARIANCE = Quantity("variance", "target squared", adds_up=False)
-"""Variance of the target."""
+"""Variance of the target; of boosted trees, of the gradients that they were fitted to."""
 
 GAIN = Quantity("gain", "", adds_up=False)
 """By how much the node's test lowered the loss."""

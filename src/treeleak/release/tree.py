@@ -45,7 +45,6 @@ _VIEWS = {
     "distinct": ((DISTINCT,), False),
 }
 # How many rows lie in a leaf is known of these as well, see :attr:`Tree.totals`.
-REGRESSION = "regression trees hold means of the target, not counts: reconstruction not covered"
 NO_COLUMNS = (
     "the model tests no column, and its file names none: what a row could be is not known; for "
     "J48, give an ARFF header in Python (read_j48)"

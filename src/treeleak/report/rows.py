@@ -28,7 +28,9 @@ def most_exposed(audit: Audit) -> Section | None:
     rebuilt, exposure = audit.reconstruction, audit.exposure
     if rebuilt is None or rebuilt.X is None or exposure is None or rebuilt.X.empty:
         return None
-    X = rebuilt.X if rebuilt.y is None else rebuilt.X.assign(**{_label(rebuilt.X): rebuilt.y})
+    X = rebuilt.X
+    if rebuilt.y is not None:
+        X = X.assign(**{_label(X, str(rebuilt.y.name)): rebuilt.y})
     true = None if audit.truth is None else audit.truth.X
     values, codes, true_codes = _coded(X, true)
     told = _places(audit, rebuilt, exposure)
@@ -80,9 +82,9 @@ def _named(leaf: NearLeaf) -> tuple[str, str]:
     return f"tree {leaf.tree}, leaf {leaf.leaf}: {rows}", shortened(leaf.conditions, LONGEST_PLACE)
 
 
-def _label(X: pd.DataFrame) -> str:
-    """A name for the column of labels that no other has."""
-    name = "label"
+def _label(X: pd.DataFrame, called: str) -> str:
+    """A name for the column of labels or targets that no other has."""
+    name = called
     while name in X:
         name += " "
     return name

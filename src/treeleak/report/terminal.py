@@ -352,8 +352,12 @@ def _reasons(audit: Audit, name: str) -> Iterator[RenderableType]:
             yield Text.assemble((said, "yellow"), f": {facts.ended(why)}")
 
 
+def _number(value: float) -> str:
+    return "not told" if value != value else f"{value:.10g}"
+
+
 def _rows(rebuilt: Reconstruction) -> RenderableType:
-    if rebuilt.X is None or rebuilt.y is None:
+    if rebuilt.X is None:
         return Text("none")
     # A row of the data is a column here: there is room for any number of attributes.
     n = min(MOST_ROWS, rebuilt.n_rows)
@@ -363,5 +367,7 @@ def _rows(rebuilt: Reconstruction) -> RenderableType:
         lines.add_column(f"#{k + 1}", overflow="fold", justify="right")
     for column in rebuilt.X:
         lines.add_row(escape(str(column)), *(f"{v:g}" for v in rebuilt.X[column].head(n)))
-    lines.add_row("label", *(escape(str(v)) for v in rebuilt.y.head(n)), style="bold")
+    if rebuilt.y is not None:
+        said = rebuilt.y.head(n).map(str) if rebuilt.labelled else rebuilt.y.head(n).map(_number)
+        lines.add_row(str(rebuilt.y.name), *map(escape, said), style="bold")
     return Group(lines, Text(f"{n:,} of {rebuilt.n_rows:,} rows", style="dim"))

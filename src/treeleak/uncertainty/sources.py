@@ -17,7 +17,6 @@ from treeleak.release import Release, Tree, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
-from treeleak.release.tree import REGRESSION
 from treeleak.schema import Schema
 from treeleak.uncertainty.axes import NUMERIC_STEPS
 from treeleak.uncertainty.counting import Tests
@@ -74,7 +73,7 @@ def from_tree(
     if X is not None:
         release = counted(release, X, y)
     totals_only = release.counts_are == "none" and release.trees[0].totals is not None
-    if release.not_covered not in (None, REGRESSION):
+    if release.not_covered is not None:
         raise NotCovered(release.not_covered)
     if release.sampling.kind != "all":
         raise NotCovered(

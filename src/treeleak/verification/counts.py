@@ -141,11 +141,14 @@ def check_drawable(
     rows = np.ascontiguousarray(X, dtype=release.float_type)
     n_classes, lacking = release.n_classes, 0
     for tree in release.trees:
-        if tree.counts is None:
+        counts = tree.counts
+        if counts is None and tree.totals is not None and not release.classes:
+            counts = tree.totals[:, None]
+        if counts is None:
             continue
         at = tree.apply(rows)
         held = _counted(at * n_classes + y, np.ones(len(rows)), tree.n_nodes * n_classes)
-        drawn = tree.counts[tree.leaves]
+        drawn = counts[tree.leaves]
         held = held.reshape(tree.n_nodes, n_classes)[tree.leaves]
         absent = (drawn > 0) & (held == 0)
         lacking += int(absent.sum())

@@ -36,11 +36,13 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     Rows that were given are not counted.
     """
     X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
-    if X is None or y is None or proved is None or X.empty:
+    if X is None or proved is None or X.empty:
         return 0
-    by_class = reconstruction.ordered or release.counts_are == "rows"
+    by_class = y is not None and (reconstruction.ordered or release.counts_are == "rows")
     number = {c: i for i, c in enumerate(release.classes)}
-    label = np.array([number.get(v, 0) if by_class else 0 for v in y], dtype=np.int64)
+    label = np.zeros(len(X), dtype=np.int64)
+    if by_class and y is not None:
+        label = np.array([number.get(v, 0) for v in y], dtype=np.int64)
     leaves = leaves_of(X, release)
     sure = proved.to_numpy(dtype=bool)
     found = sure & ~reconstruction.given.all(axis=1)

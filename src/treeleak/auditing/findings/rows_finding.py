@@ -145,9 +145,9 @@ def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
 
 def _stand_apart(rebuilt: Reconstruction) -> bool:
     """Whether some row that was not given is like few others only."""
-    if rebuilt.X is None or rebuilt.y is None:
+    if rebuilt.X is None:
         return False
-    table = rebuilt.X.assign(**{"": rebuilt.y.to_numpy()})
+    table = rebuilt.X.assign(**{"": 0 if rebuilt.y is None else rebuilt.y.to_numpy()})
     size = table.groupby(list(table.columns), dropna=False)[""].transform("size").to_numpy()
     return bool((size[~rebuilt.given.all(axis=1)] < THRESHOLD).any())
 

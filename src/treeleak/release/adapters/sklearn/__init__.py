@@ -19,7 +19,7 @@ the versions named (``tests/models``):
   threshold may be NaN: the counts below are counts of something, but not of the splits.
 """
 
-from treeleak.release.adapters.sklearn import ensembles, wrapped  # noqa: F401
+from treeleak.release.adapters.sklearn import boosting, ensembles, histogram, wrapped  # noqa: F401
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,

@@ -30,8 +30,20 @@ class Training:
     share: float | None = None  # of the rows, that is rounded to the draws per tree
 
 
-def without_classes(nodes: Sequence[Nodes], training: Training) -> list[Tree]:
-    """Read the numbers of rows of trees whose classes do not count."""
+WEIGHTED = (
+    "Rows were weighted when the model was trained. Its nodes count them all the same, but rows of "
+    "weight zero do not show at all."
+)
+NO_DRAWS = (
+    "Rows were weighted when the model was trained: how often each was drawn does not follow from "
+    "the sums of weights that its nodes hold."
+)
+
+
+def without_classes(
+    nodes: Sequence[Nodes], training: Training
+) -> tuple[list[Tree], tuple[str, ...]]:
+    """Read the numbers of rows of trees whose classes do not count, with notes."""
     drawn = isinstance(training.sampling, Bootstrap)
     weights = [n.weight[:, None] for n in nodes]
     are_draws = drawn and _all_whole(weights) and _consistent(nodes, weights, training)
@@ -44,7 +56,10 @@ def without_classes(nodes: Sequence[Nodes], training: Training) -> list[Tree]:
         totals = draws if drawn else n.reached.astype(float)
         whole = DRAWS if drawn else ROWS
         trees.append(n.shape.with_counts(whole, totals=totals, distinct=n.reached))
-    return trees
+    if drawn:
+        return trees, () if are_draws else (NO_DRAWS,)
+    weighted = any(n.reached.any() and not np.array_equal(n.weight, n.reached) for n in nodes)
+    return trees, (WEIGHTED,) * weighted
 
 
 def counts_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from treeleak.release.adapters.sklearn.attributes import (
     whole,
 )
 from treeleak.release.adapters.sklearn.counts import Training, counts_of, without_classes
+from treeleak.release.adapters.sklearn.node_targets import with_targets
 from treeleak.release.adapters.sklearn.nodes import (
     Nodes,
     Version,
-    built,
     in_classes_of,
     maybe_missing,
     read_nodes,
@@ -33,11 +33,8 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
-from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import (
-    LEAF,
-    REGRESSION,
     AllRows,
     Bootstrap,
     Release,
@@ -62,22 +59,29 @@ HIDDEN = (
 )
 
 
-BOOSTING = "the trees of a boosted model are fitted to residuals or weights, not to the labels"
+MONOTONIC = "monotonic constraints clip the class fractions, so they are no counts"
+Says = Literal["classes", "targets", "rows"]
+"""What the nodes of a model say of the rows beside their number: nothing, where targets are made
+up, or what other trees left to explain."""
 
 
 @adapter("sklearn", *(family + kind for family in TREES for kind in KINDS))
 def _single_tree(stored: StoredObject) -> Release:
     training = Training(AllRows(), None, stored.get("class_weight"))
-    return _release(stored, [stored], training)
+    return release_of(stored, [stored], training)
 
 
-@adapter(
-    "sklearn", *(family + kind for family in FORESTS for kind in KINDS), "RandomTreesEmbedding"
-)
+@adapter("sklearn", "RandomTreesEmbedding")
+def _embedding(stored: StoredObject) -> Release:
+    # Its trees were fitted to random numbers in place of targets.
+    return release_of(stored, fitted(stored, "estimators_"), Training(AllRows(), None), "rows")
+
+
+@adapter("sklearn", *(family + kind for family in FORESTS for kind in KINDS))
 def _forest(stored: StoredObject) -> Release:
     trees = fitted(stored, "estimators_")
     if not stored.get("bootstrap", False):
-        return _release(stored, trees, Training(AllRows(), None, stored.get("class_weight")))
+        return release_of(stored, trees, Training(AllRows(), None, stored.get("class_weight")))
     version = Version.of(version_of(stored))
     n_rows = whole(stored.get("_n_samples"))
     most = stored.get("max_samples")
@@ -100,7 +104,7 @@ def _forest(stored: StoredObject) -> Release:
         class_weight = None
         if sampling.row_weights is None:
             sampling = replace(sampling, hidden=HIDDEN)
-    return _release(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
+    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws, share))
 
 
 @adapter("sklearn", "BaggingClassifier", "BaggingRegressor")
@@ -129,68 +133,28 @@ def _bagging(stored: StoredObject) -> Release:
         # The trees know the classes by their number only.
         labels = dict(enumerate(class_labels(stored)))
         class_weight = {labels.get(c, c): weight for c, weight in class_weight.items()}
-    return _release(stored, trees, Training(sampling, n_rows, class_weight, draws))
+    return release_of(stored, trees, Training(sampling, n_rows, class_weight, draws))
 
 
-@adapter(
-    "sklearn",
-    *("GradientBoosting" + kind for kind in KINDS),
-    *("AdaBoost" + kind for kind in KINDS),
-    "IsolationForest",
-)
-def _not_reconstructed(stored: StoredObject) -> Release:
-    trees = list(np.ravel(np.asarray(fitted(stored, "estimators_"), dtype=object)))
-    if other := [t for t in trees if not isinstance(t, StoredObject) or "tree_" not in t.state]:
-        name = other[0].type if isinstance(other[0], StoredObject) else type(other[0]).__name__
-        raise NotCovered(f"{stored.type} of {name}: only trees are covered")
-    reason = BOOSTING
-    if stored.name == "IsolationForest":
-        reason = "an isolation forest is fitted without labels on small samples of the rows"
-    subsampled = stored.name == "IsolationForest" or stored.get("subsample", 1.0) != 1.0
-    sampling = UnknownSampling("each tree saw some of the rows") if subsampled else AllRows()
-    return _release(stored, trees, Training(sampling, None), not_covered=reason)
-
-
-@adapter("sklearn", *("HistGradientBoosting" + kind for kind in KINDS))
-def _histogram_boosting(stored: StoredObject) -> Release:
-    stages = fitted(stored, "_predictors")
-    names, notes = feature_names(stored)
-    trees: list[Tree] = []
-    for t, predictor in enumerate(p for stage in stages for p in stage):
-        nodes = predictor.get("nodes")
-        if np.any(nodes["is_categorical"]):
-            trees, notes = [], (*notes, "Trees that split categories are not read.")
-            break
-        leaf = nodes["is_leaf"].astype(bool)
-        trees.append(
-            built(
-                t,
-                feature=np.where(leaf, LEAF, nodes["feature_idx"].astype(np.int64)),
-                threshold=np.where(leaf, np.nan, nodes["num_threshold"]),
-                left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
-                right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
-                missing_left=nodes["missing_go_to_left"].astype(bool),
-                statistics=Statistics.counting(ROWS, totals=nodes["count"].astype(float)),
-            )
-        )
-    return Release(
-        trees=tuple(trees),
-        feature_names=names,
-        classes=(),
-        sampling=UnknownSampling("early stopping may hold rows back"),
-        n_rows=None,
-        not_covered=BOOSTING,
-        origin=origin_of(stored),
-        notes=notes,
-    )
-
-
-def _release(
+def release_of(
     stored: StoredObject,
     trees: Sequence[StoredObject],
     training: Training,
+    says: Says | None = None,
     not_covered: str | None = None,
 ) -> Release:
+    """Read an ensemble of scikit-learn's trees.
+
+    Parameters
+    ----------
+    stored : StoredObject
+    trees : sequence of StoredObject
+    training : Training
+    says : {"classes", "targets", "rows"}, optional
+        By default what the model's own name says.
+    not_covered : str, optional
+        Why rows cannot be rebuilt, where that is known already.
+    """
     version = Version.of(version_of(stored))
     names, notes = feature_names(stored)
     of_columns = stored.get("estimators_features_") or [None] * len(trees)
@@ -200,35 +164,35 @@ def _release(
     ]
     if "_sklearn_version" not in stored.state:
         notes = (*notes, "The file does not say which version wrote it; read as a current one.")
+    if says is None:
+        says = "classes" if stored.name.endswith("Classifier") else "targets"
+    clipped = any(given(tree.get("monotonic_cst")) for tree in trees)
+    if (whole(stored.get("n_outputs_")) or 1) > 1:
+        not_covered = not_covered or "a model of several targets (multi-output)"
+    elif says == "classes" and clipped:
+        not_covered = not_covered or MONOTONIC
+    if isinstance(training.sampling, UnknownSampling):
+        not_covered = not_covered or training.sampling.why
     classes: tuple[Any, ...] = ()
-    if not_covered is None:
-        if (whole(stored.get("n_outputs_")) or 1) > 1:
-            not_covered = "a model of several targets (multi-output)"
-        elif not stored.name.endswith("Classifier"):
-            not_covered = REGRESSION
-        elif any(given(tree.get("monotonic_cst")) for tree in trees):
-            not_covered = "monotonic constraints clip the class fractions, so they are no counts"
-        else:
-            classes = class_labels(stored)
-        if isinstance(training.sampling, UnknownSampling):
-            not_covered = not_covered or training.sampling.why
+    if says == "classes" and not_covered is None:
+        classes = class_labels(stored)
     emptied = not any(n.reached.any() or n.weight.any() for n in nodes)
     missing = maybe_missing(trees, nodes, names, version)
     if missing and not version.counts_missing_right:
         not_covered = not_covered or MISCOUNTED
-    noise = None
+    noise, more = None, tuple[str, ...]()
     if classes and emptied:
         counted, noise, more = without_sizes(stored, trees, nodes, training, classes)
-        notes = (*notes, *more)
     elif classes:
         sums = [
             in_classes_of(stored, tree, t, n, n.per_class(version), len(classes))
             for t, (tree, n) in enumerate(zip(trees, nodes, strict=True))
         ]
         counted, more = counts_of(nodes, sums, training, classes)
-        notes = (*notes, *more)
     else:
-        counted = without_classes(nodes, training)
+        counted, more = without_classes(nodes, training)
+    if says == "targets" and not clipped and not_covered is None:
+        counted = [with_targets(*own) for own in zip(trees, nodes, counted, strict=True)]
     return Release(
         trees=tuple(counted),
         feature_names=names,
@@ -239,7 +203,7 @@ def _release(
         float_type="float32",
         thresholds_are=_thresholds_are(trees),
         origin=origin_of(stored),
-        notes=notes,
+        notes=(*notes, *more),
         **_rows(training, nodes, counted, stored.get("max_samples")),
     )
 

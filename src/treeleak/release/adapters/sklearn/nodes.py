@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
@@ -27,6 +28,7 @@ class Version:
     """What changed between versions of scikit-learn, as far as a stored model shows it."""
 
     fractions: bool
+    centred_scores: bool
     random_split_sees_missing: bool
     bagging_draws_by_weight: bool
     forest_draws_by_weight: bool
@@ -37,7 +39,7 @@ class Version:
         """Read a version, of the form "1.4.2"; anything else is a current one."""
         found = re.match(r"(\d+)\.(\d+)", text)
         number = (int(found[1]), int(found[2])) if found else (99, 0)
-        since = [number >= (1, minor) for minor in (4, 6, 8, 9, 9)]
+        since = [number >= (1, minor) for minor in (4, 4, 6, 8, 9, 9)]
         return cls(*since)
 
 
@@ -49,6 +51,7 @@ class Nodes:
     value: FloatArray  # (n_nodes, n_outputs, n_classes)
     reached: IntArray
     weight: FloatArray
+    impurity: FloatArray | None = None  # None where it was taken out, or all rows are alike
 
     def per_class(self, version: Version) -> FloatArray:
         """Sums of weights per class, shape (n_nodes, n_classes)."""
@@ -107,7 +110,16 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     if feature.max() >= n_columns:
         raise BadModel(f"tree {t} tests column {feature.max()} of {n_columns}")
     check_children(shape, reached[:, None].astype(float), f"tree {t}", "number of rows")
-    return Nodes(shape, value, reached, weight)
+    return Nodes(shape, value, reached, weight, _impurity(t, nodes))
+
+
+def _impurity(t: int, nodes: NDArray[Any]) -> FloatArray | None:
+    if "impurity" not in (nodes.dtype.names or ()) or nodes.dtype["impurity"].kind != "f":
+        return None
+    impurity = nodes["impurity"].astype(float)
+    if (bad := ~(np.abs(impurity) < LARGEST)).any():
+        raise BadModel(f"tree {t}, node {bad.argmax()}: impurity is not a finite number")
+    return impurity if impurity[0] > 0 else None
 
 
 def tree_and_values(t: int, stored: Any, n_columns: int) -> tuple[Tree, FloatArray]:

@@ -1,0 +1,113 @@
+"""Targets of regression that leaves say outright, put beside the rows that lie there.
+
+A leaf that holds one row stores this row's target as its mean, and so does a leaf whose variance is
+zero for each of its rows. Nothing is solved for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.private import dataclass
+from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE
+from treeleak.release.tree import Release, Tree
+
+_SAME = 1e-9
+"""Difference, as a part of their size, up to which two targets are one."""
+_PURE = 1e-15
+"""Variance, as a part of the squared mean, that rounding alone leaves of zero."""
+_AT_ONCE = 4_000_000
+_MOST_SURE = 0.9999
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What leaves say of the targets of rows.
+
+    Attributes
+    ----------
+    values : float array, shape (n_rows,)
+        NaN where no leaf says it.
+    sure : float array, shape (n_rows,)
+        Share of the leaves that say this value, of those that say any; 1 only where the row is
+        proved and all agree; 0 where none says it.
+    """
+
+    values: FloatArray
+    sure: FloatArray
+
+
+def told_targets(
+    release: Release,
+    table: FloatArray,
+    proved: BoolArray,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+) -> Targets | None:
+    """Read the targets of rows off the leaves in which they lie.
+
+    Parameters
+    ----------
+    release : Release
+    table : float array, shape (n_rows, n_features)
+    proved : bool array, shape (n_rows,)
+        Rows whose place in every tree is proved.
+    draws : int array, shape (n_trees, n_rows), optional
+        How often each tree drew each row; without it, every tree saw every row.
+
+    Returns
+    -------
+    Targets or None
+        None where no leaf says the target of a row.
+    """
+    pure = [_pure(tree) for tree in release.trees]
+    if release.classes or not any(own is not None for own in pure):
+        return None
+    rows = np.ascontiguousarray(table, dtype=release.float_type)
+    values, share = np.full(len(rows), np.nan), np.zeros(len(rows))
+    step = max(1, _AT_ONCE // len(release.trees))
+    for begin in range(0, len(rows), step):
+        own = slice(begin, begin + step)
+        said = np.full((len(rows[own]), len(release.trees)), np.nan)
+        for t, (tree, targets) in enumerate(zip(release.trees, pure, strict=True)):
+            if targets is not None:
+                said[:, t] = targets[tree.apply(rows[own])]
+                if draws is not None:
+                    said[draws[t, own] == 0, t] = np.nan
+        values[own], share[own] = _most_said(said)
+    if np.isnan(values).all():
+        return None
+    return Targets(values, np.where(proved & (share == 1.0), 1.0, np.minimum(share, _MOST_SURE)))
+
+
+def _pure(tree: Tree) -> FloatArray | None:
+    """Target of all rows of each leaf, NaN where they differ or are not told; None: of none."""
+    mean, variance = tree.statistics.get(MEAN), tree.statistics.get(VARIANCE)
+    if mean is None:
+        return None
+    number = tree.statistics.get(DISTINCT) or tree.statistics.get(ROWS, DRAWS)
+    alone = np.zeros(tree.n_nodes, dtype=bool) if number is None else number.values == 1
+    if variance is not None:
+        flat = np.abs(variance.values) <= _PURE * mean.values**2
+        alone |= flat if variance.present is None else flat & variance.present
+    told = alone & tree.is_leaf & (True if mean.present is None else mean.present)
+    return np.where(told, mean.values, np.nan) if told.any() else None
+
+
+def _most_said(said: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of each row, the value that most trees say, and their share of those that say any."""
+    n_rows, n_trees = said.shape
+    ordered = np.sort(said, axis=1)  # NaN last
+    gap = np.abs(np.diff(ordered, axis=1)) > _SAME * np.maximum(1e-300, np.abs(ordered[:, 1:]))
+    new = np.column_stack([np.ones(n_rows, dtype=bool), gap | np.isnan(ordered[:, 1:])])
+    group = np.cumsum(new, axis=1) - 1 + np.arange(n_rows)[:, None] * n_trees
+    told = ~np.isnan(ordered)
+    votes = np.bincount(group[told], minlength=n_rows * n_trees).reshape(n_rows, n_trees)
+    best, number = votes.argmax(axis=1), told.sum(axis=1)
+    start = np.argmax(group == (np.arange(n_rows) * n_trees + best)[:, None], axis=1)
+    values = ordered[np.arange(n_rows), start]
+    share = votes.max(axis=1) / np.maximum(number, 1)
+    return np.where(number > 0, values, np.nan), np.where(number > 0, share, 0.0)

@@ -1,0 +1,161 @@
+"""The adapters of scikit-learn's boosting over its own trees, and of isolation forests.
+
+What their files hold, found out from the sources and checked against the library's own answers:
+
+- Gradient boosting: every row is used in every tree, unless ``subsample`` or early stopping leaves
+  some out. A tree's inner nodes hold the mean of the negative gradients of their rows, leaves the
+  step that was taken from there, not yet multiplied by the learning rate; impurity is the variance
+  of the negative gradients.
+- AdaBoost for classes: every row in every tree, with weights of its own; a weight is above zero
+  wherever a row is, so leaves name the classes that they hold.
+- AdaBoost for targets: trees draw rows by chances that follow from the errors of the trees before.
+- Isolation forests: trees on small samples of the rows, fitted to random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import NotCovered
+from treeleak.release.adapters.sklearn.attributes import fitted, given, version_of, whole
+from treeleak.release.adapters.sklearn.counts import Training
+from treeleak.release.adapters.sklearn.ensembles import KINDS, release_of
+from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
+from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
+from treeleak.release.bounds import MOST_REAL
+from treeleak.release.registry import adapter
+from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import AllRows, Ensemble, Release, Sampling, Tree, UnknownSampling
+
+UNLABELLED = (
+    "The counts of a boosted model do not tell classes apart: rows are rebuilt without labels."
+)
+HELD_BACK = (
+    "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
+    "the rows that the trees were fitted to."
+)
+BY_ERRORS = (
+    "each tree drew rows by chances that follow from the errors of the trees before, so the draws "
+    "are not known, nor how likely they are"
+)
+SUBSAMPLED = "each tree saw some of the rows, drawn without replacement"
+UNEVEN = "its trees count different numbers of rows: rows of weight zero are not counted"
+NO_BASE = "the model starts from the predictions of another model (init), which are not read"
+
+
+@adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))
+def _gradient_boosting(stored: StoredObject) -> Release:
+    rounds, trees = _rounds(stored)
+    sampling: Sampling = AllRows()
+    if stored.get("subsample", 1.0) != 1.0:
+        sampling = UnknownSampling(SUBSAMPLED)
+    release = release_of(stored, trees, Training(sampling, None), "rows")
+    base = _base_scores(stored, rounds.shape[1])
+    notes = list(release.notes)
+    if stored.name.endswith("Classifier"):
+        notes.append(UNLABELLED)
+    if stored.get("n_iter_no_change") is not None:
+        notes.append(HELD_BACK)
+    ensemble = None
+    if base is None:
+        notes.append(NO_BASE[:1].upper() + NO_BASE[1:] + ".")
+    else:
+        rate = float(stored.get("learning_rate", 1.0))
+        ensemble = Ensemble(str(stored.get("loss"))[:40], tuple(base.tolist()), rate)
+    version = Version.of(version_of(stored))
+    read = [
+        _with_steps(stored, t, tree, read_nodes(t, own, None, release.n_features, version), own)
+        for t, (tree, own) in enumerate(zip(release.trees, trees, strict=True))
+    ]
+    if rounds.shape[1] > 1:
+        read = [replace(tree, output=t % rounds.shape[1]) for t, tree in enumerate(read)]
+    return replace(release, trees=tuple(read), ensemble=ensemble, notes=tuple(notes))
+
+
+def _rounds(stored: StoredObject) -> tuple[np.ndarray[Any, Any], list[StoredObject]]:
+    """Trees by round and output, and one after the other."""
+    rounds = np.asarray(fitted(stored, "estimators_"), dtype=object)
+    trees = list(rounds.ravel())
+    if other := [t for t in trees if not isinstance(t, StoredObject) or "tree_" not in t.state]:
+        name = other[0].type if isinstance(other[0], StoredObject) else type(other[0]).__name__
+        raise NotCovered(f"{stored.type} of {name}: only trees are covered")
+    return rounds.reshape(len(rounds), -1), trees
+
+
+def _with_steps(stored: StoredObject, t: int, tree: Tree, nodes: Nodes, own: StoredObject) -> Tree:
+    """Add what the nodes hold of the gradients, and of the targets of the first tree."""
+    if nodes.value.shape[1:] != (1, 1) or own.get("criterion") not in SQUARED:
+        return tree
+    value, rate = nodes.value[:, 0, 0], float(stored.get("learning_rate", 1.0))
+    tree = with_statistic(tree, VALUE, np.where(tree.is_leaf, value * rate, 0.0), tree.is_leaf)
+    tree = with_statistic(tree, GRADIENT, -nodes.weight * value, ~tree.is_leaf)
+    base = _base_scores(stored, 1)
+    if t == 0 and stored.get("loss") in ("squared_error", "ls") and base is not None:
+        return with_targets(own, nodes, tree, float(base[0]))
+    return with_statistic(tree, VARIANCE, nodes.impurity)
+
+
+def _base_scores(stored: StoredObject, n_outputs: int) -> FloatArray | None:
+    """What each output is before the first tree; None where that differs from row to row."""
+    start = stored.get("init_")
+    if start == "zero":
+        return np.zeros(n_outputs)
+    if not isinstance(start, StoredObject):
+        return None
+    base: Any = None
+    if start.name == "DummyRegressor":
+        base = np.ravel(np.asarray(start.get("constant_"), dtype=float))
+    elif start.name == "DummyClassifier" and start.get("strategy") == "prior":
+        prior = np.ravel(np.asarray(start.get("class_prior_"), dtype=float))
+        if not (len(prior) > 1 and ((prior > 0) & (prior < 1)).all()):
+            return None
+        if n_outputs == 1 and len(prior) == 2:
+            half = 0.5 if stored.get("loss") == "exponential" else 1.0
+            base = half * logit(prior[1:])
+        elif Version.of(version_of(stored)).centred_scores:
+            base = np.log(prior / np.exp(np.log(prior).mean()))
+        else:
+            base = np.log(prior)
+    usable = base is not None and base.shape == (n_outputs,) and (np.abs(base) <= MOST_REAL).all()
+    return base if usable else None
+
+
+@adapter("sklearn", "AdaBoostClassifier")
+def _weights_by_errors(stored: StoredObject) -> Release:
+    _, trees = _rounds(stored)
+    release = release_of(stored, trees, Training(AllRows(), None, _class_weight(trees)))
+    return _uneven(release)
+
+
+def _class_weight(trees: Sequence[StoredObject]) -> Any:
+    return next((w for t in trees if (w := t.get("class_weight")) is not None), None)
+
+
+def _uneven(release: Release) -> Release:
+    held = {float(tree.totals[0]) for tree in release.trees if tree.totals is not None}
+    if len(held) > 1 and release.not_covered is None:
+        return replace(release, not_covered=UNEVEN)
+    return release
+
+
+@adapter("sklearn", "AdaBoostRegressor")
+def _draws_by_errors(stored: StoredObject) -> Release:
+    _, trees = _rounds(stored)
+    return release_of(stored, trees, Training(UnknownSampling(BY_ERRORS), None), "rows")
+
+
+@adapter("sklearn", "IsolationForest")
+def _isolation(stored: StoredObject) -> Release:
+    _, trees = _rounds(stored)
+    n_rows, drawn = whole(stored.get("_n_samples")), whole(stored.get("_max_samples"))
+    sampling: Sampling = AllRows()
+    if given(stored.get("bootstrap")) or n_rows is None or n_rows != drawn:
+        sampling = UnknownSampling(SUBSAMPLED)
+    return release_of(stored, trees, Training(sampling, n_rows), "rows")

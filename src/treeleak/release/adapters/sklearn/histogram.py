@@ -1,0 +1,257 @@
+"""The adapters of scikit-learn's histogram gradient boosting.
+
+What its files hold, found out from the sources and checked against the library's own answers:
+
+- Every node counts the rows that reach it (``count``), whatever their weights. Every row that the
+  model was fitted to is in every tree; with early stopping, a part of the rows is held back
+  before (by ``_random_seed``), and counts are of the others.
+- A row goes left where its value, in double precision, is at most ``num_threshold``, which is the
+  middle of two neighbouring values of the whole column: not of the rows of the node. A missing
+  value goes where ``missing_go_to_left`` says; where the column had none, to the child with more
+  rows.
+- A test for categories has a bit for each that goes left. What was never seen goes the way of
+  missing values. Since 1.4 categories are numbered before, by an encoder inside the model, and
+  columns of categories stand before the others.
+- ``value``: of leaves, what they add to the prediction; of inner nodes, what they would, not yet
+  multiplied by the learning rate, but for roots, which hold none. ``gain``: of inner nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.sklearn.attributes import feature_names, fitted, origin_of
+from treeleak.release.adapters.sklearn.boosting import HELD_BACK, UNLABELLED
+from treeleak.release.adapters.sklearn.ensembles import KINDS
+from treeleak.release.adapters.sklearn.node_targets import with_statistic
+from treeleak.release.adapters.sklearn.nodes import built, check_children
+from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
+from treeleak.release.registry import adapter
+from treeleak.release.statistics import GAIN, ROWS, VALUE
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import LEAF, AllRows, CategorySets, Ensemble, Release, Tree
+
+_WHOLE = ("count", "feature_idx", "left", "right", "is_leaf", "missing_go_to_left")
+_REAL = ("num_threshold", "value", "gain")
+_BITS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The columns of a model, as its trees number them.
+
+    Attributes
+    ----------
+    place : int array, shape (n_columns,)
+        Column of the model's input behind each column of the trees.
+    categories : mapping of int to array
+        By column of the trees: the values, or for want of whole numbers the codes, behind each bit.
+    levels : mapping of str to tuple of str
+        Texts behind codes.
+    encoded : bool
+        Whether categories were numbered by an encoder; else a bit stands for the value itself.
+    """
+
+    place: IntArray
+    categories: dict[int, IntArray] = field(default_factory=dict)
+    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    encoded: bool = False
+
+
+@adapter("sklearn", *("HistGradientBoosting" + kind for kind in KINDS))
+def _histogram_boosting(stored: StoredObject) -> Release:
+    stages = fitted(stored, "_predictors")
+    names, notes = feature_names(stored)
+    base = np.ravel(np.asarray(stored.get("_baseline_prediction"), dtype=float))
+    columns = _columns(stored, names)
+    predictors = [(k, predictor) for stage in stages for k, predictor in enumerate(stage)]
+    rate, n_outputs = float(stored.get("learning_rate", 1.0)), max(map(len, stages))
+    trees = [
+        _tree(t, predictor, columns, rate, k if n_outputs > 1 else None)
+        for t, (k, predictor) in enumerate(predictors)
+    ]
+    if not trees:
+        raise BadModel("a model without trees")
+    if stored.name.endswith("Classifier"):
+        notes = (*notes, UNLABELLED)
+    if stored.get("do_early_stopping_") and stored.get("_use_validation_data", True):
+        notes = (*notes, HELD_BACK)
+    ensemble = None
+    if base.size == n_outputs and (np.abs(base) <= MOST_REAL).all():
+        ensemble = Ensemble(str(stored.get("loss"))[:40], tuple(base.tolist()), rate)
+    held = {int(tree.totals[0]) for tree in trees if tree.totals is not None}
+    return Release(
+        trees=tuple(trees),
+        feature_names=names,
+        classes=(),
+        sampling=AllRows(),
+        n_rows=held.pop() if len(held) == 1 else None,
+        maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
+        levels=columns.levels,
+        origin=origin_of(stored),
+        notes=notes,
+        ensemble=ensemble,
+    )
+
+
+def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:
+    """Find where the model's encoder put the columns, and what it numbered."""
+    n = len(names)
+    flags = stored.get("is_categorical_")
+    if flags is None:
+        return _Columns(np.arange(n))
+    flags = np.asarray(flags)
+    if flags.shape != (n,) or flags.dtype.kind != "b":
+        raise BadModel("which columns hold categories is not said for each")
+    own, others = np.flatnonzero(flags), np.flatnonzero(~flags)
+    encoder = _encoder(stored.get("_preprocessor"))
+    if encoder is None:
+        bins = _bins(stored)
+        return _Columns(np.arange(n), {int(c): _codes(bins[c]) for c in own})
+    listed = encoder.get("categories_")
+    if not isinstance(listed, (list, tuple)) or len(listed) != len(own):
+        raise BadModel("the model's encoder does not list the categories of its columns")
+    categories: dict[int, IntArray] = {}
+    levels: dict[str, tuple[str, ...]] = {}
+    for k, (column, values) in enumerate(zip(own.tolist(), listed, strict=True)):
+        known = [v for v in np.ravel(values).tolist() if v is not None and v == v]
+        whole = _codes(np.array(known)) if _are_codes(known) else None
+        if whole is None:
+            whole, levels[names[column]] = np.arange(len(known)), tuple(map(str, known))
+        categories[k] = whole
+    return _Columns(np.concatenate([own, others]), categories, levels, encoded=True)
+
+
+def _encoder(preprocessor: Any) -> StoredObject | None:
+    if not isinstance(preprocessor, StoredObject):
+        return None
+    for name, step, *_ in preprocessor.get("transformers_", ()):
+        if name == "encoder" and isinstance(step, StoredObject):
+            return step
+    raise BadModel("the model's encoder is missing")
+
+
+def _bins(stored: StoredObject) -> Any:
+    mapper = stored.get("_bin_mapper")
+    bins = mapper.get("bin_thresholds_") if isinstance(mapper, StoredObject) else None
+    if not isinstance(bins, list):
+        raise BadModel("the model does not list the categories of its columns")
+    return bins
+
+
+def _are_codes(values: list[Any]) -> bool:
+    numbers = all(isinstance(v, (int, float)) for v in values)
+    return numbers and all(v == int(v) and 0 <= v < MOST_CATEGORY for v in values)
+
+
+def _codes(values: Any) -> IntArray:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or not _are_codes(array.tolist()):
+        raise NotCovered("categories that are no whole numbers from 0 on")
+    return array.astype(np.int64)
+
+
+def _with_missing(trees: list[Tree]) -> set[int]:
+    """Find the columns in which a node has seen missing values."""
+    columns: set[int] = set()
+    for tree in trees:
+        if tree.totals is None:
+            continue
+        inner = np.flatnonzero(~tree.is_leaf)
+        more = tree.totals[tree.left[inner]] > tree.totals[tree.right[inner]]
+        seen = np.isinf(tree.threshold[inner]) | (more != tree.missing_left[inner])
+        columns.update(tree.feature[inner[seen]].tolist())
+    return columns
+
+
+def _tree(t: int, predictor: Any, columns: _Columns, rate: float, output: int | None) -> Tree:
+    nodes = _checked(t, predictor)
+    n = len(nodes)
+    leaf = nodes["is_leaf"].astype(bool)
+    categorical = np.zeros(n, dtype=bool)
+    if "is_categorical" in (nodes.dtype.names or ()):
+        categorical = nodes["is_categorical"].astype(bool) & ~leaf
+    tested = nodes["feature_idx"].astype(np.int64)
+    if ((tested < 0) | (tested >= len(columns.place)))[~leaf].any():
+        raise BadModel(f"tree {t} tests a column beyond {len(columns.place)}")
+    missing_left = nodes["missing_go_to_left"].astype(bool) & ~leaf
+    sets = _sets(t, predictor, nodes, np.flatnonzero(categorical), missing_left, columns)
+    threshold = np.where(leaf | categorical, np.nan, nodes["num_threshold"])
+    if (bad := np.isneginf(threshold)).any():
+        raise BadModel(f"tree {t}, node {bad.argmax()}: threshold -inf")
+    tree = built(
+        t,
+        feature=np.where(leaf, LEAF, columns.place[np.where(leaf, 0, tested)]),
+        threshold=threshold,
+        left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
+        right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
+        missing_left=missing_left,
+        categories=sets,
+        output=output,
+    )
+    count = nodes["count"].astype(float)
+    if count.any():
+        check_children(tree, count[:, None], f"tree {t}", "number of rows")
+        tree = tree.with_counts(ROWS, totals=count)
+    inner = ~leaf
+    inner[0] = False
+    value = np.where(leaf, nodes["value"], nodes["value"] * rate)
+    tree = with_statistic(tree, VALUE, value, leaf | inner)
+    gain = nodes["gain"]
+    return with_statistic(tree, GAIN, gain, ~leaf) if (gain[~leaf] > 0).all() else tree
+
+
+def _checked(t: int, predictor: Any) -> NDArray[Any]:
+    """Check that nodes are an array of records with numbers where there must be some."""
+    nodes = predictor.get("nodes") if isinstance(predictor, StoredObject) else None
+    names = nodes.dtype.names or () if isinstance(nodes, np.ndarray) else ()
+    if not isinstance(nodes, np.ndarray) or not {*_WHOLE, *_REAL} <= set(names):
+        raise BadModel(f"tree {t}: no array of nodes")
+    kinds = {**dict.fromkeys(_WHOLE, "iub"), **dict.fromkeys(_REAL, "f")}
+    if nodes.ndim != 1 or any(nodes.dtype[c].kind not in k for c, k in kinds.items()):
+        raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
+    for name in ("value", "gain"):
+        own = nodes[name][nodes["is_leaf"] != 0] if name == "value" else nodes[name][:0]
+        if (bad := ~(np.abs(own) <= MOST_REAL)).any():
+            raise BadModel(f"tree {t}: leaf {bad.argmax()} adds no finite number")
+    return nodes
+
+
+def _sets(
+    t: int,
+    predictor: StoredObject,
+    nodes: NDArray[Any],
+    tests: IntArray,
+    missing_left: BoolArray,
+    columns: _Columns,
+) -> CategorySets | None:
+    """List the categories that go left at each node that tests for some."""
+    if not len(tests):
+        return None
+    bits = predictor.get("raw_left_cat_bitsets")
+    at = nodes["bitset_idx"][tests].astype(np.int64)
+    sound = isinstance(bits, np.ndarray) and bits.ndim == 2 and bits.dtype == np.uint32
+    if not sound or bits.shape[1] * 32 != _BITS or at.max(initial=0) >= len(bits):
+        raise BadModel(f"tree {t}: no bits for its tests of categories")
+    node, value = [], []
+    for v, own in zip(tests.tolist(), bits[at], strict=True):
+        known = columns.categories.get(int(nodes["feature_idx"][v]))
+        if known is None:
+            raise BadModel(f"tree {t}, node {v} tests for categories of a column without any")
+        left = ((own[:, None] >> np.arange(32, dtype=np.uint32)) & 1).astype(bool).ravel()
+        if columns.encoded:
+            members = np.sort(known[left[: len(known)]])
+        else:
+            # What was never seen goes the way of missing values.
+            seen = np.isin(np.arange(_BITS), known)
+            members = np.flatnonzero(left | (missing_left[v] & ~seen))
+        node += [v] * len(members)
+        value += members.tolist()
+    return CategorySets(np.array(node, dtype=np.int64), np.array(value, dtype=np.int64))

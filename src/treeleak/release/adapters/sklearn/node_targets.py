@@ -1,0 +1,74 @@
+"""What a regression tree of scikit-learn stores of the targets of the rows in its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.release.adapters.sklearn.nodes import Nodes
+from treeleak.release.bounds import MOST_REAL
+from treeleak.release.statistics import (
+    MEAN,
+    VARIANCE,
+    NodeStatistic,
+    Quantity,
+    Statistics,
+)
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Tree
+
+SQUARED = ("squared_error", "mse", "friedman_mse")
+ABSOLUTE = ("absolute_error", "mae")
+
+
+def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 0.0) -> Tree:
+    """Add the mean and the variance of the targets, as far as the criterion tells them.
+
+    Parameters
+    ----------
+    stored : StoredObject
+        The tree, with its criterion.
+    nodes : Nodes
+    tree : Tree
+        The same with counts.
+    shift : float
+        What was taken off each target before the tree was fitted.
+    """
+    mean, criterion = nodes.value[:, 0, 0] + shift, stored.get("criterion")
+    impurity = nodes.impurity
+    if nodes.value.shape[1:] != (1, 1):
+        return tree
+    if criterion in SQUARED:
+        return _with(tree, (MEAN, mean, None), (VARIANCE, impurity, None))
+    if criterion in ABSOLUTE:
+        # Medians: of nodes of one row, and of those whose rows are all alike, means as well.
+        alike = nodes.reached == 1
+        if impurity is not None:
+            alike |= impurity == 0
+        return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike))
+    if criterion == "poisson":
+        return _with(tree, (MEAN, mean, None))
+    return tree
+
+
+def with_statistic(
+    tree: Tree, quantity: Quantity, values: FloatArray | None, at: BoolArray | None = None
+) -> Tree:
+    """Add a statistic, at some nodes only where these are given; nothing where there is none."""
+    return _with(tree, (quantity, values, at))
+
+
+def _with(tree: Tree, *given: tuple[Quantity, FloatArray | None, BoolArray | None]) -> Tree:
+    entries = list(tree.statistics)
+    for quantity, values, at in given:
+        if (
+            values is None
+            or not (np.abs(values) <= MOST_REAL).all()
+            or (at is not None and not at.any())
+        ):
+            continue
+        own = values if at is None else np.where(at, values, 0.0)
+        entries.append(NodeStatistic(quantity, own, None if at is None or at.all() else at))
+    return replace(tree, statistics=Statistics(tuple(entries)))

@@ -1,0 +1,309 @@
+"""Boosted models and forests of scikit-learn, read as the library itself applies them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
+
+from helpers.examples import examples
+from treeleak.core.errors import BadModel
+from treeleak.release import StoredObject, snapshot, to_release
+from treeleak.release.statistics import GAIN, GRADIENT, MEAN, VALUE, VARIANCE
+from treeleak.release.tree import AllRows, Bootstrap
+
+CRITERIA = ("squared_error", "absolute_error", "poisson")
+
+
+def table(rng, n=60, gaps=True):
+    """Numbers and a few categories, some of them missing, as a float array."""
+    X = np.column_stack([rng.integers(0, 3, n), rng.normal(size=n), rng.integers(0, 9, n) / 4])
+    if gaps:
+        X[rng.random((n, 3)) < 0.1] = np.nan
+    return X.astype(float)
+
+
+def trees_of(model):
+    found = np.ravel(np.asarray(getattr(model, "estimators_", [model]), dtype=object))
+    return [tree.tree_ for tree in found]
+
+
+def counted(tree, X):
+    """Rows in every node, by following them from leaf to root."""
+    found = np.bincount(tree.apply(X), minlength=tree.n_nodes).astype(float)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        found[node] = found[tree.left[node]] + found[tree.right[node]]
+    return found
+
+
+def some_model(rng):
+    """A model made of scikit-learn's own trees that uses every row in every tree."""
+    few = {"random_state": int(rng.integers(99)), "max_depth": int(rng.integers(1, 5))}
+    many = few | {"n_estimators": 3, "max_features": [None, 1, 0.7][rng.integers(3)]}
+    boosted = many | {
+        "learning_rate": float(rng.uniform(0.05, 1)),
+        "min_samples_leaf": int(rng.integers(1, 6)),
+    }  # fmt: skip
+    return (
+        DecisionTreeRegressor(criterion=CRITERIA[rng.integers(3)], **few),
+        ExtraTreeRegressor(**few),
+        RandomForestRegressor(bootstrap=False, **many),
+        ExtraTreesRegressor(**many),
+        GradientBoostingRegressor(**boosted),
+        GradientBoostingClassifier(**boosted),
+        RandomTreesEmbedding(**few, n_estimators=3),
+        IsolationForest(n_estimators=3, random_state=few["random_state"]),
+        AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=3),
+    )[rng.integers(9)]
+
+
+def takes_gaps(model):
+    return isinstance(model, (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor))
+
+
+@examples(80, fast=12)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_leaves_and_counts_are_those_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    model = some_model(rng)
+    X, y = table(rng, gaps=takes_gaps(model)), rng.integers(0, 3, 60)
+    model.fit(X, y.astype(float) if "Regressor" in type(model).__name__ else y)
+    release = to_release(model)
+    assert release.not_covered is None
+    assert (release.sampling, release.n_rows) == (AllRows(), 60)
+    others = table(rng, 200, gaps=takes_gaps(model)).astype(np.float32)
+    for tree, own in zip(release.trees, trees_of(model), strict=True):
+        np.testing.assert_array_equal(tree.apply(others), own.apply(others))
+        np.testing.assert_array_equal(tree.totals, counted(tree, X.astype(np.float32)))
+
+
+@examples(40, fast=8)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_trees_add_is_the_prediction_of_gradient_boosting(seed):
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, gaps=False), rng.integers(0, 2 + int(rng.integers(2)), 60)
+    few = {"n_estimators": 4, "random_state": 0, "learning_rate": float(rng.uniform(0.05, 1))}
+    kinds = (GradientBoostingClassifier(**few), GradientBoostingRegressor(**few))
+    losses = ("log_loss",), ("squared_error", "absolute_error", "huber", "quantile")
+    k = int(rng.integers(2))
+    model = kinds[k].set_params(loss=losses[k][rng.integers(len(losses[k]))])
+    if k == 0 and y.max() == 1 and rng.random() < 0.5:
+        model.set_params(loss="exponential")
+    if rng.random() < 0.2:
+        model.set_params(init="zero")
+    model.fit(X, y)
+    release = to_release(model)
+    raw = np.tile(np.array(release.ensemble.base_scores), (60, 1))
+    for tree in release.trees:
+        own = tree.statistics.get(VALUE)
+        present = np.ones(tree.n_nodes, bool) if own.present is None else own.present
+        np.testing.assert_array_equal(present, tree.is_leaf)
+        raw[:, tree.output or 0] += own.values[tree.apply(X.astype(np.float32))]
+    np.testing.assert_array_equal(raw, model._raw_predict(X.astype(np.float32)))
+    assert release.ensemble.objective == model.loss
+    assert any("labels" in note for note in release.notes) == (k == 0)
+
+
+def test_gradients_and_variances_of_a_boosted_tree():
+    rng = np.random.default_rng(0)
+    X, y = table(rng, gaps=False), rng.normal(size=60)
+    model = GradientBoostingRegressor(n_estimators=2).fit(X, y)
+    tree = to_release(model).trees[0]
+    inner, leaf = np.flatnonzero(~tree.is_leaf), tree.apply(X.astype(np.float32))
+    gradient, mean = tree.statistics.get(GRADIENT), tree.statistics.get(MEAN)
+    variance = tree.statistics.get(VARIANCE)
+    assert gradient.values[0] == pytest.approx(-(y - y.mean()).sum(), abs=1e-9)
+    for node in inner:
+        assert gradient.present[node]
+    for v in tree.leaves:
+        assert mean.values[v] == pytest.approx(y[leaf == v].mean())
+        assert variance.values[v] == pytest.approx(y[leaf == v].var(), abs=1e-12)
+    assert to_release(model).trees[1].statistics.get(MEAN) is None
+
+
+def histogram_data(rng, n=120):
+    """A frame with numbers, categories of text, and categories that are numbers."""
+    frame = pd.DataFrame(table(rng, n), columns=["a", "b", "c"])
+    frame["t"] = pd.Categorical(rng.choice(["red", "green", "blue"], n))
+    frame["k"] = pd.Categorical(rng.choice([1, 4, 9, 12], n))
+    return frame[shuffled(list(frame), rng)]
+
+
+def shuffled(names, rng):
+    return [names[i] for i in rng.permutation(len(names))]
+
+
+def in_codes(release, frame):
+    """The frame as its own release describes it: texts as codes, categories as numbers."""
+    found = pd.DataFrame(index=frame.index)
+    for name in release.feature_names:
+        texts = release.levels.get(name)
+        column = frame[name].astype(object)
+        found[name] = column.map({t: i for i, t in enumerate(texts)}) if texts else column
+    return found.to_numpy(dtype=float)
+
+
+@examples(60, fast=12)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_trees_add_is_the_prediction_of_histogram_boosting(seed):
+    rng = np.random.default_rng(seed)
+    frame = histogram_data(rng)
+    y = rng.integers(0, 2 + int(rng.integers(2)), len(frame))
+    options = {
+        "max_iter": 4, "min_samples_leaf": int(rng.integers(2, 9)), "random_state": 0,
+        "max_bins": int(rng.integers(4, 60)), "learning_rate": float(rng.uniform(0.05, 1)),
+        "l2_regularization": float(rng.integers(2)), "categorical_features": "from_dtype",
+    }  # fmt: skip
+    kind = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)[rng.integers(2)]
+    if rng.random() < 0.4:
+        frame = frame[["a", "b", "c"]]
+    model = kind(**options).fit(frame, y)
+    release = to_release(model)
+    assert (release.not_covered, release.n_rows, release.float_type) == (None, 120, "float64")
+    X = in_codes(release, frame)
+    raw = np.tile(np.array(release.ensemble.base_scores), (len(X), 1))
+    for tree in release.trees:
+        leaf, own = tree.apply(X), tree.statistics.get(VALUE)
+        np.testing.assert_array_equal(counted(tree, X), tree.totals)
+        raw[:, tree.output or 0] += own.values[leaf]
+        gain = tree.statistics.get(GAIN)
+        assert gain is None or np.array_equal(gain.present, ~tree.is_leaf)
+    np.testing.assert_array_equal(raw, np.atleast_2d(model._raw_predict(frame)).reshape(raw.shape))
+
+
+def test_histogram_boosting_knows_where_values_were_missing():
+    rng = np.random.default_rng(1)
+    X = table(rng, 200, gaps=False)
+    X[::7, 1] = np.nan
+    y = np.isnan(X[:, 1]) + X[:, 0]
+    release = to_release(HistGradientBoostingRegressor(max_iter=5).fit(X, y))
+    assert release.maybe_missing == {"x1"}
+    # What was never missing goes with most rows, and shows no gap.
+    whole = to_release(HistGradientBoostingRegressor(max_iter=5).fit(X[:, [0, 2]], y))
+    assert whole.maybe_missing == set()
+
+
+def test_early_stopping_leaves_counts_of_the_others():
+    rng = np.random.default_rng(2)
+    X, y = table(rng, 300), rng.integers(0, 2, 300)
+    for model in (
+        HistGradientBoostingClassifier(early_stopping=True, max_iter=3, random_state=0),
+        GradientBoostingClassifier(n_iter_no_change=2, n_estimators=3, random_state=0),
+    ):
+        release = to_release(model.fit(np.nan_to_num(X), y))
+        assert release.n_rows == 270
+        assert any("held" in note for note in release.notes)
+
+
+def test_weights_of_rows_are_named_and_counts_stay():
+    rng = np.random.default_rng(3)
+    X, y, w = table(rng, gaps=False), rng.normal(size=60), rng.uniform(0.5, 2, 60)
+    for model in (DecisionTreeRegressor(max_depth=3), GradientBoostingRegressor(n_estimators=2)):
+        release = to_release(model.fit(X, y, sample_weight=w))
+        assert any("weighted" in note for note in release.notes)
+        np.testing.assert_array_equal(
+            release.trees[0].totals, counted(release.trees[0], X.astype(np.float32))
+        )
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor])
+def test_drawn_rows_of_a_regression_forest(kind):
+    rng = np.random.default_rng(4)
+    X, y = table(rng), rng.normal(size=60)
+    options = {} if kind is RandomForestRegressor else {"bootstrap": True}
+    model = kind(n_estimators=3, random_state=1, **options).fit(X, y)
+    release = to_release(model)
+    assert isinstance(release.sampling, Bootstrap)
+    assert (release.n_rows, release.classes, release.not_covered) == (60, (), None)
+    for tree in release.trees:
+        assert tree.totals[0] == 60
+        assert tree.distinct[0] < 60
+
+
+def test_a_start_that_differs_from_row_to_row_is_named():
+    rng = np.random.default_rng(5)
+    X, y = table(rng, gaps=False), rng.normal(size=60)
+    other = GradientBoostingRegressor(init=DecisionTreeRegressor(max_depth=1), n_estimators=2)
+    release = to_release(other.fit(X, y))
+    assert release.ensemble is None
+    assert any("another model" in note for note in release.notes)
+    dummy = GradientBoostingRegressor(init=DummyRegressor(strategy="median"), n_estimators=2)
+    assert to_release(dummy.fit(X, y)).ensemble.base_scores == (np.median(y),)
+
+
+def test_medians_are_no_means_but_of_rows_that_are_alike():
+    X = np.repeat(np.arange(4.0), 3)[:, None]
+    y = np.array([1, 1, 1, 2, 3, 7, 4, 4, 4, 5, 6, 9.0])
+    tree = to_release(DecisionTreeRegressor(criterion="absolute_error").fit(X, y))
+    mean = tree.trees[0].statistics.get(MEAN)
+    leaf = tree.trees[0].apply(X.astype(np.float32))
+    assert mean.present[leaf].tolist() == [True] * 3 + [False] * 3 + [True] * 3 + [False] * 3
+
+
+def test_a_variance_that_was_taken_out_makes_no_leaf_pure():
+    rng = np.random.default_rng(6)
+    X, y = table(rng, gaps=False), rng.normal(size=60)
+    stored = snapshot(DecisionTreeRegressor(max_depth=2).fit(X, y))
+    stored.get("tree_").get("nodes")["impurity"] = 0
+    assert to_release(stored).trees[0].statistics.get(VARIANCE) is None
+
+
+def without(stored, **state):
+    return StoredObject(stored.type, {**stored.state, **state})
+
+
+@examples(60, fast=20)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_damaged_nodes_are_refused_or_read_as_they_stand(seed):
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, gaps=False), rng.integers(0, 2, 60)
+    model = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5).fit(X, y)
+    stored = snapshot(model)
+    predictor = stored.get("_predictors")[0][0]
+    nodes = predictor.get("nodes")
+    name = nodes.dtype.names[rng.integers(len(nodes.dtype.names))]
+    kind = nodes.dtype[name].kind
+    info = np.iinfo(nodes.dtype[name]) if kind in "iu" else None
+    options = [info.max, info.min, 1] if info else [np.nan, np.inf, -np.inf, 1e300]
+    nodes[name][rng.integers(len(nodes))] = options[rng.integers(len(options))]
+    try:
+        release = to_release(stored)
+    except BadModel:
+        return
+    assert all(len(tree.apply(X)) == 60 for tree in release.trees)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"_predictors": [[None]]},
+        {"_predictors": [[]]},
+        {"is_categorical_": np.array([True])},
+        {"_baseline_prediction": np.array([[np.nan]])},
+    ],
+    ids=str,
+)
+def test_damaged_histogram_boosting_is_refused(change):
+    rng = np.random.default_rng(7)
+    model = HistGradientBoostingClassifier(max_iter=2).fit(table(rng), rng.integers(0, 2, 60))
+    stored = without(snapshot(clone(model).fit(table(rng), rng.integers(0, 2, 60))), **change)
+    if "_baseline_prediction" in change:
+        assert to_release(stored).ensemble is None
+        return
+    with pytest.raises(BadModel):
+        to_release(stored)
