@@ -70,6 +70,9 @@ GRADIENT = Quantity("gradient", "")
 VALUE = Quantity("value", "", adds_up=False)
 """What the node adds to a prediction."""
 
+STEP = Quantity("step", "", adds_up=False)
+"""What the node would add to a prediction as a leaf, before it is made smaller by a rate."""
+
 MEAN = Quantity("mean", "target", adds_up=False)
 """Mean of the target."""
 
@@ -83,7 +86,7 @@ COUNTS = (ROWS, DRAWS, WEIGHTS, LABELS, UNTOLD)
 """What a release may count of each class."""
 
 QUANTITIES = {
-    q.name: q for q in (*COUNTS, DISTINCT, HESSIAN, GRADIENT, VALUE, MEAN, VARIANCE, GAIN)
+    q.name: q for q in (*COUNTS, DISTINCT, HESSIAN, GRADIENT, VALUE, STEP, MEAN, VARIANCE, GAIN)
 }
 """Every quantity by its name."""
 
