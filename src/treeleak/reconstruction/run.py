@@ -15,9 +15,14 @@ from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import to_release
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.stated_noise import check_counts_agree
-from treeleak.release.tree import NO_COLUMNS
+from treeleak.release.tree import NO_COLUMNS, Release
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
+
+UNLABELLED = (
+    "no count of the model tells classes apart, and nothing that was given does: rows are rebuilt "
+    "without labels"
+)
 
 
 def reconstruct(
@@ -129,15 +134,27 @@ def reconstruct(
                 )
             release.inputs.check()
             inputs = release.inputs
+        told: tuple[str, ...] = ()
+        if _labels_open(release) and all(
+            given is None for given in (known_rows, known_columns, population, earlier)
+        ):
+            release, told = replace(release, classes=()), (UNLABELLED,)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
         with clock.until_interrupt():
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)
             question = Question(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
-                int(seed), n_rows, known_rows, known_columns, population, notes,
+                int(seed), n_rows, known_rows, known_columns, population, (*told, *notes),
             )  # fmt: skip
             answer = question.answer(use_distinct, clock)
         return answer if inputs is None else _in_input(answer, inputs)
+
+
+def _labels_open(release: Release) -> bool:
+    """Whether the rows of a boosted model have classes, and no tree tells them apart."""
+    counts = any(tree.counts is not None for tree in release.trees)
+    boosted = release.ensemble is not None and not release.not_covered
+    return boosted and bool(release.classes) and not counts
 
 
 def _in_input(answer: Reconstruction, inputs: Inputs) -> Reconstruction:

@@ -121,7 +121,10 @@ def _silent(release: Release) -> Release:
         )
         for tree in release.trees
     )
-    return replace(release, trees=trees, sampling=AllRows(), noise=SILENT, n_rows=None)
+    classes = release.classes or ("any",)
+    return replace(
+        release, trees=trees, classes=classes, sampling=AllRows(), noise=SILENT, n_rows=None
+    )
 
 
 def tried_shape(

@@ -49,6 +49,13 @@ _RULES: Mapping[str, str] = {
     "population.",
 }
 
+_CLASSLESS: Mapping[str, str] = {
+    "the usual values of each class": "the usual values",
+    "than to other people of the class": "than to other people",
+    "the usual values of the class": "the usual values",
+    "other people of the class, and that of its usual": "other people, and that of the usual",
+}
+
 
 def of_rows(
     rebuilt: Reconstruction,
@@ -92,13 +99,14 @@ def of_rows(
             _finding(OPEN, f"All {rebuilt.n_rows:,} rows were given: there was nothing to rebuild.")
         ]
     found = _proved(rebuilt, singled_out) if proofs_hold else []
+    told = _of_targets(rebuilt)
     if measured is not None:
         found.append(_compared(rebuilt, measured, proofs_hold))
     found = found or [_alone(rebuilt, proofs_hold)]
     if unfinished:
         late = "But not all of it was found out: see what was not assessed."
         found = [_finding(OPEN, f"{f.text} {late}") if f.verdict == NO_LEAK else f for f in found]
-    return found
+    return [*found, *told]
 
 
 def _finding(
@@ -125,10 +133,11 @@ def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
         return [_finding(NO_LEAK, f"{text} {alike}", f"The file proves all rows. {alike}")]
     if not singled_out:
         return []
-    rule = "The file proves rows that share their place with nobody else of their class."
+    of_class = " of their class" * rebuilt.labelled
+    rule = f"The file proves rows that share their place with nobody else{of_class}."
     text = (
         f"{singled_out:,} of {n:,} rows are proved under the schema, and proved to share their "
-        "place with no other row of their class, in all that the trees can tell apart"
+        f"place with no other row{of_class}, in all that the trees can tell apart"
     )
     if rebuilt.ordered:
         rule = "The file proves rows, each under its number, that are like no other rebuilt row."
@@ -141,6 +150,20 @@ def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
     if rebuilt.free_columns:
         text += f" ({len(rebuilt.free_columns)} columns are not tested by any tree)"
     return [_finding(LEAK, f"{text}.", rule)]
+
+
+def _of_targets(rebuilt: Reconstruction) -> list[Finding]:
+    """Say how many targets the leaves of a regression hold as they are."""
+    if rebuilt.y is None or rebuilt.labelled:
+        return []
+    n, told = rebuilt.n_rows, int(rebuilt.y.notna().sum())
+    return [
+        _finding(
+            None,
+            f"Leaves store the target of {told:,} of {n:,} rebuilt rows as it is: they hold one "
+            "row, or rows of one target only.",
+        )
+    ]
 
 
 def _stand_apart(rebuilt: Reconstruction) -> bool:
@@ -174,6 +197,17 @@ def _whole(scores: Scores) -> Scores:
 
 
 def _judged(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
+    found = _weighed(rebuilt, m, proofs_hold)
+    if rebuilt.labelled:
+        return found
+    # Nobody has a class there: people are all of one group.
+    text, rule = found.text, found.rule
+    for classed, plain in _CLASSLESS.items():
+        text, rule = text.replace(classed, plain), rule.replace(classed, plain)
+    return replace(found, text=text, rule=rule)
+
+
+def _weighed(rebuilt: Reconstruction, m: Measurement, proofs_hold: bool) -> Finding:
     standing, test = standing_of(m), test_of(m)
     said = [_scores(rebuilt, m)]
     if (best := strongest(m)) is not None:

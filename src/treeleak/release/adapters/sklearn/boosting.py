@@ -23,7 +23,13 @@ from scipy.special import logit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
-from treeleak.release.adapters.sklearn.attributes import fitted, given, version_of, whole
+from treeleak.release.adapters.sklearn.attributes import (
+    class_labels,
+    fitted,
+    given,
+    version_of,
+    whole,
+)
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.ensembles import KINDS, release_of
 from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
@@ -34,9 +40,6 @@ from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import AllRows, Ensemble, Release, Sampling, Tree, UnknownSampling
 
-UNLABELLED = (
-    "The counts of a boosted model do not tell classes apart: rows are rebuilt without labels."
-)
 HELD_BACK = (
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
     "the rows that the trees were fitted to."
@@ -59,8 +62,6 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     release = release_of(stored, trees, Training(sampling, None), "rows")
     base = _base_scores(stored, rounds.shape[1])
     notes = list(release.notes)
-    if stored.name.endswith("Classifier"):
-        notes.append(UNLABELLED)
     if stored.get("n_iter_no_change") is not None:
         notes.append(HELD_BACK)
     ensemble = None
@@ -76,7 +77,10 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     ]
     if rounds.shape[1] > 1:
         read = [replace(tree, output=t % rounds.shape[1]) for t, tree in enumerate(read)]
-    return replace(release, trees=tuple(read), ensemble=ensemble, notes=tuple(notes))
+    classes = class_labels(stored) if stored.name.endswith("Classifier") else ()
+    return replace(
+        release, trees=tuple(read), classes=classes, ensemble=ensemble, notes=tuple(notes)
+    )
 
 
 def _rounds(stored: StoredObject) -> tuple[np.ndarray[Any, Any], list[StoredObject]]:

@@ -27,14 +27,19 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.sklearn.attributes import feature_names, fitted, origin_of
-from treeleak.release.adapters.sklearn.boosting import HELD_BACK, UNLABELLED
+from treeleak.release.adapters.sklearn.attributes import (
+    class_labels,
+    feature_names,
+    fitted,
+    origin_of,
+)
+from treeleak.release.adapters.sklearn.boosting import HELD_BACK
 from treeleak.release.adapters.sklearn.ensembles import KINDS
 from treeleak.release.adapters.sklearn.node_targets import with_statistic
 from treeleak.release.adapters.sklearn.nodes import built, check_children
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.registry import adapter
-from treeleak.release.statistics import GAIN, ROWS, VALUE
+from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, AllRows, CategorySets, Ensemble, Release, Tree
 
@@ -74,13 +79,11 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     predictors = [(k, predictor) for stage in stages for k, predictor in enumerate(stage)]
     rate, n_outputs = float(stored.get("learning_rate", 1.0)), max(map(len, stages))
     trees = [
-        _tree(t, predictor, columns, rate, k if n_outputs > 1 else None)
+        _tree(t, predictor, columns, k if n_outputs > 1 else None)
         for t, (k, predictor) in enumerate(predictors)
     ]
     if not trees:
         raise BadModel("a model without trees")
-    if stored.name.endswith("Classifier"):
-        notes = (*notes, UNLABELLED)
     if stored.get("do_early_stopping_") and stored.get("_use_validation_data", True):
         notes = (*notes, HELD_BACK)
     ensemble = None
@@ -90,7 +93,7 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     return Release(
         trees=tuple(trees),
         feature_names=names,
-        classes=(),
+        classes=class_labels(stored) if stored.name.endswith("Classifier") else (),
         sampling=AllRows(),
         n_rows=held.pop() if len(held) == 1 else None,
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
@@ -171,7 +174,7 @@ def _with_missing(trees: list[Tree]) -> set[int]:
     return columns
 
 
-def _tree(t: int, predictor: Any, columns: _Columns, rate: float, output: int | None) -> Tree:
+def _tree(t: int, predictor: Any, columns: _Columns, output: int | None) -> Tree:
     nodes = _checked(t, predictor)
     n = len(nodes)
     leaf = nodes["is_leaf"].astype(bool)
@@ -202,8 +205,9 @@ def _tree(t: int, predictor: Any, columns: _Columns, rate: float, output: int | 
         tree = tree.with_counts(ROWS, totals=count)
     inner = ~leaf
     inner[0] = False
-    value = np.where(leaf, nodes["value"], nodes["value"] * rate)
-    tree = with_statistic(tree, VALUE, value, leaf | inner)
+    tree = with_statistic(tree, VALUE, nodes["value"], leaf)
+    if (nodes["value"][inner] != 0).any():
+        tree = with_statistic(tree, STEP, nodes["value"], inner)
     gain = nodes["gain"]
     return with_statistic(tree, GAIN, gain, ~leaf) if (gain[~leaf] > 0).all() else tree
 
