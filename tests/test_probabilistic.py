@@ -336,7 +336,7 @@ def models_that_are_refused() -> list[tuple[Any, str]]:
         (RandomForestClassifier(1).fit(X, y), "drawn at random"),
         (BaggingClassifier(tree, n_estimators=1).fit(X, y), "drawn at random"),
         (RandomForestClassifier(1, bootstrap=False, max_samples=None).fit(X, y), ""),
-        (GradientBoostingClassifier(n_estimators=1).fit(X, y), "residuals"),
+        (GradientBoostingClassifier(n_estimators=1).fit(X, y), ""),
         (DecisionTreeClassifier().fit(X, y, sample_weight=[1, 2, 0.5, 1, 1]), "weights, not rows"),
         (rules(), "from_rule_list"),
         (None, "NoneType"),

@@ -36,6 +36,7 @@ from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
+from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import in_model_columns
 
@@ -51,6 +52,11 @@ _NEEDS_ROWS = (
 _NOT_OF_RULES = (
     "known_rows", "known_columns", "population", "earlier", "control", "n_rows",
 )  # fmt: skip
+_REAL = (VALUE, STEP, HESSIAN, GRADIENT)
+HOLDS_MORE = (
+    "the rows were rebuilt from counts alone: what its leaves add to a prediction, and what the "
+    "file holds beside that, tells more of them, and was not used"
+)
 NOT_BUILT = (
     "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
     "them"
@@ -211,7 +217,17 @@ def _rebuilt(case: Case) -> Case:
         progress=given.progress, earlier=given.earlier, n_rows=given.n_rows, **given.beside,
     )  # fmt: skip
     new = [note for note in rebuilt.notes if note not in case.found.notes]
-    return case.plus(reconstruction=rebuilt).noting(*new)
+    case = case.plus(reconstruction=rebuilt).noting(*new)
+    if _holds_more(release) and rebuilt.status != "unique":
+        return case.without("reconstruction", HOLDS_MORE)
+    return case
+
+
+def _holds_more(release: Release) -> bool:
+    """Whether a boosted model tells more of its rows than the counts that the attack goes by."""
+    return release.ensemble is not None and any(
+        tree.statistics.get(*_REAL) is not None for tree in release.trees
+    )
 
 
 def _not_built(case: Case) -> Case:
