@@ -133,7 +133,7 @@ def _entries(caption: str, entries: Sequence[Doc], folded: bool) -> Grid:
     rows = [
         (
             facts.capital(what),
-            " ".join(dict.fromkeys(e["why"] for e in same)),
+            " ".join(dict.fromkeys(t for e in same for t in (e["why"], e.get("told")) if t)),
             ", ".join(dict.fromkeys(name for e in same for name in e["names"])),
             ", ".join(dict.fromkeys(e["where"] for e in same)),
         )

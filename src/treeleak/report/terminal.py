@@ -102,7 +102,7 @@ def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
     for what, same in leaks.items():
         yield Text()
         yield Text.assemble((what, "bold"), f" ({_names(same)})")
-        why = dict.fromkeys(e["why"] for e in same)
+        why = dict.fromkeys(t for e in same for t in (e["why"], e.get("told")) if t)
         yield Padding(Text(" ".join(why)), (0, 0, 0, 2), expand=False)
     yield Text("" if leaks else "Nothing was found that stems from single rows.")
     if unknown := facts.by_what(e for e in entries if e["mark"] == "not assessed"):

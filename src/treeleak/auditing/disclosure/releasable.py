@@ -161,10 +161,11 @@ def _provenance(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave the names that libraries use: a file may call its parts anything."""
+    """Leave the names that libraries use: a file may call its parts anything. And no numbers."""
+    plain = [{key: value for key, value in entry.items() if key != "told"} for entry in told]
     return [
         entry | {"names": known_names(entry["names"]), "where": known_place(entry["where"])}
-        for entry in told
+        for entry in plain
     ]
 
 

@@ -82,6 +82,16 @@ def of_leaves(value: Any, _: Context) -> bool:
     return isinstance(value, np.ndarray) and len(value) > 1 and not value[0].any()
 
 
+def plain_values(value: Any, context: Context) -> bool:
+    """Say whether the values of nodes carry no noise, and those of inner nodes are there."""
+    return not context.noise and not of_leaves(value, context)
+
+
+def given(value: Any, _: Context) -> bool:
+    """Say whether there is a value."""
+    return value is not None
+
+
 def drawn(value: Any, context: Context) -> bool:
     """Say whether there is a value, of a model whose trees drew their rows."""
     return bool(context.drawn) and value is not None

@@ -37,6 +37,8 @@ from treeleak.release.tree import Release
 
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000
+MOST_TOLD = 3
+"""Sentences in numbers about one part of a model."""
 UNNAMED = "(no plain name)"
 
 _OWN = ("release", "rules")
@@ -71,6 +73,8 @@ class Entry:
         Whether training rows stand there as they are.
     unknown : bool
         Whether no rule knows what it is: a table could stand there.
+    told : str
+        What a stranger reads there, in numbers of this model; for the owner only.
     """
 
     _said: ClassVar = ("mark", "what")
@@ -84,6 +88,7 @@ class Entry:
     change: Change | None = None
     rows: bool = False
     unknown: bool = False
+    told: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the entry; no value of the model is in it."""
@@ -96,7 +101,7 @@ class Entry:
             "found": self.found,
             "training_rows": self.rows,
             "unknown": self.unknown,
-        }
+        } | ({"told": self.told} if self.told else {})
 
 
 def take_inventory(
@@ -127,11 +132,14 @@ def take_inventory(
         model = StoredObject("rules", rules_to_dict(model))
     table = None if rows is None else Table.of(rows)
     found: dict[tuple[str, Rule], Counter[str]] = {}
+    told: dict[tuple[str, Rule], dict[str, None]] = {}
     spread: dict[tuple[str, str, Rule], list[_Part]] = {}
     for part, rule in _judged(model, context):
         if table is not None and not rule.rows and _searched(part, rule):
             rule = STORED if table.stands_in(part.value) else rule
         found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
+        if in_numbers := rule.told(part.value, part.owner):
+            told.setdefault((part.where, rule), {})[in_numbers] = None
         if not rule.rows and _searched(part, rule):
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
     for (where, _, rule), parts in spread.items():
@@ -149,6 +157,7 @@ def take_inventory(
             change=rule.change,
             rows=rule.rows,
             unknown=rule.unknown,
+            told=" ".join([*told.get((where, rule), ())][:MOST_TOLD]),
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )

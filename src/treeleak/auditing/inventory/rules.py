@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
 
-from treeleak.auditing.inventory import conditions, forms
+from treeleak.auditing.inventory import conditions, forms, numbers
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
@@ -46,6 +46,8 @@ class Rule:
     form : callable
         Gets the value and the object that holds it, and says whether type and size are those that
         such a value has. If not, the rule does not speak of it.
+    told : callable
+        Gets them as well, and says in numbers what a stranger reads there; perhaps nothing.
     """
 
     names: str
@@ -58,6 +60,7 @@ class Rule:
     rows: bool = False
     unknown: bool = False
     form: forms.Form = forms.anything
+    told: Callable[[Any, StoredObject], str] = numbers.nothing
 
     def names_it(self, owner: StoredObject, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name."""
@@ -133,6 +136,16 @@ RULES: tuple[Rule, ...] = (
     Rule("weighted_n_node_samples totals", "leaks", "rows, draws or weights in each node",
          "The same counts, with draws or weights added up.",
          owner="Tree release", change="counts", form=forms.per_node),
+    Rule("values", "leaks", "mean target, or step, of each node",
+         "In a leaf of one row, or of rows that are alike, the target is that of the row itself. "
+         "Of a boosted model it is what earlier trees left to explain, which everybody can work "
+         "out: one equation on the rows of each node.",
+         owner="Tree", when=conditions.plain_values, change="counts",
+         form=forms.of_regression_values),
+    Rule("impurity", "leaks", "variance in each node",
+         "With the mean it is the sum of squares over the rows of a node; zero says that all of "
+         "them have one target.",
+         owner="Tree", change="counts", form=forms.of_regression_nodes),
     Rule("values", "leaks", "what each leaf predicts",
          "Needed to predict. In a tree that was grown to the end it is the class of the few rows "
          "in each leaf, and many such trees together determine the rows.",
@@ -144,6 +157,10 @@ RULES: tuple[Rule, ...] = (
     Rule("value", "leaks", "prediction of each leaf",
          "Computed from the rows of the leaf alone, on top of the earlier trees.",
          owner="TreePredictor", change="leaves", form=forms.per_node),
+    Rule("gain", "leaks", "gain of each split",
+         "With the values of the two children it gives the sum of second derivatives in each, to "
+         "15 digits: one more equation on the rows of each node.",
+         owner="TreePredictor", change="counts", form=forms.per_node),
     Rule("impurity gain", "leaks", "impurity of each node",
          "Computed from the counts, which can be computed back from it.",
          owner="Tree TreePredictor", change="counts", form=forms.per_node),
@@ -186,6 +203,11 @@ RULES: tuple[Rule, ...] = (
          "are not part of this audit.",
          owner="rules", form=forms.in_rules),
     # -- how rows were drawn
+    Rule("_random_seed random_state", "leaks", "seed of the rows that were held back",
+         "Early stopping kept part of the rows from the trees: by the seed and the number of rows, "
+         "everybody knows which.",
+         owner="HistGradientBoosting* GradientBoosting*", when=conditions.given,
+         change="seeds", form=forms.seed_of_split),
     Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
          when=conditions.drawn, change="seeds", form=forms.seeds),
     Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row: the seed names none of them.",
@@ -212,6 +234,28 @@ RULES: tuple[Rule, ...] = (
     Rule("oob_decision_function_ oob_prediction_", "leaks", "out-of-bag predictions",
          _PER_ROW + " Also says which trees did not see the row.",
          when=conditions.filled, change="per_row", form=forms.per_row),
+    Rule("train_score_ validation_score_ oob_improvement_ oob_scores_", "harmless",
+         "scores after each round",
+         "Each is an average over all rows, or those that were held back, in all digits of a "
+         "float: one equation on all of them together.",
+         owner="HistGradientBoosting* GradientBoosting*", form=forms.scores,
+         told=numbers.of_rounds),
+    Rule("_baseline_prediction", "harmless", "where predictions begin",
+         "Tells the mean target, or the share of each class in all rows: with their number, how "
+         "many rows each class has.",
+         owner="HistGradientBoosting*", form=forms.scores),
+    Rule("class_prior_ constant_", "harmless", "where predictions begin",
+         "Tells the mean target, or the share of each class in all rows: with their number, how "
+         "many rows each class has.",
+         owner="Dummy*", form=forms.columns),
+    Rule("n_bins_non_missing_ missing_values_bin_idx_ is_categorical_ _is_categorical_remapped",
+         "harmless", "sizes",
+         "How many different values each column has, up to the number of bins.",
+         owner="_BinMapper HistGradientBoosting*", form=forms.columns),
+    Rule("low high low_inclusive high_inclusive n_classes", "harmless", "settings",
+         "Between which numbers the loss is defined.",
+         owner="Interval Half* AbsoluteError PinballLoss HuberLoss ExponentialLoss",
+         form=forms.short),
     Rule("oob_score_ oob_scores_ oob_improvement_ train_score_ validation_score_ loss_curve_ "
          "best_score_ scores_ cv_results_ best_index_ refit_time_ _baseline_prediction",
          "harmless", "scores", "Averages over many rows.",
@@ -242,6 +286,12 @@ RULES: tuple[Rule, ...] = (
     Rule("encodings_ X_thresholds_ y_thresholds_ f_", "leaks", "means of small groups",
          "For a value that few rows have, the mean gives their label away.",
          change="values", form=forms.encodings),
+    Rule("bin_thresholds_", "leaks", "borders of all values of the columns",
+         "The middle of every two neighbouring values of a column, whether a tree tests it or not; "
+         "of columns with more values than bins, some of these. A value that a single person has "
+         "stands between two of them.",
+         owner="_BinMapper", when=conditions.filled, change="values", form=forms.borders,
+         told=numbers.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

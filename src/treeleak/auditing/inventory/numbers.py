@@ -1,0 +1,40 @@
+"""What a part of a model says of its rows in numbers: for the owner, not for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treeleak.auditing.inventory.owners import numbers_in, whole
+from treeleak.release.stored import StoredObject
+
+MOST_BINS = 255
+"""Of a column, where the owner does not say how many there may be."""
+
+
+def nothing(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Say nothing beside the rule."""
+    return ""
+
+
+def of_borders(value: Any, owner: StoredObject) -> str:
+    """Count the values of columns whose borders are midpoints of all of them."""
+    parts = [numbers_in(part) for part in value] if isinstance(value, (list, tuple)) else []
+    borders = [part for part in parts if part is not None and part.ndim == 1]
+    if not borders:
+        return ""
+    most = max([MOST_BINS, *(n - 1 for n in whole([owner.get("n_bins")]))])
+    full = [len(own) + 1 for own in borders if len(own) + 1 < most]
+    told = f"{sum(map(len, borders)):,} borders of {len(borders):,} columns."
+    if not full:
+        return told
+    return (
+        f"{told} Of {len(full):,} columns they are the middles of all neighbouring values, "
+        f"{sum(full):,} different ones in all and up to {max(full):,} in a column: who knows one "
+        "of them, or that they are whole numbers, has them all."
+    )
+
+
+def of_rounds(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the rounds that a score is told of."""
+    held = numbers_in(value)
+    return "" if held is None or held.size < 2 else f"One after each of {held.size:,} rounds."

@@ -1,0 +1,321 @@
+"""Rows of boosted models and regression forests, from the model to the table and the audit."""
+
+import json
+import warnings
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestRegressor,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
+
+import treeleak
+from helpers.cli import run
+from helpers.documents import valid
+from helpers.examples import examples
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.reconstruction.targets import told_targets
+from treeleak.release import snapshot, to_release
+from treeleak.schema import Binary, Schema
+
+COLUMNS = list("abcdef")
+BITS = Schema([Binary(c) for c in COLUMNS])
+FEW = {"n_estimators": 6, "random_state": 0}
+MODELS = {
+    "tree": DecisionTreeRegressor(random_state=0),
+    "forest": RandomForestRegressor(**FEW),
+    "extra": ExtraTreesRegressor(**FEW),
+    "boosted": GradientBoostingClassifier(**FEW),
+    "boosted regression": GradientBoostingRegressor(**FEW),
+    "ada": AdaBoostClassifier(**FEW),
+    "histogram": HistGradientBoostingClassifier(max_iter=6, min_samples_leaf=3),
+    "histogram regression": HistGradientBoostingRegressor(max_iter=6, min_samples_leaf=3),
+    "isolation": IsolationForest(**FEW),
+}
+
+
+def people(n=24, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.random((n, 6)) < rng.random(6), columns=COLUMNS).astype(int)
+    y = (X["a"] + 2 * X["b"] - X["c"] + rng.normal(size=n)).round(3)
+    return X, y
+
+
+def fitted(name, n=24, seed=0):
+    X, y = people(n, seed)
+    model = MODELS[name]
+    classes = "Classifier" in type(model).__name__
+    target = (y > y.median()).astype(int) if classes else y
+    return model.fit(X, None if name == "isolation" else target), X, target
+
+
+def library_counts(model, X):
+    """How many rows each leaf of each tree holds, as scikit-learn itself sends them there."""
+    if hasattr(model, "_predictors"):
+        held = []
+        for stage in model._predictors:
+            for tree in stage:
+                # scikit-learn tells what a leaf adds, not which it is: leaves get numbers to add.
+                nodes = tree.nodes.copy()
+                nodes["value"] = np.arange(len(nodes))
+                tree = type(tree)(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
+                none = np.zeros((0, 8), np.uint32), np.zeros(X.shape[1], np.uint32)
+                at = tree.predict(np.asarray(X, float), *none, 1)
+                held.append(Counter(at.astype(int).tolist()))
+        return held
+    trees = np.ravel(np.asarray(getattr(model, "estimators_", [model]), dtype=object))
+    rows = np.asarray(X, np.float32)
+    return [Counter(tree.tree_.apply(rows).tolist()) for tree in trees]
+
+
+SLOW = ("extra", "boosted", "boosted regression", "ada", "histogram regression", "isolation")
+NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "forest"])
+def test_rebuilt_rows_meet_every_count_by_the_library_itself(name):
+    model, X, _ = fitted(name)
+    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    assert found.status in ("unique", "feasible")
+    assert len(found.X) == len(X)
+    assert library_counts(model, found.X[COLUMNS]) == library_counts(model, X)
+    told = ("tree", "extra", "ada", "boosted regression")
+    assert found.y is None or name in told
+
+
+def test_a_forest_that_drew_its_rows_is_rebuilt_in_order_with_targets():
+    X, y = people(40, 3)
+    X["a"] = np.arange(40) % 2
+    model = RandomForestRegressor(30, random_state=0).fit(X, y)
+    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    assert found.ordered
+    same = (found.X[COLUMNS].to_numpy() == X.to_numpy()).all(axis=1)
+    assert same.all()
+    told = found.y.notna()
+    np.testing.assert_allclose(found.y[told], y[told], rtol=1e-9)
+    # A leaf that isolates a row says its target: no other row told could stand in its place.
+    alone = ~X.duplicated(keep=False)
+    assert told[alone].all()
+    assert (found.label_confidence[told] > 0).all()
+    assert (found.label_confidence[~told] == 0).all()
+    assert found.y.name == "target"
+
+
+@examples(60, fast=12)
+@given(st.integers(0, 2**32 - 1))
+def test_targets_of_leaves_are_those_of_their_rows(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 20))
+    X, y = rng.integers(0, 3, (n, 2)).astype(float), rng.integers(0, 4, n) / 7
+    few = {"max_depth": [None, 2][rng.integers(2)], "random_state": 0}
+    criterion = ["squared_error", "absolute_error"][rng.integers(2)]
+    model = (
+        DecisionTreeRegressor(criterion=criterion, **few),
+        ExtraTreesRegressor(3, **few),
+        GradientBoostingRegressor(n_estimators=2, **few),
+    )[rng.integers(3)].fit(X, y)
+    release = to_release(model)
+    found = told_targets(release, X, np.ones(n, dtype=bool))
+    if found is None:
+        assert not any(len(set(y[at])) == 1 for at in leaves(release, X))
+        return
+    told = ~np.isnan(found.values)
+    np.testing.assert_allclose(found.values[told], y[told], rtol=1e-9, atol=1e-15)
+    assert (found.sure[told] == 1).all()
+    # Of a tree with all rows, whatever is pure is told.
+    if len(release.trees) == 1 and y.var() > 0:
+        pure = np.concatenate([at for at in leaves(release, X) if len(set(y[at])) == 1] or [[]])
+        assert set(np.flatnonzero(told)) == set(pure.astype(int))
+
+
+def leaves(release, X):
+    at = release.trees[0].apply(X.astype(release.float_type))
+    return [np.flatnonzero(at == leaf) for leaf in np.unique(at)]
+
+
+def test_a_target_on_which_trees_differ_is_the_one_most_say():
+    X, y = people(30, 5)
+    model = ExtraTreesRegressor(5, random_state=0).fit(X, y)
+    release = to_release(model)
+    wrong = X.copy()
+    wrong.iloc[0, :3] = 1 - wrong.iloc[0, :3]
+    found = told_targets(release, wrong.to_numpy(float), np.zeros(30, dtype=bool))
+    assert (found.sure < 1).all()
+    assert found.sure[0] < 0.9999
+
+
+@examples(40, fast=4)
+@given(st.integers(0, 2**32 - 1))
+def test_proofs_without_classes_hold_in_every_table(seed):
+    """Of tiny forests that drew known rows, every table that meets all counts is looked at."""
+    rng = np.random.default_rng(seed)
+    n, names = int(rng.integers(2, 5)), ["a", "b"]
+    X = pd.DataFrame(rng.integers(0, 2, (n, 2)), columns=names)
+    model = RandomForestRegressor(3, random_state=int(rng.integers(99)), max_features=1)
+    release = to_release(model.fit(X, rng.normal(size=n)))
+    found = treeleak.reconstruct(release, Schema([Binary(c) for c in names]), time_limit=8)
+    assert found.status in ("unique", "feasible")
+    draws = found.draws.counts
+    points = np.array(np.meshgrid([0, 1], [0, 1])).reshape(2, -1).T.astype(float)
+    worlds = []
+    for number in range(4**n):
+        rows = points[[number // 4**k % 4 for k in range(n)]]
+        if all(
+            np.array_equal(np.bincount(t.apply(rows), d, t.n_nodes)[t.leaves], t.totals[t.leaves])
+            and np.array_equal(
+                np.bincount(t.apply(rows), d > 0, t.n_nodes)[t.leaves], t.distinct[t.leaves]
+            )
+            for t, d in zip(release.trees, draws, strict=True)
+        ):
+            worlds.append(rows)
+    assert any(np.array_equal(found.X.to_numpy(), w) for w in worlds)
+    drawn = draws.any(axis=0)
+    for k in np.flatnonzero(found.proved & drawn):
+        own = {tuple(t.apply(w[[k]])[0] for t in release.trees) for w in worlds}
+        assert len(own) == 1
+    if found.status == "unique":
+        cells = {tuple(tuple(t.apply(w)[drawn]) for t in release.trees) for w in worlds}
+        assert len(cells) == 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
+def test_audits_of_all_kinds(name, tmp_path):
+    model, X, y = fitted(name)
+    given_rows = {"X": X} if name == "isolation" else {"X": X, "y": y}
+    for beside in ({}, given_rows):
+        audit = treeleak.audit(model, schema=BITS, time_limit=8, **beside)
+        for edition in ("internal", "releasable"):
+            valid(json.loads(audit.to_json(edition)))
+        assert audit.reconstruction.n_rows == len(X)
+        told = " ".join(f.text for f in audit.findings if f.part == "reconstruction")
+        assert ("class" in told) <= (name == "ada")
+        if "boosted" in name or "histogram" in name:
+            open_ = dict(audit.not_assessed).get("reconstruction", "")
+            assert ("counts alone" in open_) == (audit.reconstruction.status != "unique")
+        if beside:
+            assert audit.measurement is not None
+
+
+def test_an_audit_counts_the_targets_that_leaves_store():
+    model, X, y = fitted("tree")
+    audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    told = int(audit.reconstruction.y.notna().sum())
+    assert f"Leaves store the target of {told} of 24 rebuilt rows" in str(
+        [f.text for f in audit.findings]
+    )
+    shown = json.loads(audit.to_json("internal"))
+    assert valid(shown)["reconstruction"]["status"] == audit.reconstruction.status
+
+
+def test_labels_of_a_boosted_model_are_not_made_up():
+    model, X, _ = fitted("histogram")
+    found = treeleak.reconstruct(model, BITS, time_limit=8)
+    assert found.y is None
+    assert found.label_confidence is None
+    assert any("without labels" in note for note in found.notes)
+    assert valid(found.to_dict(include_rows=True), "reconstruction")["rows"]["labels"] == []
+    # Whoever knows the labels gives them, and they stand in the answer.
+    known = pd.DataFrame({"label": np.arange(len(X)) % 2})
+    beside = treeleak.reconstruct(model, BITS, time_limit=8, known_columns=known)
+    assert beside.y.tolist() == known["label"].tolist()
+
+
+def test_what_has_no_draws_says_why():
+    X, y = people()
+    model = AdaBoostRegressor(n_estimators=3, random_state=0).fit(X, y)
+    with pytest.raises(treeleak.core.errors.NotCovered, match="errors of the trees before"):
+        treeleak.reconstruct(model, BITS)
+
+
+@pytest.mark.slow
+def test_hidden_draws_of_a_regression_forest():
+    X, y = people(20, 7)
+    model = RandomForestRegressor(10, random_state=0).fit(X, y)
+    release = to_release(model)
+    hidden = replace(release, sampling=replace(release.sampling, tree_seeds=(), forest_seed=None))
+    found = treeleak.reconstruct(hidden, BITS, bootstrap="hidden", time_limit=10)
+    assert found.status in ("likely", "unknown")
+    assert found.y is None
+    assert found.most_likely[1] is None
+    assert found.n_rows == 20
+    record = found.membership(X.head(3))
+    assert ((record >= 0) & (record <= 1)).all()
+
+
+@pytest.mark.slow
+def test_files_and_pipelines_by_the_command_line(tmp_path):
+    X, y = people(60, 9)
+    frame = X.assign(t=np.where(X["f"] == 1, "red", np.where(X["e"] == 1, "green", "blue")))
+    frame = frame.drop(columns=["e", "f"])
+    before = make_column_transformer((OneHotEncoder(), ["t"]), remainder="passthrough")
+    model = make_pipeline(before, HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=2))
+    path, out = tmp_path / "m.skops", tmp_path / "rows.csv"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        skops.io.dump(model.fit(frame, y), path)
+    done = run("reconstruct", path, "--out", out, "--space", "input", "--time-limit", "20")
+    assert "Without labels or targets" in done.output
+    rows = pd.read_csv(out)
+    assert sorted(rows.columns) == sorted(frame.columns)
+    assert len(rows) == 60
+    grown = DecisionTreeRegressor(random_state=0).fit(X, np.arange(60.0))
+    skops.io.dump(grown, tmp_path / "t.skops")
+    told = run(
+        "reconstruct", tmp_path / "t.skops", "--out", tmp_path / "t.csv", "--time-limit", "9"
+    )
+    assert "Targets: leaves say those of" in told.output
+    assert "target" in pd.read_csv(tmp_path / "t.csv").columns
+
+
+def test_the_inventory_says_in_numbers_what_stands_in_a_file():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 9, 300), rng.normal(size=300), rng.integers(0, 2, 300)])
+    y = X[:, 0] + rng.normal(size=300)
+    model = HistGradientBoostingRegressor(max_iter=3, early_stopping=True, random_state=0)
+    found = {e.what: e for e in take_inventory(snapshot(model.fit(X, y)), Context(270))}
+    borders = found["borders of all values of the columns"]
+    distinct = [len(np.unique(x)) for x in X[train_rows(model, 300)].T if len(np.unique(x)) < 255]
+    assert f"Of {len(distinct)} columns" in borders.told
+    assert f"{sum(distinct):,} different ones in all and up to {max(distinct)}" in borders.told
+    assert found["seed of the rows that were held back"].mark == "leaks"
+    assert found["scores after each round"].told == "One after each of 4 rounds."
+    assert found["gain of each split"].mark == "leaks"
+    assert not any(e.unknown for e in found.values())
+    # Without early stopping the seed tells nothing.
+    plain = HistGradientBoostingRegressor(max_iter=3).fit(X, y)
+    entries = take_inventory(snapshot(plain), Context(300))
+    assert not any("held back" in e.what for e in entries)
+
+
+def train_rows(model, n):
+    from sklearn.model_selection import train_test_split
+
+    return train_test_split(np.arange(n), test_size=0.1, random_state=model._random_seed)[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_in_these_files_is_unknown(name):
+    model, X, _ = fitted(name)
+    entries = take_inventory(snapshot(model), Context(len(X)))
+    assert not any(e.unknown for e in entries)
+    assert any(e.mark == "leaks" and e.what == "rows in each node" for e in entries)
