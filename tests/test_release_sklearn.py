@@ -17,7 +17,6 @@ from sklearn.ensemble import (
     BaggingClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
-    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     IsolationForest,
     RandomForestClassifier,
@@ -36,7 +35,7 @@ from treeleak.release import (
     Bootstrap,
     Release,
     StoredObject,
-    UnknownSampling,
+    Subsample,
     adapter,
     registry,
     snapshot,
@@ -188,11 +187,11 @@ def test_bagging_of_trees(bagging, unit, sampling):
         assert release.sampling.tree_seeds == tuple(model._seeds.tolist())
 
 
-def test_a_bagging_that_drew_without_replacement_is_not_covered():
+def test_a_bagging_that_drew_without_replacement():
     bag = BaggingClassifier(DecisionTreeClassifier(), bootstrap=False, max_samples=0.4, **FEW)
     release = to_release(bag.fit(X, Y))
-    assert isinstance(release.sampling, UnknownSampling)
-    assert "without replacement" in release.not_covered
+    assert isinstance(release.sampling, Subsample)
+    assert (release.not_covered, release.counts_are, release.n_rows) == (None, "draws", N)
     assert release.trees[0].totals[0] == 20
 
 
@@ -320,9 +319,8 @@ def test_whole_row_weights_are_not_taken_for_draws():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (GradientBoostingRegressor(n_estimators=3, subsample=0.5), "without replacement"),
         (AdaBoostRegressor(n_estimators=3), "errors of the trees before"),
-        (IsolationForest(n_estimators=3, max_samples=20), "without replacement"),
+        (IsolationForest(n_estimators=3, bootstrap=True), "with replacement"),
     ],
     ids=lambda x: type(x).__name__,
 )

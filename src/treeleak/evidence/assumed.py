@@ -60,7 +60,7 @@ class Assumed:
     @property
     def draws_needed(self) -> bool:
         """Whether the evidence rests on knowing the draws."""
-        drawn = self.release.sampling.kind == "bootstrap"
+        drawn = self.release.sampling.kind in ("bootstrap", "subsample")
         return self.bootstrap == "known" or (self.bootstrap == "auto" and drawn)
 
     @property

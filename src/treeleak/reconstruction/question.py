@@ -25,7 +25,7 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, told_by_transformers
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
-from treeleak.release.tree import Bootstrap
+from treeleak.release.tree import Bootstrap, Subsample
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
@@ -35,6 +35,9 @@ _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
 _MANY, _VAGUE = 20_000, 20
 """More rows than this are not rebuilt if their number is uncertain by more than this factor."""
+
+
+HIDDEN_SUBSAMPLE = "each tree drew rows without replacement, and it is not known which"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ def find_draws(
     if before is not None and before.noise is not None:
         raise NotCovered("an earlier release whose counts carry noise")
     needed = draws_needed(release, bootstrap)
+    without = isinstance(release.sampling, Subsample)
+    if without and bootstrap == "hidden" and not release.not_covered:
+        raise NotCovered(HIDDEN_SUBSAMPLE)
     if release.not_covered or not (needed or bootstrap == "hidden"):
         return Found(), ()
     if bootstrap == "hidden":
@@ -74,6 +80,8 @@ def find_draws(
     except NotCovered as why:
         if bootstrap == "known" or clock.stopped:
             raise
+        if without:
+            raise NotCovered(f"{HIDDEN_SUBSAMPLE}: {why}") from why
         return Found(hidden=True), (f"the draws are taken as hidden: {why}", *_unequal(release))
     if all(own is None or own.checked for own in (found.draws, found.earlier)):
         return found, ()

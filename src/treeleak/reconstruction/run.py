@@ -15,7 +15,7 @@ from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import to_release
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.stated_noise import check_counts_agree
-from treeleak.release.tree import NO_COLUMNS, Release
+from treeleak.release.tree import NO_COLUMNS, Release, Subsample
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
@@ -139,6 +139,8 @@ def reconstruct(
             given is None for given in (known_rows, known_columns, population, earlier)
         ):
             release, told = replace(release, classes=()), (UNLABELLED,)
+        if isinstance(release.sampling, Subsample) and release.n_rows is None:
+            release = replace(release, n_rows=n_rows)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
         with clock.until_interrupt():
             found, notes = find_draws(release, before, bootstrap, seed_search, clock)

@@ -18,6 +18,7 @@ from treeleak.release.tree import (
     Disjoint,
     Release,
     Sampling,
+    Subsample,
     Tree,
     UnknownSampling,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "RuleList",
     "Sampling",
     "StoredObject",
+    "Subsample",
     "Tree",
     "UnknownSampling",
     "adapter",

@@ -387,6 +387,29 @@ class Bootstrap(Sampling):
 
 
 @dataclass(frozen=True)
+class Subsample(Sampling):
+    """Every tree drew rows at random, without replacement: it saw each once or not at all.
+
+    Attributes
+    ----------
+    n_draws : int or None
+        Rows per tree, where the release says so.
+    tree_seeds, forest_seed, rule, columns_drawn, columns_replaced, rows_between, hidden
+        As of :class:`Bootstrap`.
+    """
+
+    n_draws: int | None = None
+    tree_seeds: tuple[int | None, ...] = ()
+    forest_seed: int | None = None
+    rule: str = ""
+    columns_drawn: int | None = None
+    columns_replaced: bool = False
+    rows_between: tuple[int, int] | None = None
+    hidden: str = ""
+    kind: ClassVar[str] = "subsample"
+
+
+@dataclass(frozen=True)
 class UnknownSampling(Sampling):
     """The release does not say how rows were drawn."""
 

@@ -13,7 +13,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.parallel import THREADS, threads
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import Draws, Rule, Seeds, drawn_table, rules_of
-from treeleak.release.tree import Bootstrap, Release
+from treeleak.release.draws.subsample import subsampled
+from treeleak.release.tree import Bootstrap, Release, Subsample
 
 Tick = Callable[[float], None]
 # Numbers of rows tried where the release does not say it.
@@ -53,6 +54,8 @@ def known_draws(
     if seed_search < 0:
         raise BadInput(f"seed_search is {seed_search}, must be 0 or more")
     sampling = release.sampling
+    if isinstance(sampling, Subsample):
+        return subsampled(release, sampling)
     if not isinstance(sampling, Bootstrap):
         raise NotCovered("the model's trees did not draw their rows by a bootstrap")
     if sampling.hidden:

@@ -65,6 +65,7 @@ from treeleak.release.tree import (
     Ensemble,
     Release,
     Sampling,
+    Subsample,
     ThresholdsAre,
     Tree,
     UnknownSampling,
@@ -222,6 +223,10 @@ _SAMPLING_KEYS = {
         "n_draws", "tree_seeds", "forest_seed", "rule", "row_weights", "columns_drawn",
         "columns_replaced", "rows_between", "hidden",
     },
+    "subsample": {
+        "n_draws", "tree_seeds", "forest_seed", "rule", "columns_drawn", "columns_replaced",
+        "rows_between", "hidden",
+    },
     "unknown": {"why"},
 }  # fmt: skip
 
@@ -232,14 +237,17 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
             return {"kind": "all"}
         case Disjoint():
             return {"kind": "disjoint"}
-        case Bootstrap(row_weights=weights, rows_between=ends):
+        case Bootstrap(rows_between=ends) | Subsample(rows_between=ends):
+            weights = getattr(sampling, "row_weights", None)
+            own = [] if weights is None else [float(w) for w in weights]
+            drawn = {"row_weights": own or None} if isinstance(sampling, Bootstrap) else {}
             return {
-                "kind": "bootstrap",
+                "kind": sampling.kind,
                 "n_draws": _plain(sampling.n_draws),
                 "tree_seeds": [_plain(s) for s in sampling.tree_seeds],
                 "forest_seed": _plain(sampling.forest_seed),
                 "rule": sampling.rule,
-                "row_weights": None if weights is None else [float(w) for w in weights],
+                **drawn,
                 "columns_drawn": _plain(sampling.columns_drawn),
                 "columns_replaced": bool(sampling.columns_replaced),
                 "rows_between": None if ends is None else [int(end) for end in ends],
@@ -280,17 +288,19 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
     for row, weight in enumerate(weights or ()):
         if not (is_finite(weight) and weight >= 0):
             raise BadModel(f"sampling: row {row} has weight {weight!r:.40}")
-    return Bootstrap(
-        n_draws,
-        tuple(seeds),
-        forest_seed,
-        take(data, "rule", str, "", "sampling: "),
-        None if weights is None else tuple(map(float, weights)),
-        columns_drawn,
-        take(data, "columns_replaced", bool, False, "sampling: "),
-        None if ends is None else (ends[0], ends[1]),
-        take(data, "hidden", str, "", "sampling: "),
-    )
+    told: dict[str, Any] = {
+        "n_draws": n_draws,
+        "tree_seeds": tuple(seeds),
+        "forest_seed": forest_seed,
+        "rule": take(data, "rule", str, "", "sampling: "),
+        "columns_drawn": columns_drawn,
+        "columns_replaced": take(data, "columns_replaced", bool, False, "sampling: "),
+        "rows_between": None if ends is None else (ends[0], ends[1]),
+        "hidden": take(data, "hidden", str, "", "sampling: "),
+    }
+    if kind == "subsample":
+        return Subsample(**told)
+    return Bootstrap(**told, row_weights=None if weights is None else tuple(map(float, weights)))
 
 
 _LAWS: dict[str, Callable[..., CountNoise | LabelNoise]] = {

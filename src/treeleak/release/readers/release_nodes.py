@@ -28,7 +28,9 @@ BY_CLASS = " by class"
 
 def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
     """Say what ``totals`` count, which a release file does not say by itself."""
-    drawn = counts_are == "draws" or (counts_are == "none" and sampling.kind == "bootstrap")
+    drawn = counts_are == "draws" or (
+        counts_are == "none" and sampling.kind in ("bootstrap", "subsample")
+    )
     return DRAWS if drawn else ROWS
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,27 @@ from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     fitted,
     given,
+    seed,
     version_of,
     whole,
 )
 from treeleak.release.adapters.sklearn.counts import Training
-from treeleak.release.adapters.sklearn.ensembles import KINDS, release_of
+from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample, release_of
 from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
 from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
-from treeleak.release.bounds import MOST_REAL
+from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 from treeleak.release.registry import adapter
 from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import AllRows, Ensemble, Release, Sampling, Tree, UnknownSampling
+from treeleak.release.tree import (
+    AllRows,
+    Ensemble,
+    Release,
+    Sampling,
+    Subsample,
+    Tree,
+    UnknownSampling,
+)
 
 HELD_BACK = (
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
@@ -48,7 +58,6 @@ BY_ERRORS = (
     "each tree drew rows by chances that follow from the errors of the trees before, so the draws "
     "are not known, nor how likely they are"
 )
-SUBSAMPLED = "each tree saw some of the rows, drawn without replacement"
 UNEVEN = "its trees count different numbers of rows: rows of weight zero are not counted"
 NO_BASE = "the model starts from the predictions of another model (init), which are not read"
 
@@ -57,9 +66,16 @@ NO_BASE = "the model starts from the predictions of another model (init), which 
 def _gradient_boosting(stored: StoredObject) -> Release:
     rounds, trees = _rounds(stored)
     sampling: Sampling = AllRows()
-    if stored.get("subsample", 1.0) != 1.0:
-        sampling = UnknownSampling(SUBSAMPLED)
+    share = stored.get("subsample", 1.0)
+    if share != 1.0:
+        sampling = Subsample(
+            forest_seed=seed(stored.get("random_state")),
+            rule=f"scikit-learn {version_of(stored)} boosting",
+            hidden="the trees were added to in several steps" * bool(stored.get("warm_start")),
+        )
     release = release_of(stored, trees, Training(sampling, None), "rows")
+    if isinstance(release.sampling, Subsample):
+        release = _sized(release, release.sampling, share, stored)
     base = _base_scores(stored, rounds.shape[1])
     notes = list(release.notes)
     if stored.get("n_iter_no_change") is not None:
@@ -81,6 +97,23 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     return replace(
         release, trees=tuple(read), classes=classes, ensemble=ensemble, notes=tuple(notes)
     )
+
+
+def _sized(release: Release, sampling: Subsample, share: Any, stored: StoredObject) -> Release:
+    """Find the number of training rows behind the number that each round drew."""
+    n = sampling.n_draws
+    if n is None or not isinstance(share, float) or not 0 < share < 1 or not 0 < n < MOST_ROWS:
+        return release
+    around = range(max(n, floor(n / share) - 1), ceil((n + 1) / share) + 2)
+    fit = [rows for rows in around if max(1, int(share * rows)) == n]
+    start = stored.get("init_")
+    prior = start.get("class_prior_") if isinstance(start, StoredObject) else None
+    if isinstance(prior, np.ndarray) and prior.dtype.kind == "f":
+        fit = [k for k in fit if (np.abs(prior * k - np.round(prior * k)) < 1e-9 * k).all()]
+    if not fit:
+        return release
+    sampling = replace(sampling, rows_between=(fit[0], fit[-1]))
+    return replace(release, sampling=sampling, n_rows=fit[0] if len(fit) == 1 else None)
 
 
 def _rounds(stored: StoredObject) -> tuple[np.ndarray[Any, Any], list[StoredObject]]:
@@ -160,6 +193,8 @@ def _isolation(stored: StoredObject) -> Release:
     _, trees = _rounds(stored)
     n_rows, drawn = whole(stored.get("_n_samples")), whole(stored.get("_max_samples"))
     sampling: Sampling = AllRows()
-    if given(stored.get("bootstrap")) or n_rows is None or n_rows != drawn:
-        sampling = UnknownSampling(SUBSAMPLED)
+    if given(stored.get("bootstrap")):
+        sampling = UnknownSampling("each tree drew some of the rows, with replacement")
+    elif n_rows is None or n_rows != drawn:
+        sampling = bagged_subsample(stored, trees)
     return release_of(stored, trees, Training(sampling, n_rows), "rows")

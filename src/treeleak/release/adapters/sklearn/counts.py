@@ -14,7 +14,7 @@ from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children
 from treeleak.release.statistics import DRAWS, ROWS, WEIGHTS
-from treeleak.release.tree import Bootstrap, Sampling, Tree
+from treeleak.release.tree import Bootstrap, Sampling, Subsample, Tree
 
 MAX_TRIED = 10_000
 
@@ -44,7 +44,7 @@ def without_classes(
     nodes: Sequence[Nodes], training: Training
 ) -> tuple[list[Tree], tuple[str, ...]]:
     """Read the numbers of rows of trees whose classes do not count, with notes."""
-    drawn = isinstance(training.sampling, Bootstrap)
+    drawn = isinstance(training.sampling, (Bootstrap, Subsample))
     weights = [n.weight[:, None] for n in nodes]
     are_draws = drawn and _all_whole(weights) and _consistent(nodes, weights, training)
     trees = []
@@ -69,7 +69,7 @@ def counts_of(
     classes: tuple[Any, ...],
 ) -> tuple[list[Tree], tuple[str, ...]]:
     """Turn sums of weights into counts, where they can be had exactly."""
-    drawn = isinstance(training.sampling, Bootstrap)
+    drawn = isinstance(training.sampling, (Bootstrap, Subsample))
     plain = training.class_weight is None
     counts: list[FloatArray] | None = None
     if plain:
@@ -106,7 +106,7 @@ def counts_of(
 
 def _consistent(nodes: Sequence[Nodes], counts: Sequence[FloatArray], training: Training) -> bool:
     """Say whether the counts agree with what else the file says of numbers of rows."""
-    drawn = isinstance(training.sampling, Bootstrap)
+    drawn = isinstance(training.sampling, (Bootstrap, Subsample))
     fits = np.less_equal if drawn else np.equal
     for n, count in zip(nodes, counts, strict=True):
         if not fits(n.reached, count.sum(axis=1)).all():
@@ -135,7 +135,7 @@ def _balanced(
     nodes: Sequence[Nodes], sums: Sequence[FloatArray], training: Training
 ) -> list[FloatArray] | None:
     """Undo class weights that scikit-learn worked out itself, and does not store."""
-    drawn = isinstance(training.sampling, Bootstrap)
+    drawn = isinstance(training.sampling, (Bootstrap, Subsample))
     if training.class_weight == "balanced" or not drawn:
         # One weight per class for all trees. Divided by them, the sums add up to what is known:
         # the rows of every node, or the draws of every root.

@@ -39,6 +39,7 @@ from treeleak.release.tree import (
     Bootstrap,
     Release,
     Sampling,
+    Subsample,
     ThresholdsAre,
     Tree,
     UnknownSampling,
@@ -47,6 +48,21 @@ from treeleak.release.tree import (
 TREES = ("DecisionTree", "ExtraTree")
 FORESTS = ("RandomForest", "ExtraTrees")
 KINDS = ("Classifier", "Regressor")
+
+
+def bagged_subsample(stored: StoredObject, trees: Sequence[StoredObject]) -> Sampling:
+    """Say how each tree of a bagging drew some of the rows, each of them once at most."""
+    seeds = np.ravel(stored.get("_seeds", ()))
+    weighted = row_weights(stored) is not None
+    return Subsample(
+        n_draws=whole(stored.get("_max_samples")),
+        tree_seeds=tuple(map(seed, seeds)) if len(seeds) == len(trees) else (),
+        forest_seed=seed(stored.get("random_state")),
+        rule=f"scikit-learn {version_of(stored)} bagging",
+        columns_drawn=whole(stored.get("_max_features")),
+        columns_replaced=bool(stored.get("bootstrap_features", False)),
+        hidden="rows of more weight were drawn more often" if weighted else "",
+    )
 
 
 MISCOUNTED = (
@@ -127,7 +143,7 @@ def _bagging(stored: StoredObject) -> Release:
             columns_replaced=bool(stored.get("bootstrap_features", False)),
         )
     elif draws != n_rows or (draws is None and stored.get("max_samples", 1.0) != 1.0):
-        sampling = UnknownSampling("each tree saw some of the rows, drawn without replacement")
+        sampling = bagged_subsample(stored, trees)
     class_weight = trees[0].get("class_weight")
     if isinstance(class_weight, Mapping) and stored.name.endswith("Classifier"):
         # The trees know the classes by their number only.
@@ -222,11 +238,11 @@ def _rows(
         n_rows = int(nodes[0].reached[0]) or None
         if n_rows is None and counted[0].totals is not None:
             n_rows = int(counted[0].totals[0])
-    elif isinstance(sampling, Bootstrap):
+    elif isinstance(sampling, (Bootstrap, Subsample)):
         roots = {t.totals[0] for t in counted if t.totals is not None}
         if sampling.n_draws is None and len(roots) == 1:
             sampling = replace(sampling, n_draws=int(roots.pop()))
-        if n_rows is None and most is None:
+        if n_rows is None and most is None and isinstance(sampling, Bootstrap):
             n_rows = sampling.n_draws
         if n_rows is None and sampling.n_draws is not None and training.share is not None:
             ends = ((sampling.n_draws + x) / training.share for x in (-0.5, 0.5))

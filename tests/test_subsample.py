@@ -1,0 +1,105 @@
+"""Rows that trees drew without replacement, recomputed as scikit-learn draws them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    IsolationForest,
+)
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import treeleak
+from helpers.examples import examples
+from helpers.releases import assert_same
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
+from treeleak.release.tree import Subsample
+from treeleak.schema import Binary, Schema
+from treeleak.verification.counts import check_rows
+
+
+def table(seed, n):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 4, (n, 3)).astype(float), rng.integers(0, 3, n)
+
+
+@examples(60, fast=15)
+@given(st.integers(0, 2**32 - 1))
+def test_draws_of_baggings_are_those_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 300))
+    X, y = table(seed, n)
+    few = {
+        "n_estimators": 3, "random_state": int(rng.integers(99)),
+        "max_samples": int(rng.integers(1, n)), "max_features": int(rng.integers(1, 4)),
+        "bootstrap": False,
+    }  # fmt: skip
+    again = {"bootstrap_features": bool(rng.integers(2))}
+    model = (
+        BaggingClassifier(DecisionTreeClassifier(max_depth=3), **few, **again),
+        BaggingRegressor(DecisionTreeRegressor(max_depth=3), **few, **again),
+        IsolationForest(**few),
+    )[rng.integers(3)]
+    model.fit(X) if isinstance(model, IsolationForest) else model.fit(X, y)
+    release = to_release(model)
+    assert isinstance(release.sampling, Subsample)
+    draws = known_draws(release)
+    for own, rows in zip(draws.counts, model.estimators_samples_, strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(own), np.sort(rows))
+    label = y if release.classes and release.n_classes == 3 else None
+    assert check_rows(release, X, label, draws.counts).ok
+    # The same from the seed of the whole, where the trees' own were taken out.
+    bare = replace(release, sampling=replace(release.sampling, tree_seeds=()))
+    np.testing.assert_array_equal(known_draws(bare).counts, draws.counts)
+    assert_same(release_from_dict(release_to_dict(release)), release)
+
+
+@examples(40, fast=10)
+@given(st.integers(0, 2**32 - 1))
+def test_draws_of_gradient_boosting_meet_every_count(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 90))
+    X, y = table(seed, n)
+    few = {
+        "n_estimators": 4, "random_state": int(rng.integers(99)),
+        "subsample": float(rng.uniform(0.2, 0.95)), "max_features": [None, 1][rng.integers(2)],
+    }  # fmt: skip
+    kind = (GradientBoostingClassifier, GradientBoostingRegressor)[rng.integers(2)]
+    release = to_release(kind(**few).fit(X, y))
+    low, high = release.sampling.rows_between
+    assert low <= n <= high
+    assert release.n_rows in (None, n)
+    whole = replace(release, n_rows=n)
+    assert check_rows(whole, X, None, known_draws(whole).counts).ok
+    with pytest.raises(BadInput, match="training rows, not"):
+        known_draws(replace(release, n_rows=high + 1))
+
+
+def test_what_is_missing_is_named():
+    X, y = table(0, 41)
+    model = GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0).fit(X, y)
+    schema = Schema([Binary("x0"), Binary("x1"), Binary("x2")])
+    with pytest.raises(NotCovered, match=r"without replacement.*40 to 41 fit; give it"):
+        treeleak.reconstruct(model, time_limit=5)
+    assert treeleak.reconstruct(model, time_limit=5, n_rows=41).n_rows == 41
+    seedless = GradientBoostingRegressor(n_estimators=3, subsample=0.5).fit(X, y)
+    with pytest.raises(NotCovered, match="the seed of the model is not in the file"):
+        treeleak.reconstruct(seedless, time_limit=5, n_rows=41)
+    with pytest.raises(NotCovered, match="drew rows without replacement"):
+        treeleak.reconstruct(model, schema, bootstrap="hidden")
+    release = to_release(model)
+    odd = replace(release.sampling, rule="another library")
+    with pytest.raises(NotCovered, match="which is not known"):
+        known_draws(replace(release, sampling=odd, n_rows=41))
+    added = replace(release.sampling, hidden="for a reason")
+    with pytest.raises(NotCovered, match="for a reason"):
+        known_draws(replace(release, sampling=added, n_rows=41))
