@@ -57,6 +57,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m experiments run hidden --seeds 5-9
 	$(BIN)/python -m experiments run raw --seeds 0 --reference
 	$(BIN)/python -m experiments run raw --seeds 5-6
+	$(BIN)/python -m experiments run known_raw --seeds 0
+	$(BIN)/python -m experiments run known_raw --side-by-side --seeds 0
 	$(BIN)/python -m experiments run growth
 	$(BIN)/python -m experiments run n_rows
 	$(BIN)/python -m experiments run noisy
