@@ -1,0 +1,170 @@
+"""The benchmark of known draws on raw tables: what it trains, measures and asks."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.benchmarks import known_raw, known_raw_sides, known_raw_tables
+from helpers.tables import random_table
+from treeleak.core.errors import BadInput
+from treeleak.datasets import Dataset
+from treeleak.schema import Schema
+
+
+def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
+    floors = known_raw.floors()
+    assert set(floors.table) == {*known_raw_tables.TABLES, "mixed"}
+    assert not floors.duplicated(["table", "rows"]).any()
+    assert set(floors.claim.dropna()) == {"answered", "verified", "listed", "proved"}
+    # What is asked for without a claim would never be said.
+    assert floors[floors.claim.isna()].iloc[:, 2:].isna().all(axis=None)
+
+
+def test_lines_of_other_sizes_have_no_floor():
+    asked = known_raw.lines(["stroke", "mixed"], [300, 500], quick=False)
+    assert asked[["table", "rows"]].to_numpy().tolist() == [
+        ["stroke", 300], ["stroke", 500], ["mixed", 300], ["mixed", 500],
+    ]  # fmt: skip
+    assert asked.claim.fillna("").tolist() == ["", "verified", "", "proved"]
+    assert (known_raw.lines(["stroke"], None, quick=True).rows <= known_raw.SMALL).all()
+
+
+def test_runs_have_less_time_than_their_floor_allows():
+    asked = known_raw.lines(["diabetes"], [200, 300, 768], quick=False)
+    found = list(known_raw.cases(asked, range(2), None))
+    assert [(c.n_rows, c.seed) for c in found] == [(n, s) for n in (200, 300, 768) for s in (0, 1)]
+    assert [c.time_limit for c in found[::2]] == [57.0, 60.0, 300.0]
+    assert {c.time_limit for c in known_raw.cases(asked, [0], 7.0)} == {7.0}
+
+
+@pytest.mark.parametrize(
+    ("floor", "run", "lacks"),
+    [
+        ({"claim": "answered"}, {"status": "unknown", "misfit": 3.0}, []),
+        ({"claim": "answered"}, {"labels": None}, ["answered"]),
+        ({"claim": "verified"}, {}, []),
+        ({"claim": "verified"}, {"misfit": 1.0}, ["verified"]),
+        ({"claim": "verified"}, {"status": "unknown"}, ["verified"]),
+        ({"claim": "listed"}, {}, []),
+        ({"claim": "listed"}, {"listed": 9.0}, ["listed"]),
+        ({"claim": "listed"}, {"listed": 9.0, "status": "unique"}, []),
+        ({"claim": "proved"}, {"open_rows": 0.0}, []),
+        ({"claim": "proved"}, {"proved": 1.0}, []),
+        ({"claim": "proved"}, {}, ["proved"]),
+        ({"claim": "verified", "seconds": 4.0}, {}, ["4 s"]),
+        ({"claim": "verified", "error": 0.03, "seconds": 5.0}, {}, ["error 0.03"]),
+        ({"claim": "verified", "in_order": 1.0}, {}, ["placed 1"]),
+        ({"claim": "verified", "near_5": 0.9, "near": 0.9}, {"near": np.nan}, ["near 0.9"]),
+        ({}, {"status": "unknown"}, []),
+        ({}, {"wrong": 1.0}, ["proved what is false"]),
+    ],
+)
+def test_what_a_run_misses_is_named(floor, run, lacks):
+    nothing = dict.fromkeys(known_raw.floors().columns, np.nan)
+    good = {
+        "status": "feasible", "misfit": 0.0, "labels": 1.0, "wrong": 0.0, "listed": 10.0,
+        "n_rows": 10, "proved": 0.5, "open_rows": 1.0, "seconds": 5.0, "error": 0.04,
+        "placed": 0.9, "near": 0.95, "near_5": 0.95, "categories": 1.0,
+    }  # fmt: skip
+    line = SimpleNamespace(**nothing | floor)
+    assert known_raw.missed(line, SimpleNamespace(**good | run)) == lacks
+    assert bool(known_raw.said(line)) == ("claim" in floor)
+
+
+def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
+    case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=12, warm=True)
+    record = known_raw.run(case)
+    assert (record["status"], record["misfit"], record["wrong"]) == ("feasible", 0, 0)
+    assert record["cells"].startswith("generated")
+    assert record["listed"] == 40
+    assert 0.5 < record["placed"] <= record["labels"] <= 1
+    assert 0 < record["near"] <= 1
+    assert 0 < record["near_5"] <= 1
+    json.dumps(record)
+    kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}
+    line = known_raw.lines(["mixed"], [40], quick=False)
+    assert known_raw.floor_table(line, [kept]) == 0
+    asked = line.assign(claim="verified", seconds=1e-9)
+    assert known_raw.floor_table(asked, [kept]) == 1
+    assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
+
+
+def test_a_right_answer_is_right_in_every_figure():
+    data = known_raw_tables.sample("mixed", 40, 0, n_trees=5)
+    assert data.X.age.isna().any()
+
+    def figures(X, y):
+        found = SimpleNamespace(X=X, y=y, proved=pd.Series(np.ones(len(y), dtype=bool)))
+        return known_raw.measured(data, found)
+
+    assert figures(data.filled(), data.y) == {
+        "labels": 1, "placed": 1, "wrong": 0, "near": 1, "near_5": 1, "categories": 1, "error": 0,
+    }  # fmt: skip
+    # In another order all is there, and little in its place.
+    turned = figures(
+        data.filled()[::-1].reset_index(drop=True), data.y[::-1].reset_index(drop=True)
+    )
+    assert turned["error"] == 0
+    assert turned["placed"] < 0.5
+    assert turned["wrong"] > 20
+    assert turned["near"] < 0.5
+    # A label that is wrong is wrong, wherever the row lies.
+    assert figures(data.filled(), 1 - data.y)["placed"] == 0
+
+
+def test_words_are_encoded_as_by_an_encoder_that_saw_the_rows():
+    data = known_raw_tables.sample("adult", 30, 0, n_trees=2)
+    groups = [a for a in data.schema.attributes if a.kind == "one-hot"]
+    assert len(groups) == 8
+    assert all((data.X[list(a.columns)].sum(axis=1) == 1).all() for a in groups)
+    assert all(data.X[list(a.columns)].any().all() for a in groups)
+    assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
+
+
+def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys):
+    def absent():
+        raise BadInput("no such file")
+
+    monkeypatch.setattr(known_raw, "TABLES", {"stroke": absent})
+    chosen = known_raw.present(known_raw.lines(["stroke", "mixed"], [200], quick=False))
+    assert chosen.table.tolist() == ["mixed"]
+    assert "stroke 200 skipped: no such file" in capsys.readouterr().out
+
+
+def test_both_ways_to_candidates_are_run_and_compared(monkeypatch, capsys):
+    X, y = random_table(24, 4)
+    names = list("abcd")
+    data = Dataset("few", pd.DataFrame(X, columns=names), pd.Series(y), Schema.from_columns(names),
+                   "", "")  # fmt: skip
+    monkeypatch.setattr(known_raw_sides, "draft", lambda _: data)
+    case = known_raw_sides.Side("few", 20, 0, 20.0, n_trees=12)
+    record = known_raw_sides.run(case)
+    assert record["complete"]
+    assert record["contradict"] == 0
+    assert record["grid_proved"] == record["domains_proved"]
+    # Pairs of leaves say no less than counts over points.
+    assert record["domains_open"] <= record["grid_open"]
+    json.dumps(record)
+    known_raw_sides.side_table(
+        [{"case": vars(case), "results_version": 1, "peak_mb": 1.0, **record}]
+    )
+    assert "few" in capsys.readouterr().out
+
+
+def test_proofs_of_different_values_contradict():
+    def answer(values, confidence):
+        rows = SimpleNamespace(
+            values=np.array(values), confidence=np.array(confidence), proved=np.ones(2, dtype=bool)
+        )
+        return SimpleNamespace(rows=(rows,))
+
+    one = answer([[0, 1], [2, 3]], [[1.0, 1.0], [1.0, 0.5]])
+    other = answer([[0, 1], [1, 0]], [[1.0, 1.0], [1.0, 1.0]])
+    found = known_raw_sides.compared(one, other)
+    assert (found["contradict"], found["same_rows"]) == (1, 0.5)
+    assert known_raw_sides.compared(one, one)["contradict"] == 0
