@@ -11,7 +11,7 @@ import pytest
 
 from experiments.benchmarks import known_raw, known_raw_sides, known_raw_tables
 from helpers.tables import random_table
-from treeleak.core.errors import BadInput
+from treeleak.core.errors import BadInput, TimeUp
 from treeleak.datasets import Dataset
 from treeleak.schema import Schema
 
@@ -92,6 +92,22 @@ def test_a_run_is_measured_row_by_row_behind_a_pipeline(capsys):
     asked = line.assign(claim="verified", seconds=1e-9)
     assert known_raw.floor_table(asked, [kept]) == 1
     assert "mixed 40, seed 1 misses: 1e-09 s" in capsys.readouterr().out
+
+
+def test_a_run_without_an_answer_says_why_and_meets_no_floor(monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise TimeUp("too late")
+
+    monkeypatch.setattr(known_raw.treeleak, "reconstruct", refuse)
+    case = known_raw.Case("mixed", 40, 1, 20.0, n_trees=2)
+    kept = {"case": vars(case), "results_version": 1, "peak_mb": 1.0, **known_raw.run(case)}
+    json.dumps(kept)
+    line = known_raw.lines(["mixed"], [40], quick=False)
+    asked = line.assign(claim="answered", near=0.1, error=0.1)
+    assert known_raw.floor_table(asked, [kept]) == 1
+    said = capsys.readouterr().out
+    assert "mixed 40, seed 1 misses: answered, error 0.1, near 0.1" in said
+    assert "mixed 40, seed 1: too late" in said
 
 
 def test_a_right_answer_is_right_in_every_figure():

@@ -36,7 +36,7 @@ from experiments.benchmarks.options import Options
 from experiments.benchmarks.records import Record, Records, flat
 from experiments.benchmarks.tables import CONSOLE, new_table, number, verdict
 from experiments.results_version import say_versions
-from treeleak.core.errors import BadInput
+from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.metrics.matching import paired_distances, right_values
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Numeric, Ordinal
@@ -55,6 +55,11 @@ _SHARES = {
 }
 """Columns of the floors that are least shares: the figures that they speak of, and what these are
 called in the table."""
+
+_FIGURES = (
+    "settled", "open_rows", "labels", "placed", "error", "near", "near_5", "categories", "wrong",
+)  # fmt: skip
+"""Figures that a run may lack."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +119,24 @@ def warm(case: Case) -> Case:
 def run(case: Case) -> Record:
     """Train, attack, measure."""
     data = sample(case.table, case.n_rows, case.seed, case.n_trees)
+    outcome: Record = dict.fromkeys(_FIGURES) | {
+        "status": "refused", "misfit": None, "proved": 0.0, "listed": 0.0, "numbers": {},
+        "cells": "not looked for", "notes": [],
+    }  # fmt: skip
     with off_the_grid(case.warm):
         start = time.perf_counter()
-        found = treeleak.reconstruct(
-            data.model, data.told, time_limit=case.time_limit, seed=case.seed, space=data.space
-        )
+        try:
+            found = treeleak.reconstruct(
+                data.model, data.told, time_limit=case.time_limit, seed=case.seed, space=data.space
+            )
+        except (NotCovered, TimeUp) as why:
+            found = None
+            outcome |= {"notes": [str(why)]}
         seconds = time.perf_counter() - start
+    if found is None:
+        return outcome | {"seconds": seconds}
     numbers = {k: float(v) for k, v in found.numbers.items()}
-    outcome = {
+    outcome |= {
         "status": found.status,
         "seconds": seconds,
         "misfit": float(found.misfit),
@@ -133,9 +148,7 @@ def run(case: Case) -> Record:
         "cells": found.cells,
         "notes": list(found.notes),
     }
-    return outcome | dict.fromkeys(
-        ("labels", "placed", "error", "near", "near_5", "categories", "wrong")
-    ) | ({} if found.X is None else measured(data, found))  # fmt: skip
+    return outcome | ({} if found.X is None else measured(data, found))
 
 
 def measured(data: Sample, found: Reconstruction) -> dict[str, float | int | None]:
@@ -212,9 +225,7 @@ def said(floor: Any) -> str:
 def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     """Print a line for each run; say how many miss their floor."""
     runs = flat(records)
-    figures = ["settled", "open_rows", "labels", "placed", "error", "near", "near_5",
-               "categories", "wrong"]  # fmt: skip
-    runs[figures] = runs[figures].astype(float)
+    runs[list(_FIGURES)] = runs[list(_FIGURES)].astype(float)
     out = new_table(
         f"raw numbers, known draws; {say_versions(runs.results_version)}",
         "table, rows, seed, status, verified, s, settled, open, proved, labels, placed, error, "
@@ -239,6 +250,8 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     CONSOLE.print(out)
     for miss in misses:
         CONSOLE.print(miss, soft_wrap=True)
+    for r in runs[runs.status == "refused"].itertuples():
+        CONSOLE.print(f"{r.table} {r.n_rows}, seed {r.seed}: {r.notes[0]}", soft_wrap=True)
     return len(misses)
 
 
