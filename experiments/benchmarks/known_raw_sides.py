@@ -1,8 +1,9 @@
 """Two ways to the candidates of rows, on grids small enough for either.
 
 The grid of all points, as the attack goes where the grid can be listed, and domains of leaves, as
-it goes elsewhere. "s" is the time until each row's candidates are known and narrowed, "attack s"
-that of the whole attack. "equal" says in how many runs both give the same rows; where a row is not
+it goes elsewhere. "s" is the time until each row's candidates are known and narrowed, "all s"
+that of the whole attack; "listed" says in how many runs domains gave the candidates of all rows.
+"equal" says in how many runs both give the same rows; where a row is not
 proved, several may be as good. "contradict" counts rows that both prove, in different cells: there
 may be none.
 """
@@ -145,9 +146,8 @@ def side_table(records: list[Record]) -> None:
     runs = flat(records)
     out = new_table(
         f"columns of 0 and 1, median seconds; {say_versions(runs.results_version)}",
-        "table, rows, grid points, grid s, domains s, faster, complete, grid attack s, "
-        "domains attack s, grid status, domains status, equal, grid proved, domains proved, "
-        "contradict",
+        "table, rows, points, grid s, domains s, faster, listed, grid all s, domains all s, "
+        "grid status, domains status, equal, grid proved, domains proved, contradict",
         left="table, faster, grid status, domains status",
     )
     for (name, n), own in runs.groupby(["dataset", "n_rows"], sort=False):

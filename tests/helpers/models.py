@@ -18,6 +18,7 @@ from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 from .cases import Drawn
+from .grids import values_of
 
 MIXED = (
     Schema([Ordinal("age", 0, 4), Binary("smokes"), OneHot("job", ["cook", "nurse", "pilot"])]),
@@ -110,13 +111,36 @@ def points_of(case: Drawn) -> np.ndarray:
 
 
 def sides(release: Release, X: np.ndarray) -> np.ndarray:
-    """Of each value, on which side of every threshold of its column it lies, as one number.
+    """Which way each value goes at every test of its column, as one number.
 
-    Shape (n_rows, n_columns): values of a column that no test of any tree parts are equal.
+    Shape (n_rows, n_columns): values of a column that no tree parts are equal.
     """
     x = np.asarray(X, dtype=release.float_type)
-    out = np.zeros(x.shape)
-    for tree, f in itertools.product(release.trees, range(x.shape[1])):
-        for cut in tree.threshold[tree.feature == f]:
-            out[:, f] += x[:, f] > cut
-    return np.where(np.isnan(x), -1.0, out)
+    out, weight = np.zeros(x.shape), 1.0
+    for tree in release.trees:
+        for v in np.flatnonzero(~tree.is_leaf):
+            own = x[:, tree.feature[v]]
+            left = np.where(np.isnan(own), tree.missing_left[v], own <= tree.threshold[v])
+            out[:, tree.feature[v]] += weight * left
+            weight *= 2
+    assert weight < 2.0**53
+    return out
+
+
+def alike(case: Drawn, row: np.ndarray, column: int) -> np.ndarray:
+    """Values of a column that the trees cannot part from that of a row, itself among them.
+
+    A number has a neighbour.
+    """
+    names = list(case.release.feature_names)
+    (attribute,) = (a for a in case.schema.attributes if names[column] in a.columns)
+    if isinstance(attribute, Numeric):
+        of_atoms = points_of(case)[:, column]
+        table = (of_atoms + np.array([[0.0], [1e-9]])).reshape(-1, 1)
+    else:
+        table = values_of(attribute)
+    at = [names.index(c) for c in attribute.columns]
+    rows = np.tile(row, (len(table), 1))
+    rows[:, at] = table
+    same = (sides(case.release, rows) == sides(case.release, row[None])).all(axis=1)
+    return np.asarray(rows[same, column])
