@@ -132,7 +132,28 @@ class LeafBoxes:
         for t in range(leaf.shape[1]):
             left[drawn[:, t]] &= self.meets[leaf[drawn[:, t], t]]
         n = np.add.reduceat(np.bitwise_count(left), self.word_start[:-1], axis=1, dtype=np.int64)
-        return np.asarray((n == 1).all(axis=1))
+        one = np.asarray((n == 1).all(axis=1))
+        if self.members.size or self.gone.any():
+            # Sets, and intervals with a missing value beside them, may meet pairwise and not all.
+            for i in np.flatnonzero(~one):
+                one[i] = self._one_each(leaf[i, drawn[i]], left[i])
+        return one
+
+    def _one_each(self, leaves: NDArray[np.int32], left: NDArray[np.uint64]) -> bool:
+        """Whether one leaf of every tree, of those in ``left``, meets what some leaves admit."""
+        low, high = self.low[leaves].max(axis=0), self.high[leaves].min(axis=0)
+        gone, held = (np.bitwise_and.reduce(x[leaves], axis=0) for x in (self.gone, self.members))
+        slot = np.flatnonzero(np.unpackbits(left.view(np.uint8), bitorder="little"))
+        tree = np.searchsorted(self.word_start, slot // 64, side="right") - 1
+        e = self.geometry.leaf_start[tree] + slot - 64 * self.word_start[tree]
+        tree, e = (x[e < self.geometry.leaf_start[tree + 1]] for x in (tree, e))
+        some = np.maximum(self.low[e], low) <= np.minimum(self.high[e], high)
+        meets = (some | ((self.gone[e] & gone) > 0)).all(axis=1)
+        if self.members.size:
+            shared = (self.members[e] & held) != 0
+            meets &= np.logical_or.reduceat(shared, self.set_start[:-1], axis=1).all(axis=1)
+        n = np.bincount(tree[meets], minlength=len(self.word_start) - 1)
+        return bool((n == 1).all())
 
 
 def _kinds(geometry: Geometry) -> tuple[IntArray, IntArray]:
