@@ -142,14 +142,20 @@ def test_words_are_encoded_as_by_an_encoder_that_saw_the_rows():
     assert data.schema.valid(data.X.to_numpy(dtype=float), data.X.columns).all()
 
 
-def test_tables_that_are_not_there_are_skipped_with_a_reason(monkeypatch, capsys):
+def test_tables_that_are_not_there_or_too_small_are_skipped_with_a_reason(monkeypatch, capsys):
     def absent():
         raise BadInput("no such file")
 
-    monkeypatch.setattr(known_raw, "TABLES", {"stroke": absent})
-    chosen = known_raw.present(known_raw.lines(["stroke", "mixed"], [200], quick=False))
-    assert chosen.table.tolist() == ["mixed"]
-    assert "stroke 200 skipped: no such file" in capsys.readouterr().out
+    tables = {"stroke": absent, "cancer": lambda: SimpleNamespace(X=range(569))}
+    monkeypatch.setattr(known_raw, "TABLES", tables)
+    asked = known_raw.lines(["stroke", "cancer", "mixed"], [569, 570], quick=False)
+    chosen = known_raw.present(asked)
+    assert chosen[["table", "rows"]].to_numpy().tolist() == [
+        ["cancer", 569], ["mixed", 569], ["mixed", 570],
+    ]  # fmt: skip
+    said = capsys.readouterr().out
+    assert "stroke 569 skipped: no such file" in said
+    assert "cancer 570 skipped: the table has 569 rows" in said
 
 
 def test_both_ways_to_candidates_are_run_and_compared(monkeypatch, capsys):

@@ -99,16 +99,18 @@ def cases(chosen: pd.DataFrame, seeds: Iterable[int], limit: float | None) -> It
 
 
 def present(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Lines whose table is there; says of the others why it is not."""
-    absent = {}
-    for name in chosen.table.unique():
+    """Lines whose table is there and has so many rows; says of the others why they are not run."""
+    kept = []
+    for line in chosen.itertuples():
         try:
-            TABLES.get(name, dict)()
-        except BadInput as why:
-            absent[name] = why
-    for line in chosen[chosen.table.isin(list(absent))].itertuples():
-        CONSOLE.print(f"{line.table} {line.rows} skipped: {absent[line.table]}", soft_wrap=True)
-    return chosen[~chosen.table.isin(list(absent))]
+            total = len(TABLES[line.table]().X) if line.table in TABLES else np.inf
+            why = f"the table has {total:,} rows"
+        except BadInput as error:
+            total, why = 0, str(error)
+        kept.append(line.rows <= total)
+        if not kept[-1]:
+            CONSOLE.print(f"{line.table} {line.rows} skipped: {why}", soft_wrap=True)
+    return chosen[kept]
 
 
 def warm(case: Case) -> Case:
