@@ -339,6 +339,17 @@ def test_too_many_values_to_weigh(kind, monkeypatch):
     assert (answer.rows[0].confidence == 0.5).all()
 
 
+def test_values_are_not_weighed_when_time_is_up_before(monkeypatch):
+    monkeypatch.setattr(settling, "_LATE", 1)
+    case, clock = Stated(SMALL, 4, "rows", 12), Clock(60.0)
+    assert (walked(case, Clock(60.0)).rows[0].confidence != 0.5).any()
+    clock.report = lambda told: clock.stop() if "drawing" in told.stage else None
+    answer = walked(case, clock)
+    check_form(answer, case)
+    assert (answer.status, answer.rows[0].misfit) == ("feasible", 0)
+    assert (answer.rows[0].confidence == 0.5).all()
+
+
 @pytest.mark.parametrize("kind", ["rows", "none"])
 def test_no_rows(kind):
     case = Stated(SMALL, 4, kind, 12)

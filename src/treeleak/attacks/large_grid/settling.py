@@ -30,8 +30,9 @@ _UNWEIGHED = 0.5
 """What is said of values where nothing was weighed."""
 _DOUBT = 1.0
 """Samples' worth of doubt in every share."""
-_MOST_SHARES = 2**27
-"""Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB."""
+_MOST_SHARES, _LATE = 2**27, 2**20
+"""Most (row, value) pairs, and most pairs of values of one attribute: 1 GiB; and once the time is
+up, when more would take longer than a step may go on, and the rows would be lost."""
 
 
 def settled(
@@ -45,10 +46,13 @@ def settled(
     atoms = np.column_stack([found.atoms, found.label]) + values.atom_start[:-1]
     samples = [atoms]
     widest = int(np.diff(values.start).max(initial=1))
-    if max(constraints.n_rows * values.n_values, widest**2) > _MOST_SHARES:
+    size = max(constraints.n_rows * values.n_values, widest**2)
+    if size > _MOST_SHARES:
         return _unweighed(atoms, found.misfit, values)
     if not found.misfit and constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
+    if clock.stopped and size > _LATE:
+        return _unweighed(atoms, found.misfit, values)
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
     group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
