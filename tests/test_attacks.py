@@ -23,7 +23,7 @@ from treeleak.core.parallel import run_all
 from treeleak.evidence import CountSystem, evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.partition.values import values_of
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Binary, Ordinal, Schema
 
 UNITS = st.sampled_from(["rows", "none"])

@@ -31,7 +31,7 @@ from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, snaps
 from treeleak.release.n_rows import RowCount
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import Disjoint, UnknownSampling
+from treeleak.release.sampling import Disjoint, UnknownSampling
 from treeleak.report import render
 from treeleak.verification.training_rows import match_training
 

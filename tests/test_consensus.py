@@ -15,7 +15,8 @@ from treeleak.attacks import consensus
 from treeleak.attacks.consensus import align, aligned_shares, cheapest
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
-from treeleak.release.tree import AllRows, Release
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.schema import Binary, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,7 +20,9 @@ from treeleak.release.draws import recompute
 from treeleak.release.draws import seeds as draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.tree import AllRows, Bootstrap, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows, Bootstrap
+from treeleak.release.tree import Tree
 
 MODELS = Path(__file__).parent / "models"
 RECORDED = {

@@ -23,7 +23,8 @@ from treeleak.evidence import (
     evidence_for,
 )
 from treeleak.partition import Geometry, enumerate_cells
-from treeleak.release.tree import AllRows, Bootstrap, Release, UnknownSampling
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows, Bootstrap, UnknownSampling
 from treeleak.schema import Binary, Schema
 
 

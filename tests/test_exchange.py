@@ -24,6 +24,7 @@ from helpers.examples import examples
 from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
+from treeleak.release.categories import CategorySets
 from treeleak.release.noise.laws import (
     ROUNDINGS,
     CountNoise,
@@ -38,18 +39,10 @@ from treeleak.release.readers.release_file import (
     release_to_dict,
     write_release,
 )
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, Sampling, UnknownSampling
 from treeleak.release.statistics import GAIN, HESSIAN, MEAN, NodeStatistic, Statistics
-from treeleak.release.tree import (
-    AllRows,
-    Bootstrap,
-    CategorySets,
-    Disjoint,
-    Ensemble,
-    Release,
-    Sampling,
-    Tree,
-    UnknownSampling,
-)
+from treeleak.release.tree import Tree
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = json.loads(

@@ -39,7 +39,7 @@ from treeleak.datasets import draft_sample, load_draft
 from treeleak.evidence import evidence_for
 from treeleak.metrics import partial_error
 from treeleak.release.draws.recompute import Draws
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.side_information.density import taken_apart
 from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import KnownTables

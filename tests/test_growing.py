@@ -21,7 +21,8 @@ from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves
 from treeleak import BadInput, Binary, Implies, NotCovered, Schema, reconstruct
 from treeleak.evidence import Contradiction
 from treeleak.release.draws.recompute import Draws
-from treeleak.release.tree import Bootstrap, Release
+from treeleak.release.release import Release
+from treeleak.release.sampling import Bootstrap
 from treeleak.side_information.earlier_release import Releases, aligned, told_apart
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows

@@ -15,7 +15,9 @@ from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release import to_release
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema, suggest_schema
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 

@@ -27,7 +27,7 @@ from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
 from treeleak.reconstruction.leave_one_out import informed
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import Bootstrap, Disjoint, UnknownSampling
+from treeleak.release.sampling import Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.population import Population
 

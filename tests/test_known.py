@@ -24,7 +24,7 @@ from treeleak.attacks.known_draws.row_solver import RowSolver
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, GridTooLarge
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 
 

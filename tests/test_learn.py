@@ -42,7 +42,8 @@ from treeleak.release import StoredObject, snapshot, to_release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.noise.laws import DiscreteLaplace, Laplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.tree import AllRows, Tree
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
 from treeleak.schema import (
     AtMost,
     Attribute,

@@ -17,7 +17,8 @@ from treeleak.core.errors import NotCovered
 from treeleak.partition import Geometry, masks
 from treeleak.partition.masks import Masks
 from treeleak.release import to_release
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 from treeleak.schema import Numeric, Schema
 from treeleak.side_information.known_tables import KnownTables
 

@@ -16,7 +16,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.n_rows import RowCount, count_rows, rows_behind_noise
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import Bootstrap, Disjoint
+from treeleak.release.sampling import Bootstrap, Disjoint
 
 
 def bagged(n=60, seed=0, trees=20, **options):

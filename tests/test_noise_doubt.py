@@ -26,8 +26,8 @@ from treeleak.release.noise.doubt import (
 )
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.noise.table import NoiseTable, excess_bound
+from treeleak.release.sampling import Disjoint
 from treeleak.release.stated_noise import check_counts_agree, doubt_file, noise_left
-from treeleak.release.tree import Disjoint
 from treeleak.verification.training_rows import match_training
 
 LAWS = [

@@ -47,7 +47,7 @@ from treeleak.metrics import partial_error
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import AllRows, Bootstrap, Disjoint, UnknownSampling
+from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, UnknownSampling
 from treeleak.schema import Binary, Implies, Numeric, OneHot, Ordinal, Schema
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,8 +20,9 @@ from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, BadModel, NotProvedWarning
 from treeleak.learn import OptimalTreeClassifier
 from treeleak.release import snapshot, to_release
+from treeleak.release.sampling import AllRows
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import AllRows, Tree
+from treeleak.release.tree import Tree
 
 
 def best_tree(X: np.ndarray, y: np.ndarray, depth: int, least: int) -> int:

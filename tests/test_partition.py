@@ -24,7 +24,9 @@ from treeleak.partition import (
     reachable_leaves,
 )
 from treeleak.partition.atoms import atoms_of
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
 from treeleak.schema import (
     AtMost,
     Binary,

@@ -24,7 +24,8 @@ from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.release import Release, to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.tree import AllRows, Tree
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
 from treeleak.schema import Categorical, Numeric, Ordinal, Schema
 from treeleak.verification.counts import check_rows
 

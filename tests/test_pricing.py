@@ -16,7 +16,8 @@ from treeleak.partition import Geometry, GridTooLarge, enumerate_cells, rules_ho
 from treeleak.partition import boxes as boxes_module
 from treeleak.partition.boxes import Boxes
 from treeleak.partition.pricing import best_point, best_points
-from treeleak.release.tree import AllRows, Release
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.schema import AtMost, Binary, Categorical, Implies, Linear, Numeric, OneHot, Ordinal
 from treeleak.schema import Schema as _Schema
 

@@ -53,7 +53,9 @@ from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.n_rows import RowCount
-from treeleak.release.tree import Release, Tree, UnknownSampling
+from treeleak.release.release import Release
+from treeleak.release.sampling import UnknownSampling
+from treeleak.release.tree import Tree
 from treeleak.verification.counts import check_rows
 
 

@@ -41,7 +41,9 @@ from treeleak.metrics import likeliest_draws
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, Laplace
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
 from treeleak.schema import AtMost, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 from treeleak.side_information.given import Given, KnownParts
 from treeleak.verification.counts import check_rows

@@ -24,8 +24,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from helpers.examples import examples
 from treeleak.core.errors import BadModel
 from treeleak.release import StoredObject, snapshot, to_release
+from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import GAIN, GRADIENT, MEAN, VALUE, VARIANCE
-from treeleak.release.tree import AllRows, Bootstrap
 
 CRITERIA = ("squared_error", "absolute_error", "poisson")
 

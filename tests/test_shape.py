@@ -24,8 +24,8 @@ from treeleak.learn import DPForestClassifier
 from treeleak.metrics import random_baseline, reconstruction_error
 from treeleak.release import to_release
 from treeleak.release.noise.laws import Gaussian, LabelNoise
+from treeleak.release.sampling import Disjoint
 from treeleak.release.statistics import LABELS
-from treeleak.release.tree import Disjoint
 from treeleak.report import render
 
 

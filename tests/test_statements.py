@@ -29,8 +29,8 @@ from treeleak.evidence import (
 from treeleak.evidence.statements import AtMost, Equal, Noisy, Statements
 from treeleak.partition import Geometry, Partition, enumerate_cells
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
+from treeleak.release.sampling import Disjoint
 from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
-from treeleak.release.tree import Disjoint
 from treeleak.schema import Binary, Schema
 
 KINDS = (ExactCounts, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels)

@@ -15,8 +15,11 @@ from helpers.releases import random_tree
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
+from treeleak.release.categories import CategorySets
 from treeleak.release.infer_schema import infer_schema
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import (
     COUNTS,
     DISTINCT,
@@ -29,7 +32,7 @@ from treeleak.release.statistics import (
     NodeStatistic,
     Statistics,
 )
-from treeleak.release.tree import AllRows, CategorySets, Ensemble, Release, Tree
+from treeleak.release.tree import Tree
 from treeleak.schema import Binary, Schema
 from treeleak.uncertainty import from_tree
 from treeleak.verification.counts import check_rows

@@ -22,7 +22,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.tree import Subsample
+from treeleak.release.sampling import Subsample
 from treeleak.schema import Binary, Schema
 from treeleak.verification.counts import check_rows
 

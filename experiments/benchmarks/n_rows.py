@@ -28,7 +28,7 @@ from treeleak.datasets import load_dp_forest
 from treeleak.datasets.draft import draft_schema
 from treeleak.partition import Geometry, reachable_leaves
 from treeleak.release.n_rows import count_rows, rows_behind_noise
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 FLOOR = (0.92, 0.98)
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 from .grids import all_points

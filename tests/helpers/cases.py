@@ -11,7 +11,7 @@ from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.evidence import KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 from treeleak.side_information.given import KnownParts
 from treeleak.verification.counts import check_rows

@@ -10,8 +10,10 @@ import numpy as np
 
 from treeleak.partition import Geometry
 from treeleak.release.readers.release_nodes import totals_are
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows, Bootstrap, Sampling
 from treeleak.release.statistics import COUNTS, QUANTITIES, ROWS, Statistics
-from treeleak.release.tree import AllRows, Bootstrap, Release, Sampling, Tree
+from treeleak.release.tree import Tree
 from treeleak.schema import Schema
 
 from .grids import cuts_for, shuffled

@@ -9,8 +9,10 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.datasets.draft import draft_schema
 from treeleak.release.noise.laws import Laplace
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, Statistics
-from treeleak.release.tree import LEAF, AllRows, Release, Tree
+from treeleak.release.tree import LEAF, Tree
 
 _PREFIX = "dp_forests_"
 

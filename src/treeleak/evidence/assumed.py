@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS
-from treeleak.release.tree import AllRows, Release
 
 HOW_ROWS_CAME = {"bootstrap": ", trees that drew rows", "disjoint": ", each row in one tree"}
 """What is said of noisy leaves besides."""

@@ -16,8 +16,8 @@ from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Named, Statements
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import LABELS
-from treeleak.release.tree import AllRows, Bootstrap
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.evidence.protocol import Contradiction
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 
 
 def leaf_counts(trees: Sequence[Tree]) -> IntArray:

@@ -15,8 +15,8 @@ from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Noisy, Statements
 from treeleak.partition import Geometry
 from treeleak.release.noise.laws import CountNoise
+from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import DRAWS, ROWS
-from treeleak.release.tree import AllRows, Bootstrap
 
 
 @dataclass(frozen=True, eq=False)

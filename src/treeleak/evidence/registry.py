@@ -16,7 +16,7 @@ from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 _KINDS: list[type[Evidence]] = []
 

@@ -26,7 +26,8 @@ from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import reconstruction_error
 from treeleak.release import to_release
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 from treeleak.verification.training_rows import in_model_columns, match_training
 
 

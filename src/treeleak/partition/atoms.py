@@ -15,7 +15,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import (
     Attribute,
     Binary,

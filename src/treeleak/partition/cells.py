@@ -22,7 +22,7 @@ from treeleak.core.parallel import threads
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import AttributeAtoms, atoms_of, rules_hold
 from treeleak.partition.cell_kernels import mark_drawable, mark_open, signatures
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 MAX_GRID = 2**28

@@ -20,7 +20,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.reconstruction.granularity import Grid, grid_behind
 from treeleak.reconstruction.midpoint_kernels import meet_midpoints
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 Draws = NDArray[np.unsignedinteger[Any]]
 

@@ -15,7 +15,7 @@ from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry, equal_rows
 from treeleak.release.check_schema import read_columns
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema, told_by_transformers
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
-from treeleak.release.tree import Bootstrap, Subsample
+from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables

@@ -14,8 +14,9 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import to_release
 from treeleak.release.pipeline.inputs import Inputs
+from treeleak.release.release import NO_COLUMNS, Release
+from treeleak.release.sampling import Subsample
 from treeleak.release.stated_noise import check_counts_agree
-from treeleak.release.tree import NO_COLUMNS, Release, Subsample
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 

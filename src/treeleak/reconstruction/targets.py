@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
+from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE
-from treeleak.release.tree import Release, Tree
+from treeleak.release.tree import Tree
 
 _SAME = 1e-9
 """Difference, as a part of their size, up to which two targets are one."""

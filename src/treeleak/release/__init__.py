@@ -10,18 +10,18 @@ from treeleak.release.readers import json_files, pickled, skops_archive  # noqa:
 from treeleak.release.readers.j48 import read_j48
 from treeleak.release.readers.rule_file import read_rules, write_rules
 from treeleak.release.registry import adapter, read_model, reader, to_release
+from treeleak.release.release import Release
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
-from treeleak.release.stored import Opaque, StoredObject
-from treeleak.release.tree import (
+from treeleak.release.sampling import (
     AllRows,
     Bootstrap,
     Disjoint,
-    Release,
     Sampling,
     Subsample,
-    Tree,
     UnknownSampling,
 )
+from treeleak.release.stored import Opaque, StoredObject
+from treeleak.release.tree import Tree
 
 __all__ = [
     "AllRows",

@@ -10,7 +10,7 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadSchema
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Attribute, Categorical, Schema
 
 

@@ -15,8 +15,8 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.check_schema import check_schema, match_levels, read_columns
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.release.tree import Release
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
 
 __all__ = [

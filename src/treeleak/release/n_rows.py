@@ -14,7 +14,9 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
-from treeleak.release.tree import Bootstrap, Disjoint, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import Bootstrap, Disjoint
+from treeleak.release.tree import Tree
 
 MAX_ROWS_BEHIND_NOISE = 2_000_000
 """Most rows that noisy counts are taken to hide; no more are ever rebuilt."""

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.core.private import dataclass
 from treeleak.release.live import snapshot
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import Release
 
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]

@@ -23,7 +23,7 @@ from treeleak.release.bounds import (
     at_most,
 )
 from treeleak.release.checked_json import EXACT_WHOLE
-from treeleak.release.tree import class_numbers
+from treeleak.release.release import class_numbers
 
 Value = float | str
 

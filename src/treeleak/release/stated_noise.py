@@ -25,8 +25,10 @@ from treeleak.release.noise.doubt import (
     scale_of_noise,
 )
 from treeleak.release.noise.laws import CountNoise, LabelNoise
+from treeleak.release.release import Release
+from treeleak.release.sampling import Bootstrap
 from treeleak.release.statistics import DRAWS, ROWS
-from treeleak.release.tree import Bootstrap, Release, Tree
+from treeleak.release.tree import Tree
 
 
 @dataclass(frozen=True)

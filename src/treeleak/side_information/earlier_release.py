@@ -19,8 +19,9 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
+from treeleak.release.release import Release, ThresholdsAre
 from treeleak.release.statistics import DISTINCT, WEIGHTS, NodeStatistic, Statistics
-from treeleak.release.tree import LEAF, Release, ThresholdsAre, Tree
+from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Binary, Schema
 from treeleak.verification.counts import check_drawable, check_noisy, check_rows
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.partition import Geometry
+from treeleak.release.release import Release
 from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS
-from treeleak.release.tree import LEAF, Release, Tree
+from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
 
 PART = "known part"

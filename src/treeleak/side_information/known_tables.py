@@ -20,7 +20,8 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.evidence import Contradiction
 from treeleak.partition import Geometry
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 from treeleak.schema import OneHot, Schema
 from treeleak.side_information.given import KnownParts
 from treeleak.side_information.known_columns import joint_geometry, part_tree, seated

@@ -21,7 +21,7 @@ from treeleak.partition import Geometry
 from treeleak.partition.atoms import rule_holds
 from treeleak.partition.values import values_of
 from treeleak.release.check_schema import read_columns
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 from treeleak.side_information.density import Density, joined, mixture, product, taken_apart
 

@@ -10,7 +10,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.partition.atoms import rule_holds
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Schema
 
 

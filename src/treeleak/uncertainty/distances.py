@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
-from treeleak.release.tree import class_numbers
+from treeleak.release.release import class_numbers
 from treeleak.uncertainty.alignment import align, in_order
 from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.groups import Groups

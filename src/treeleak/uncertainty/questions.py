@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.release.tree import class_numbers
+from treeleak.release.release import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
 from treeleak.uncertainty.groups import Groups
 from treeleak.verification.training_rows import columns_by_name

@@ -16,7 +16,7 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.partition.atoms import rule_holds
-from treeleak.release.tree import NO_COLUMNS
+from treeleak.release.release import NO_COLUMNS
 from treeleak.schema import Rule, Schema
 from treeleak.uncertainty.axes import Axis, axis_of
 from treeleak.uncertainty.counting import Tests

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.release.noise.laws import LabelNoise
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 
 
 @dataclass(frozen=True)

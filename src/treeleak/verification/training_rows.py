@@ -16,10 +16,11 @@ from treeleak.core.private import dataclass
 from treeleak.release.n_rows import RowCount, check_row_count
 from treeleak.release.noise.doubt import Doubt
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
+from treeleak.release.sampling import AllRows
 from treeleak.release.stated_noise import noise_left
 from treeleak.release.statistics import ROWS
-from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Categorical, Schema
 from treeleak.verification.counts import check_drawable, check_rows
 

@@ -16,8 +16,10 @@ from treeleak.core.parallel import THREADS, run_all
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
 from treeleak.partition import Geometry
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import DRAWS
-from treeleak.release.tree import LEAF, AllRows, Release, Tree
+from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Binary, Schema
 
 _CAPS = (200, 2_000, 20_000)

@@ -23,7 +23,8 @@ from treeleak.partition.atoms import rules_hold
 from treeleak.partition.values import Values, values_of
 from treeleak.release.noise.doubt import doubt_noise
 from treeleak.release.noise.laws import CountNoise, LabelNoise
-from treeleak.release.tree import AllRows, Release
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.schema import OneHot, Schema
 from treeleak.side_information.density import Density
 

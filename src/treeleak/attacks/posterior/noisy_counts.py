@@ -38,7 +38,9 @@ from treeleak.core.clock import Clock
 from treeleak.evidence import LeafLabels, NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
-from treeleak.release.tree import LEAF, Disjoint, Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.sampling import Disjoint
+from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Ordinal, Schema
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 

@@ -40,7 +40,7 @@ from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
 from treeleak.release.noise.laws import CountNoise
-from treeleak.release.tree import AllRows
+from treeleak.release.sampling import AllRows
 from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 

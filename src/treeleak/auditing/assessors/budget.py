@@ -9,7 +9,7 @@ from treeleak.auditing.described import Described
 from treeleak.core.percent import percent
 from treeleak.release.noise.doubt import Scale
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, Gaussian, LabelNoise, Laplace
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 _ADDS = {
     "all": "{n} trees that count every row, {each:.4g} each",

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.release.tree import Release, Tree
+from treeleak.release.tree import Tree
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.release.tree import Release, Tree
+from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema
 
 

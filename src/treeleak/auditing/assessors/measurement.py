@@ -31,7 +31,7 @@ from treeleak.metrics.encoding import table_columns
 from treeleak.metrics.matching import best_matching, right_values
 from treeleak.metrics.scores import Scores, scores_of
 from treeleak.reconstruction import Reconstruction
-from treeleak.release.tree import Release, class_numbers
+from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
 from treeleak.verification.training_rows import TrainingRows
 

@@ -8,6 +8,7 @@ from treeleak.core.errors import Mismatch
 from treeleak.core.private import dataclass
 from treeleak.release.noise.doubt import Doubt, Scale
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.release import Release
 from treeleak.release.stated_noise import (
     NoiseLeft,
     as_counted,
@@ -16,7 +17,6 @@ from treeleak.release.stated_noise import (
     equal_trees,
     noise_left,
 )
-from treeleak.release.tree import Release
 from treeleak.verification.training_rows import in_model_columns
 
 _NOT_THERE = {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.release import Release
-from treeleak.release.tree import class_numbers
+from treeleak.release.release import class_numbers
 from treeleak.schema import Attribute, Categorical, OneHot, Schema
 
 if TYPE_CHECKING:

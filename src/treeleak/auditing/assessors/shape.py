@@ -23,8 +23,9 @@ from treeleak.metrics import Guesses, same_size
 from treeleak.metrics.baseline import Tally
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, Statistics
-from treeleak.release.tree import AllRows, Release
 from treeleak.schema import Schema
 
 N_GUESSES = 12

@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.reconstruction import Reconstruction
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case

@@ -22,7 +22,7 @@ from treeleak.metrics.likeness import LIKE, middle_of, mixed_from, nearest_other
 from treeleak.metrics.margin import margin
 from treeleak.metrics.matching import MATCH_LIMIT
 from treeleak.metrics.scores import Scores
-from treeleak.release.tree import Release
+from treeleak.release.release import Release
 from treeleak.schema import Numeric, Ordinal, Schema
 
 Knows = Literal["schema", "model", "people"]

@@ -31,9 +31,9 @@ from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.release.readers.rule_file import rules_to_dict
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import Opaque, StoredObject
-from treeleak.release.tree import Release
 
 # A hostile file can refer to one object along exponentially many ways.
 MOST_CONTAINERS = 200_000

@@ -29,9 +29,10 @@ from treeleak.release.adapters.sklearn import class_labels, feature_names, fitte
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows, Disjoint, Sampling, UnknownSampling
 from treeleak.release.statistics import LABELS
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import AllRows, Disjoint, Release, Sampling, UnknownSampling
 
 __all__: list[str] = []
 

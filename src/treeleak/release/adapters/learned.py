@@ -13,9 +13,11 @@ from treeleak.release.adapters.sklearn import class_labels, feature_names, fitte
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, LabelNoise, Laplace
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import AllRows, Release, Tree
+from treeleak.release.tree import Tree
 
 __all__: list[str] = []
 

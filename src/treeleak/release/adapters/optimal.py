@@ -23,9 +23,11 @@ from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COLUMNS, at_most
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import LEAF, AllRows, Release, Tree
+from treeleak.release.tree import LEAF, Tree
 
 __all__: list[str] = []
 

@@ -20,7 +20,8 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
-from treeleak.release.tree import Bootstrap, Release
+from treeleak.release.release import Release
+from treeleak.release.sampling import Bootstrap
 
 # Draws, or entries of the table of them; beyond, neither time nor memory is reasonable.
 MAX_ENTRIES = 2**31

@@ -14,7 +14,8 @@ from treeleak.core.parallel import THREADS, threads
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import Draws, Rule, Seeds, drawn_table, rules_of
 from treeleak.release.draws.subsample import subsampled
-from treeleak.release.tree import Bootstrap, Release, Subsample
+from treeleak.release.release import Release
+from treeleak.release.sampling import Bootstrap, Subsample
 
 Tick = Callable[[float], None]
 # Numbers of rows tried where the release does not say it.

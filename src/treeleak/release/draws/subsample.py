@@ -16,7 +16,8 @@ from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.draws.recompute import Draws, check_size
-from treeleak.release.tree import Release, Subsample
+from treeleak.release.release import Release
+from treeleak.release.sampling import Subsample
 
 _TREE_SEEDS_END = 2**31 - 1
 """Below which a tree of a boosted model draws its seed."""

@@ -26,7 +26,8 @@ from treeleak.release.readers.weka_report import (
     left_over,
 )
 from treeleak.release.registry import reader
-from treeleak.release.tree import AllRows, Release, UnknownSampling
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows, UnknownSampling
 
 # Digits behind the point with which WEKA prints a threshold at most.
 DIGITS = 6

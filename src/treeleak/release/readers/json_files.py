@@ -11,8 +11,8 @@ from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.registry import reader
+from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.release.tree import Release
 
 __all__: list[str] = []
 

@@ -49,6 +49,15 @@ from treeleak.release.readers.release_nodes import (
     tests_to_dict,
     totals_are,
 )
+from treeleak.release.release import CountsAre, Ensemble, Release, ThresholdsAre
+from treeleak.release.sampling import (
+    AllRows,
+    Bootstrap,
+    Disjoint,
+    Sampling,
+    Subsample,
+    UnknownSampling,
+)
 from treeleak.release.statistics import (
     DISTINCT,
     QUANTITIES,
@@ -56,20 +65,7 @@ from treeleak.release.statistics import (
     Quantity,
     Statistics,
 )
-from treeleak.release.tree import (
-    LEAF,
-    AllRows,
-    Bootstrap,
-    CountsAre,
-    Disjoint,
-    Ensemble,
-    Release,
-    Sampling,
-    Subsample,
-    ThresholdsAre,
-    Tree,
-    UnknownSampling,
-)
+from treeleak.release.tree import LEAF, Tree
 
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 1

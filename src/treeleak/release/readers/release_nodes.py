@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_CLASSES
+from treeleak.release.categories import CategorySets
 from treeleak.release.checked_json import EXACT_WHOLE, is_finite, is_whole, take
+from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
     COUNTS,
     DISTINCT,
@@ -21,7 +23,7 @@ from treeleak.release.statistics import (
     NodeStatistic,
     Quantity,
 )
-from treeleak.release.tree import CategorySets, Sampling, Tree
+from treeleak.release.tree import Tree
 
 BY_CLASS = " by class"
 

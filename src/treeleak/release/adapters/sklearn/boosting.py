@@ -38,17 +38,11 @@ from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statist
 from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 from treeleak.release.registry import adapter
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
 from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import (
-    AllRows,
-    Ensemble,
-    Release,
-    Sampling,
-    Subsample,
-    Tree,
-    UnknownSampling,
-)
+from treeleak.release.tree import Tree
 
 HELD_BACK = (
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "

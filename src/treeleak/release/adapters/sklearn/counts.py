@@ -13,8 +13,9 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, check_children
+from treeleak.release.sampling import Bootstrap, Sampling, Subsample
 from treeleak.release.statistics import DRAWS, ROWS, WEIGHTS
-from treeleak.release.tree import Bootstrap, Sampling, Subsample, Tree
+from treeleak.release.tree import Tree
 
 MAX_TRIED = 10_000
 

@@ -33,17 +33,10 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
+from treeleak.release.release import Release, ThresholdsAre
+from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import (
-    AllRows,
-    Bootstrap,
-    Release,
-    Sampling,
-    Subsample,
-    ThresholdsAre,
-    Tree,
-    UnknownSampling,
-)
+from treeleak.release.tree import Tree
 
 TREES = ("DecisionTree", "ExtraTree")
 FORESTS = ("RandomForest", "ExtraTrees")

@@ -38,10 +38,13 @@ from treeleak.release.adapters.sklearn.ensembles import KINDS
 from treeleak.release.adapters.sklearn.node_targets import with_statistic
 from treeleak.release.adapters.sklearn.nodes import built, check_children
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
+from treeleak.release.categories import CategorySets
 from treeleak.release.registry import adapter
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import LEAF, AllRows, CategorySets, Ensemble, Release, Tree
+from treeleak.release.tree import LEAF, Tree
 
 _WHOLE = ("count", "feature_idx", "left", "right", "is_leaf", "missing_go_to_left")
 _REAL = ("num_threshold", "value", "gain")

@@ -14,9 +14,10 @@ from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, of_ensemble
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.release.sampling import Bootstrap
 from treeleak.release.statistics import DRAWS, LABELS, ROWS, Statistics
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import Bootstrap, Tree
+from treeleak.release.tree import Tree
 
 RESTORED = (
     "The numbers of rows were taken out of the file. They follow from the class shares of its "

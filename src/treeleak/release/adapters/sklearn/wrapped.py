@@ -12,8 +12,8 @@ from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.pipeline.names import input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
+from treeleak.release.release import Release
 from treeleak.release.stored import StoredObject
-from treeleak.release.tree import Release
 
 
 @adapter("sklearn", "Pipeline", "CalibratedClassifierCV", *WRAPPERS)

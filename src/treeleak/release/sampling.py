@@ -1,0 +1,99 @@
+"""How the training rows reached the trees."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from treeleak.core.private import dataclass
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the training rows reached the trees."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class AllRows(Sampling):
+    """Every tree saw every row exactly once."""
+
+    kind: ClassVar[str] = "all"
+
+
+@dataclass(frozen=True)
+class Disjoint(Sampling):
+    """Every row reached one tree only, any of them with the same probability."""
+
+    kind: ClassVar[str] = "disjoint"
+
+
+@dataclass(frozen=True)
+class Bootstrap(Sampling):
+    """Every tree drew rows at random, with replacement.
+
+    Attributes
+    ----------
+    n_draws : int or None
+        Draws per tree, where the release says so.
+    tree_seeds : tuple of int or None
+        Each tree's seed, where the file holds it.
+    forest_seed : int or None
+        The forest's own seed, where the file holds an integer.
+    rule : str
+        The procedure that turns a tree's seed into draws (library, version, kind), where known.
+    row_weights : tuple of float or None
+        Each training row's weight in the draw, where the file holds it; None means equal.
+    columns_drawn : int or None
+        How many columns each tree drew before its rows, from the same random numbers (a bagging
+        does); 0 if none, None where the release does not say.
+    columns_replaced : bool
+        Whether it drew them with replacement.
+    rows_between : tuple of two int or None
+        The least and the greatest number of training rows that fit :attr:`n_draws`, where the
+        file says more of it than that.
+    hidden : str
+        Why the draws do not follow from a seed and what else is in the file; empty if they do.
+    """
+
+    n_draws: int | None = None
+    tree_seeds: tuple[int | None, ...] = ()
+    forest_seed: int | None = None
+    rule: str = ""
+    row_weights: tuple[float, ...] | None = None
+    columns_drawn: int | None = None
+    columns_replaced: bool = False
+    rows_between: tuple[int, int] | None = None
+    hidden: str = ""
+    kind: ClassVar[str] = "bootstrap"
+
+
+@dataclass(frozen=True)
+class Subsample(Sampling):
+    """Every tree drew rows at random, without replacement: it saw each once or not at all.
+
+    Attributes
+    ----------
+    n_draws : int or None
+        Rows per tree, where the release says so.
+    tree_seeds, forest_seed, rule, columns_drawn, columns_replaced, rows_between, hidden
+        As of :class:`Bootstrap`.
+    """
+
+    n_draws: int | None = None
+    tree_seeds: tuple[int | None, ...] = ()
+    forest_seed: int | None = None
+    rule: str = ""
+    columns_drawn: int | None = None
+    columns_replaced: bool = False
+    rows_between: tuple[int, int] | None = None
+    hidden: str = ""
+    kind: ClassVar[str] = "subsample"
+
+
+@dataclass(frozen=True)
+class UnknownSampling(Sampling):
+    """The release does not say how rows were drawn."""
+
+    why: str = ""
+    kind: ClassVar[str] = "unknown"
