@@ -8,21 +8,15 @@ every index is checked before it is used.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
-from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
-from treeleak.core.private import dataclass
-from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_TREES, at_most
 from treeleak.release.checked_json import (
     EXACT_WHOLE,
-    REQUIRED,
     choice,
     is_finite,
     is_whole,
@@ -41,13 +35,11 @@ from treeleak.release.noise.laws import (
     Laplace,
 )
 from treeleak.release.readers.release_nodes import (
-    categories_from_list,
+    Counted,
     check_sums,
-    output_from,
-    statistics_from_dict,
-    statistics_to_dict,
-    tests_to_dict,
     totals_are,
+    tree_from_dict,
+    tree_to_dict,
 )
 from treeleak.release.release import CountsAre, Ensemble, Release, ThresholdsAre
 from treeleak.release.sampling import (
@@ -59,13 +51,8 @@ from treeleak.release.sampling import (
     UnknownSampling,
 )
 from treeleak.release.statistics import (
-    DISTINCT,
     QUANTITIES,
-    NodeStatistic,
-    Quantity,
-    Statistics,
 )
-from treeleak.release.tree import LEAF, Tree
 
 FORMAT = "treeleak-release"
 FORMAT_VERSION = 1
@@ -130,7 +117,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **({"levels": levels} if levels else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
-        "trees": [_tree_to_dict(tree, release) for tree in release.trees],
+        "trees": [tree_to_dict(tree, release) for tree in release.trees],
     }
 
 
@@ -176,12 +163,12 @@ def release_from_dict(data: Any) -> Release:
         raise BadModel(f"n_rows is {n_rows!r:.40}")
     counts_are = choice(data, "counts_are", get_args(CountsAre))
     sampling = _sampling(take(data, "sampling", dict), len(trees))
-    counted = _Counted(
+    counted = Counted(
         len(columns), len(classes), QUANTITIES[counts_are], totals_are(counts_are, sampling),
         noise is not None,
     )  # fmt: skip
     release = Release(
-        trees=tuple(_tree(tree, t, counted) for t, tree in enumerate(trees)),
+        trees=tuple(tree_from_dict(tree, t, counted) for t, tree in enumerate(trees)),
         feature_names=tuple(columns),
         classes=classes,
         sampling=sampling,
@@ -207,10 +194,6 @@ _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
     "notes", "trees", "ensemble",
-}  # fmt: skip
-_TREE_KEYS = {
-    "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
-    "statistics", "strict", "categories", "output",
 }  # fmt: skip
 _SAMPLING_KEYS = {
     "all": set(),
@@ -355,126 +338,6 @@ def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: s
     return float(value)
 
 
-def _tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "feature": np.where(tree.is_leaf, LEAF, tree.feature).tolist(),
-        "threshold": [
-            None if leaf or math.isnan(t) else t if math.isfinite(t) else str(t)
-            for leaf, t in zip(tree.is_leaf.tolist(), tree.threshold.tolist(), strict=True)
-        ],
-        "left": tree.left.tolist(),
-        "right": tree.right.tolist(),
-    }
-    missing_left = tree.missing_left & ~tree.is_leaf
-    if missing_left.any():
-        out["missing_left"] = missing_left.tolist()
-    noisy = release.noise is not None
-    counted = statistics_to_dict(
-        tree, totals_are(release.counts_are, release.sampling), noisy=noisy
-    )
-    return out | tests_to_dict(tree) | counted
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """What a file says of all its trees."""
-
-    n_columns: int
-    n_classes: int
-    counts: Quantity
-    totals: Quantity
-    noisy: bool
-
-
-def _tree(data: Any, t: int, of: _Counted) -> Tree:
-    where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
-    if not isinstance(data, Mapping):
-        raise BadModel(f"{where} is no object")
-    if unknown := set(data) - _TREE_KEYS:
-        raise BadModel(f"{where}: unknown keys {sorted(map(str, unknown))[:5]}")
-    n = len(take(data, "feature", list, where=f"{where}: "))
-
-    def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
-        values = take(data, key, list, None if key in _OPTIONAL else REQUIRED, f"{where}: ")
-        if values is None:
-            return None
-        if len(values) != n:
-            raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
-        for node, value in enumerate(values):
-            if not valid(value):
-                raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
-        return values
-
-    def is_count(value: Any) -> bool:
-        return isinstance(value, list) and len(value) == n_classes and all(map(is_finite, value))
-
-    def is_set(value: Any) -> bool:
-        return value is None or (
-            isinstance(value, list)
-            and len(value) > 0
-            and all(is_whole(v, 0, MOST_CATEGORY) for v in value)
-        )
-
-    child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
-    feature = nodes(
-        "feature", lambda v: is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
-    )
-    left = nodes("left", lambda v: v == LEAF or is_whole(v, 1, n), child)
-    right = nodes("right", lambda v: v == LEAF or is_whole(v, 1, n), child)
-    threshold = nodes(
-        "threshold",
-        lambda v: v is None or is_finite(v) or v in ("inf", "-inf"),
-        'a number, "inf" or "-inf", or null at a leaf',
-    )
-    missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
-    counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
-    totals = nodes("totals", is_finite, "a number")
-    distinct = nodes("distinct", lambda v: is_whole(v, 0, EXACT_WHOLE), "a whole number")
-    strict = nodes("strict", lambda v: isinstance(v, bool), "true or false")
-    sets = nodes("categories", is_set, f"whole numbers below {MOST_CATEGORY:,}, or null") or n * [
-        None
-    ]
-    tests = [cut if own is None else own for cut, own in zip(threshold, sets, strict=True)]
-    for node, marks in enumerate(zip(feature, left, right, tests, strict=True)):
-        if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
-            raise BadModel(f"{where}, node {node}: half a leaf, half a test")
-    more = take(data, "statistics", dict, {}, f"{where}: ")
-    leaf = np.array(feature) == LEAF
-    try:
-        return Tree(
-            feature=np.array(feature, dtype=np.int64),
-            threshold=np.array([math.nan if v is None else float(v) for v in threshold]),
-            left=np.array(left, dtype=np.int64),
-            right=np.array(right, dtype=np.int64),
-            missing_left=np.array(missing_left or [False] * n, dtype=bool),
-            statistics=_statistics(more, counts, totals, distinct, leaf, of),
-            strict=None if strict is None else np.array(strict, dtype=bool),
-            categories=categories_from_list(sets),
-            output=output_from(data, where),
-        )
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error
-
-
-def _statistics(
-    data: Mapping[str, Any], counts: Any, totals: Any, distinct: Any, leaf: BoolArray, of: _Counted
-) -> Statistics:
-    """Make a table of what stands under keys of its own, and of what stands below statistics."""
-    n, n_classes = len(leaf), of.n_classes
-    entries = []
-    if counts is not None:
-        table = np.array(counts, float).reshape(n, n_classes)
-        # Behind noise, a 0 beside nodes that are no leaves says nothing.
-        leaves_only = of.noisy and not table[~leaf].any()
-        entries.append(NodeStatistic(of.counts, table, leaf if leaves_only else None))
-    if totals is not None:
-        entries.append(NodeStatistic(of.totals, np.array(totals, dtype=float)))
-    if distinct is not None:
-        entries.append(NodeStatistic(DISTINCT, np.array(distinct, dtype=np.int64)))
-    more = statistics_from_dict(data, n, n_classes)
-    return Statistics((*entries, *more))
-
-
 def _ensemble_to_dict(ensemble: Ensemble) -> dict[str, Any]:
     rate = ensemble.learning_rate
     return {
@@ -503,9 +366,6 @@ def _ensemble(data: Mapping[str, Any] | None) -> Ensemble | None:
         )
     except BadModel as error:
         raise BadModel(f"{where}{error}") from error
-
-
-_OPTIONAL = {"missing_left", "counts", "totals", "distinct", "strict", "categories"}
 
 
 def _plain(value: int | None) -> int | None:

@@ -1,8 +1,9 @@
-"""Nodes in a release file: their statistics, and tests other than ``value <= threshold``."""
+"""Trees in a release file: nodes, their tests and their statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,17 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray
 from treeleak.core.errors import BadModel
-from treeleak.release.bounds import MOST_CLASSES
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES
 from treeleak.release.categories import CategorySets
-from treeleak.release.checked_json import EXACT_WHOLE, is_finite, is_whole, take
+from treeleak.release.checked_json import (
+    EXACT_WHOLE,
+    REQUIRED,
+    is_finite,
+    is_whole,
+    take,
+)
+from treeleak.release.release import Release
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
     COUNTS,
@@ -22,10 +31,144 @@ from treeleak.release.statistics import (
     ROWS,
     NodeStatistic,
     Quantity,
+    Statistics,
 )
-from treeleak.release.tree import Tree
+from treeleak.release.tree import LEAF, Tree
 
 BY_CLASS = " by class"
+_TREE_KEYS = {
+    "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
+    "statistics", "strict", "categories", "output",
+}  # fmt: skip
+_OPTIONAL = {"missing_left", "counts", "totals", "distinct", "strict", "categories"}
+
+
+def tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
+    """Describe a tree of a release."""
+    out: dict[str, Any] = {
+        "feature": np.where(tree.is_leaf, LEAF, tree.feature).tolist(),
+        "threshold": [
+            None if leaf or math.isnan(t) else t if math.isfinite(t) else str(t)
+            for leaf, t in zip(tree.is_leaf.tolist(), tree.threshold.tolist(), strict=True)
+        ],
+        "left": tree.left.tolist(),
+        "right": tree.right.tolist(),
+    }
+    missing_left = tree.missing_left & ~tree.is_leaf
+    if missing_left.any():
+        out["missing_left"] = missing_left.tolist()
+    noisy = release.noise is not None
+    counted = statistics_to_dict(
+        tree, totals_are(release.counts_are, release.sampling), noisy=noisy
+    )
+    return out | tests_to_dict(tree) | counted
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a file says of all its trees."""
+
+    n_columns: int
+    n_classes: int
+    counts: Quantity
+    totals: Quantity
+    noisy: bool
+
+
+def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
+    """Read tree ``t``.
+
+    Raises
+    ------
+    BadModel
+        Naming the tree, the node and the key.
+    """
+    where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
+    if not isinstance(data, Mapping):
+        raise BadModel(f"{where} is no object")
+    if unknown := set(data) - _TREE_KEYS:
+        raise BadModel(f"{where}: unknown keys {sorted(map(str, unknown))[:5]}")
+    n = len(take(data, "feature", list, where=f"{where}: "))
+
+    def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
+        values = take(data, key, list, None if key in _OPTIONAL else REQUIRED, f"{where}: ")
+        if values is None:
+            return None
+        if len(values) != n:
+            raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
+        for node, value in enumerate(values):
+            if not valid(value):
+                raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
+        return values
+
+    def is_count(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == n_classes and all(map(is_finite, value))
+
+    def is_set(value: Any) -> bool:
+        return value is None or (
+            isinstance(value, list)
+            and len(value) > 0
+            and all(is_whole(v, 0, MOST_CATEGORY) for v in value)
+        )
+
+    child = f"a node from 1 to {n - 1}, or {LEAF} at a leaf"
+    feature = nodes(
+        "feature", lambda v: is_whole(v, LEAF, n_columns), f"a column below {n_columns}, or {LEAF}"
+    )
+    left = nodes("left", lambda v: v == LEAF or is_whole(v, 1, n), child)
+    right = nodes("right", lambda v: v == LEAF or is_whole(v, 1, n), child)
+    threshold = nodes(
+        "threshold",
+        lambda v: v is None or is_finite(v) or v in ("inf", "-inf"),
+        'a number, "inf" or "-inf", or null at a leaf',
+    )
+    missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
+    counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
+    totals = nodes("totals", is_finite, "a number")
+    distinct = nodes("distinct", lambda v: is_whole(v, 0, EXACT_WHOLE), "a whole number")
+    strict = nodes("strict", lambda v: isinstance(v, bool), "true or false")
+    sets = nodes("categories", is_set, f"whole numbers below {MOST_CATEGORY:,}, or null") or n * [
+        None
+    ]
+    tests = [cut if own is None else own for cut, own in zip(threshold, sets, strict=True)]
+    for node, marks in enumerate(zip(feature, left, right, tests, strict=True)):
+        if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
+            raise BadModel(f"{where}, node {node}: half a leaf, half a test")
+    more = take(data, "statistics", dict, {}, f"{where}: ")
+    leaf = np.array(feature) == LEAF
+    try:
+        return Tree(
+            feature=np.array(feature, dtype=np.int64),
+            threshold=np.array([math.nan if v is None else float(v) for v in threshold]),
+            left=np.array(left, dtype=np.int64),
+            right=np.array(right, dtype=np.int64),
+            missing_left=np.array(missing_left or [False] * n, dtype=bool),
+            statistics=_statistics(more, counts, totals, distinct, leaf, of),
+            strict=None if strict is None else np.array(strict, dtype=bool),
+            categories=categories_from_list(sets),
+            output=output_from(data, where),
+        )
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error
+
+
+def _statistics(
+    data: Mapping[str, Any], counts: Any, totals: Any, distinct: Any, leaf: BoolArray, of: Counted
+) -> Statistics:
+    """Make a table of what stands under keys of its own, and of what stands below statistics."""
+    n, n_classes = len(leaf), of.n_classes
+    entries = []
+    if counts is not None:
+        table = np.array(counts, float).reshape(n, n_classes)
+        # Behind noise, a 0 beside nodes that are no leaves says nothing.
+        leaves_only = of.noisy and not table[~leaf].any()
+        entries.append(NodeStatistic(of.counts, table, leaf if leaves_only else None))
+    if totals is not None:
+        entries.append(NodeStatistic(of.totals, np.array(totals, dtype=float)))
+    if distinct is not None:
+        entries.append(NodeStatistic(DISTINCT, np.array(distinct, dtype=np.int64)))
+    more = statistics_from_dict(data, n, n_classes)
+    return Statistics((*entries, *more))
 
 
 def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
