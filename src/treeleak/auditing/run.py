@@ -38,7 +38,7 @@ from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
-from treeleak.verification.training_rows import in_model_columns
+from treeleak.verification.columns import in_model_columns
 
 _ATTACK, _ATTACK_ON_NOISE = 0.8, 0.5
 """Shares of the time that the attack may take; the rest is for comparing, and behind noise also for

@@ -25,7 +25,7 @@ from treeleak.hardening.steps import DEFAULT, Step, parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.schema import Schema
-from treeleak.verification.training_rows import in_model_columns
+from treeleak.verification.columns import in_model_columns
 
 _RANDOM_ROWS = 2000
 _EXACT = 1e-9

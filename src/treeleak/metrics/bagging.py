@@ -28,7 +28,8 @@ from treeleak.metrics.matching import reconstruction_error
 from treeleak.release import to_release
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
-from treeleak.verification.training_rows import in_model_columns, match_training
+from treeleak.verification.columns import in_model_columns
+from treeleak.verification.training_rows import match_training
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
 from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population
-from treeleak.verification.training_rows import in_model_columns
+from treeleak.verification.columns import in_model_columns
 
 __all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
 

@@ -15,7 +15,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.release import class_numbers
 from treeleak.uncertainty.alignment import align, check_pairs, fits
 from treeleak.uncertainty.groups import Groups
-from treeleak.verification.training_rows import columns_by_name
+from treeleak.verification.columns import columns_by_name
 
 MOST_VALUES = 1 << 16
 # Rows and groups that are held against each other, in all and in one go.

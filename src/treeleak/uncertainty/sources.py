@@ -22,7 +22,8 @@ from treeleak.uncertainty.axes import NUMERIC_STEPS
 from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.dataset import ProbabilisticDataset
 from treeleak.uncertainty.space import Space, space_of
-from treeleak.verification.training_rows import columns_by_name, counted
+from treeleak.verification.columns import columns_by_name
+from treeleak.verification.training_rows import counted
 
 MOST_ENTRIES = 2**26
 """Of a table that says of each node which set of values it leaves of each attribute, or of each set

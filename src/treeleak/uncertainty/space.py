@@ -21,7 +21,7 @@ from treeleak.schema import Rule, Schema
 from treeleak.uncertainty.axes import Axis, axis_of
 from treeleak.uncertainty.counting import Tests
 from treeleak.uncertainty.regions import Region
-from treeleak.verification.training_rows import columns_by_name
+from treeleak.verification.columns import columns_by_name
 
 # A rule of the schema is written out as the points that it excludes; of more it is refused.
 MOST_POINTS = 1 << 16

@@ -17,7 +17,7 @@ from treeleak.release.stated_noise import (
     equal_trees,
     noise_left,
 )
-from treeleak.verification.training_rows import in_model_columns
+from treeleak.verification.columns import in_model_columns
 
 _NOT_THERE = {
     "smaller": "The counts do not carry the noise that is stated",

@@ -20,7 +20,7 @@ from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untes
 from treeleak.schema import Numeric, Schema
 from treeleak.uncertainty import ProbabilisticDataset, from_rule_list, from_tree
 from treeleak.uncertainty.axes import NUMERIC_STEPS
-from treeleak.verification.training_rows import in_model_columns
+from treeleak.verification.columns import in_model_columns
 
 if TYPE_CHECKING:
     from treeleak.auditing.case import Case

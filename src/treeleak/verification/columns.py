@@ -1,0 +1,128 @@
+"""Rows put in the model's columns, and labels in its numbers of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import Mismatch
+from treeleak.release.release import Release
+
+
+def in_model_columns(
+    release: Release, X: Any, y: Any = None, what: str = "training rows"
+) -> tuple[pd.DataFrame, IntArray, tuple[str, ...]]:
+    """Put rows in the model's columns, as numbers, and their labels as numbers of classes.
+
+    Parameters
+    ----------
+    release : Release
+    X : DataFrame or array
+        Columns are found by name where they have names; texts may stand for the codes that the
+        release has them for (:attr:`Release.levels`).
+    y : sequence, optional
+        Labels; without them, every row has number 0.
+    what : str
+        What messages call the rows.
+
+    Returns
+    -------
+    X : DataFrame
+    y : int array, shape (n_rows,)
+    notes : tuple of str
+
+    Raises
+    ------
+    Mismatch
+        Naming the column or the label that does not fit.
+    """
+    table, notes = columns_by_name(release.feature_names, X, what)
+    n = len(table)
+    values = np.empty((n, release.n_features))
+    for i, name in enumerate(release.feature_names):
+        values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
+    label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
+    return pd.DataFrame(values, columns=list(table.columns)), label, notes
+
+
+def columns_by_name(
+    feature_names: Sequence[str], X: Any, what: str = "rows"
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Put rows in the model's columns as they are, and tell how.
+
+    Raises
+    ------
+    Mismatch
+        Naming the columns that are missing, or one that stands twice.
+    """
+    names = list(feature_names)
+    if not isinstance(X, pd.DataFrame):
+        values = np.asarray(X)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            raise Mismatch(
+                f"the {what} have the shape {values.shape}; the model has {len(names)} columns"
+            )
+        return pd.DataFrame(values, columns=names), ()
+    table = X.set_axis([str(c) for c in X.columns], axis=1)
+    if twice := table.columns[table.columns.duplicated()].tolist():
+        raise Mismatch(f"column {twice[0]!r} stands twice in the {what}")
+    absent = [c for c in names if c not in table]
+    numbered = names == [f"x{i}" for i in range(len(names))]
+    if len(absent) == len(names) == table.shape[1] and numbered:
+        note = f"The model has no column names: the columns of the {what} were taken in order."
+        return table.set_axis(names, axis=1), (note,)
+    if absent:
+        raise Mismatch(
+            f"the {what} lack {len(absent)} columns of the model: "
+            f"{', '.join(map(repr, absent[:5]))}. Columns must be those that enter the trees: "
+            "after encoding, under the same names"
+        )
+    notes = []
+    if extra := [c for c in table if c not in set(names)]:
+        listed = ", ".join(map(repr, extra[:5])) + (", …" if len(extra) > 5 else "")
+        notes.append(f"Columns of the {what} that the model lacks were ignored: {listed}.")
+    if [c for c in table if c in set(names)] != names:
+        notes.append(f"The {what} had their columns in another order: aligned by name.")
+    return table[names], tuple(notes)
+
+
+def _coded(series: pd.Series[Any], levels: tuple[str, ...] | None) -> pd.Series[Any]:
+    """Replace texts by their codes; what is none of them stays, and numbers do."""
+    if levels is None or pd.api.types.is_numeric_dtype(series):
+        return series
+    codes = {text: code for code, text in enumerate(levels)}
+    return series.astype(object).map(lambda value: codes.get(value, value))
+
+
+def _numbers(series: pd.Series[Any], name: str, what: str) -> FloatArray:
+    if not pd.api.types.is_numeric_dtype(series):
+        try:
+            series = pd.to_numeric(series)
+        except OverflowError:
+            raise Mismatch(
+                f"column {name!r} of the {what} holds a number beyond any float"
+            ) from None
+        except (TypeError, ValueError):
+            raise Mismatch(
+                f"column {name!r} of the {what} holds something other than numbers: the "
+                "model saw it in another encoding"
+            ) from None
+    values: FloatArray = series.to_numpy(dtype=float, na_value=np.nan)
+    return values
+
+
+def _labels(release: Release, y: Any, n_rows: int) -> IntArray:
+    values = list(pd.Series(np.ravel(np.asarray(y, dtype=object))))
+    if len(values) != n_rows:
+        raise Mismatch(f"{len(values)} labels for {n_rows} training rows")
+    found = release.class_numbers(values)
+    if (found < 0).any():
+        raise Mismatch(
+            f"row {found.argmin()} of the training rows has a label that the model does not know; "
+            f"its classes are {', '.join(map(repr, release.classes[:10]))}"
+        )
+    return found
