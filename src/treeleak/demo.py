@@ -38,27 +38,19 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """The files of the demonstration and what came out.
-
-    Attributes
-    ----------
-    folder : Path
-        Holds ``model.skops``, ``without-seeds.skops``, ``train.csv``, ``schema.toml`` and
-        ``report.html``, the releasable edition of the audit.
-    true, rebuilt, guessed : DataFrame
-        The same people, row by row: as they were, as the model gave them away (in the order that
-        it gave them), and a guess at random.
-    audit : Audit
-    searched : Reconstruction
-        From the file without seeds.
-    """
+    """The files of the demonstration and what came out."""
 
     folder: Path
+    """Holds ``model.skops``, ``without-seeds.skops``, ``train.csv``, ``schema.toml`` and
+    ``report.html``, the releasable edition of the audit."""
     true: pd.DataFrame
     rebuilt: pd.DataFrame
     guessed: pd.DataFrame
+    """The same people, row by row: as they were, as the model gave them away (in the order that it
+    gave them), and a guess at random."""
     audit: Audit
     searched: Reconstruction
+    """From the file without seeds."""
 
 
 def run(

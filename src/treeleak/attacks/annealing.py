@@ -24,20 +24,14 @@ MAX_NEIGHBOURS = 2**27
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a run cools, and what moves it makes.
-
-    Attributes
-    ----------
-    hot, cold : float
-        First and last temperature.
-    swaps, jumps : float
-        Shares of the moves.
-    """
+    """How a run cools, and what moves it makes."""
 
     hot: float
     cold: float
+    """First and last temperature."""
     swaps: float
     jumps: float
+    """Shares of the moves."""
 
 
 LOOSE = Schedule(6.0, 0.7, 0.3, 0.2)
@@ -51,56 +45,40 @@ _SETTLE = Schedule(2.0, 0.1, 0.3, 0.2)
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The best rows that one annealing run met.
-
-    Attributes
-    ----------
-    points : int array, shape (n_rows,)
-        Positions in the space's points.
-    misfit : int
-        Sum over the distinct equations of |A m - n|.
-    """
+    """The best rows that one annealing run met."""
 
     points: IntArray
+    """Shape (n_rows,). Positions in the space's points."""
     misfit: int
+    """Sum over the distinct equations of |A m - n|."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """Points that rows may take, with all that a run needs; shared by all runs.
-
-    Attributes
-    ----------
-    code : int array, shape (n_points,)
-        A number that tells the points apart, ascending: the grid point, and the class.
-    origin : int array, shape (n_points,)
-        Position of each point in the arrays that the space was made from.
-    attributes : int array
-        The attributes of which more than one atom occurs: only these can move.
-    stride : int array, shape (n_attributes,)
-        Weight of each attribute's atom in the code; attributes of which one atom occurs are left
-        out.
-    value : int32 array, shape (n_points, n_attributes)
-        Atoms that occur, numbered over all attributes.
-    atom_start : int array, shape (n_attributes + 1,)
-    atom : int array, shape (n_atoms,)
-        Number of each atom within its attribute.
-    cell : int32 array, shape (n_points,)
-    signature : int32 array, shape (n_cells, n_trees)
-    target : int array, shape (n_leaves,)
-    n_rows : int
-    """
+    """Points that rows may take, with all that a run needs; shared by all runs."""
 
     code: IntArray
+    """Shape (n_points,). A number that tells the points apart, ascending: the grid point, and the
+    class."""
     origin: IntArray
+    """Shape (n_points,). Position of each point in the arrays that the space was made from."""
     attributes: IntArray
+    """The attributes of which more than one atom occurs: only these can move."""
     stride: IntArray
+    """Shape (n_attributes,). Weight of each attribute's atom in the code; attributes of which one
+    atom occurs are left out."""
     value: NDArray[np.int32]
+    """Shape (n_points, n_attributes). Atoms that occur, numbered over all attributes."""
     atom_start: IntArray
+    """Shape (n_attributes + 1,)."""
     atom: IntArray
+    """Shape (n_atoms,). Number of each atom within its attribute."""
     cell: NDArray[np.int32]
+    """Shape (n_points,)."""
     signature: NDArray[np.int32]
+    """Shape (n_cells, n_trees)."""
     target: IntArray
+    """Shape (n_leaves,)."""
     n_rows: int
 
     @property

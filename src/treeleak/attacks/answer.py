@@ -18,27 +18,19 @@ from treeleak.partition.values import Values, values_of
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of an answer, and how sure they are.
-
-    Attributes
-    ----------
-    values : int array, shape (n_rows, n_attributes + 1)
-        Values, numbered as in :class:`Values`; the last is the class.
-    confidence : float array, shape (n_rows, n_attributes + 1)
-        Probability of each value; 1 only where proved.
-    proved : bool array, shape (n_rows,)
-        Whether the row's cell is proved to hold it.
-    unique : bool
-        Whether the histogram over cells is proved to be the only one.
-    misfit : int
-        Sum over all equations of |A m - n|.
-    """
+    """Some rows of an answer, and how sure they are."""
 
     values: IntArray
+    """Shape (n_rows, n_attributes + 1). Values, numbered as in :class:`Values`; the last is the
+    class."""
     confidence: FloatArray
+    """Shape (n_rows, n_attributes + 1). Probability of each value; 1 only where proved."""
     proved: BoolArray
+    """Shape (n_rows,). Whether the row's cell is proved to hold it."""
     unique: bool
+    """Whether the histogram over cells is proved to be the only one."""
     misfit: int
+    """Sum over all equations of |A m - n|."""
 
 
 ENUMERATED, NOT_NEEDED = "enumerated", "not needed"
@@ -56,39 +48,26 @@ def status_of(rows: Sequence[Rows]) -> Status:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The rows of all systems together, or a contradiction.
-
-    Attributes
-    ----------
-    status : {"unique", "feasible", "likely", "infeasible", "unknown"}
-    values : Values
-    rows : tuple of Rows
-    contradiction : Contradiction or None
-    numbers : dict
-        Sizes of the problem, for the record.
-    ordered : bool
-        Whether row k is row k of the training set.
-    samples : Samples or None
-        Datasets drawn from the posterior.
-    likeliest : int array, shape (n_rows, n_attributes + 1), or None
-        Atoms of the likeliest dataset, numbered over all attributes.
-    expected_distance : float or None
-        Mean distance of the rows from the samples, per row and column, each matched with them.
-    cells : str
-        How the cells were found: "enumerated", "generated: ..." with the reason, or "not
-        needed" for formulations with variables for each row.
-    """
+    """The rows of all systems together, or a contradiction."""
 
     status: Status
     values: Values
     rows: tuple[Rows, ...] = ()
     contradiction: Contradiction | None = None
     numbers: dict[str, int] = field(default_factory=dict)
+    """Sizes of the problem, for the record."""
     ordered: bool = False
+    """Whether row k is row k of the training set."""
     samples: Samples | None = None
+    """Datasets drawn from the posterior."""
     likeliest: IntArray | None = None
+    """Shape (n_rows, n_attributes + 1). Atoms of the likeliest dataset, numbered over all
+    attributes."""
     expected_distance: float | None = None
+    """Mean distance of the rows from the samples, per row and column, each matched with them."""
     cells: str = ENUMERATED
+    """How the cells were found: "enumerated", "generated: ..." with the reason, or "not needed" for
+    formulations with variables for each row."""
 
 
 def nothing_open(geometry: Geometry, clash: Contradiction | None, *, whole: bool) -> Answer:

@@ -178,23 +178,16 @@ def _counted(values: Values, samples: Sequence[IntArray], value_prior: FloatArra
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Rows that may be exchanged.
-
-    Attributes
-    ----------
-    rows : int array, shape (n_block,)
-    cost : float array, shape (n_block, n_entries)
-        Of each entry in each row.
-    hard : int array, shape (n_block, n_attributes)
-        The likeliest entries of each row.
-    order : int array, shape (n_block,)
-        The rows sorted by these.
-    """
+    """Rows that may be exchanged."""
 
     rows: IntArray
+    """Shape (n_block,)."""
     cost: FloatArray
+    """Shape (n_block, n_entries). Of each entry in each row."""
     hard: IntArray
+    """Shape (n_block, n_attributes). The likeliest entries of each row."""
     order: IntArray
+    """Shape (n_block,). The rows sorted by these."""
 
     @classmethod
     def of(cls, rows: IntArray, cost: FloatArray, hard: IntArray) -> _Block:

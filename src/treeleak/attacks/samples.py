@@ -16,29 +16,20 @@ from treeleak.partition.values import Values
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Datasets drawn from a posterior.
-
-    Attributes
-    ----------
-    values : Values
-    atoms : int16 array, shape (n_samples, n_rows, n_attributes + 1)
-        Atom of each attribute, counted from 0 in each; the class is the last.
-    chain : int array, shape (n_samples,)
-        The chain that drew each.
-    log_posterior : float array, shape (n_samples,)
-        Up to a constant.
-    value_prior : float array, shape (n_values,)
-        Probability of each value given its atom.
-    prior : TreePrior, or float array, shape (n_points, n_classes)
-        Log probability of a row before anything was counted.
-    """
+    """Datasets drawn from a posterior."""
 
     values: Values
     atoms: NDArray[np.int16]
+    """Shape (n_samples, n_rows, n_attributes + 1). Atom of each attribute, counted from 0 in each;
+    the class is the last."""
     chain: IntArray
+    """Shape (n_samples,). The chain that drew each."""
     log_posterior: FloatArray
+    """Shape (n_samples,). Up to a constant."""
     value_prior: FloatArray
+    """Shape (n_values,). Probability of each value given its atom."""
     prior: TreePrior | FloatArray
+    """Shape (n_points, n_classes). Log probability of a row before anything was counted."""
 
     def __len__(self) -> int:
         return len(self.atoms)

@@ -19,24 +19,17 @@ _MOST_PAIRS = 2**21
 
 @dataclass(frozen=True, eq=False)
 class TreePrior:
-    """P(row) = product over attributes of P(atom | atom of the parent).
-
-    Attributes
-    ----------
-    radix : int array, shape (n_attributes,)
-        Atoms of each attribute; here the class is an attribute like others.
-    parent : int array, shape (n_attributes,)
-        -1 for the root.
-    log_share : tuple of float arrays
-        Per attribute (1 or parent's bins, own atoms).
-    bins : tuple of int arrays
-        Per attribute, the bin of each atom: what lies below an attribute depends on these only.
-    """
+    """P(row) = product over attributes of P(atom | atom of the parent)."""
 
     radix: IntArray
+    """Shape (n_attributes,). Atoms of each attribute; here the class is an attribute like
+    others."""
     parent: IntArray
+    """Shape (n_attributes,). -1 for the root."""
     log_share: tuple[FloatArray, ...]
+    """Per attribute (1 or parent's bins, own atoms)."""
     bins: tuple[IntArray, ...]
+    """Per attribute, the bin of each atom: what lies below an attribute depends on these only."""
 
     @classmethod
     def flat(cls, radix: IntArray, sizes: FloatArray) -> TreePrior:

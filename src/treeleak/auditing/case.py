@@ -43,40 +43,26 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An audit on its way.
-
-    Attributes
-    ----------
-    given : Given
-    clock : Clock
-    content : StoredObject, Release or RuleList
-        The model as it was read.
-    found : Found
-        What is known so far.
-    others : DataFrame or None
-        Rows of the population, in the model's columns, that may be compared.
-    alike : bool
-        Whether such rows were given, and are the training rows over again.
-    alone : int
-        Rows that are proved, and proved to share their place with no other.
-    guesses : tuple of Reconstruction
-        From the shape of the trees alone.
-    unfinished : bool
-        Whether proofs or the comparison were broken off.
-    not_covered : str
-        Why there are no trees.
-    """
+    """An audit on its way."""
 
     given: Given
     clock: Clock
     content: StoredObject | Release | RuleList
+    """The model as it was read."""
     found: Found
+    """What is known so far."""
     others: pd.DataFrame | None = None
+    """Rows of the population, in the model's columns, that may be compared."""
     alike: bool = False
+    """Whether such rows were given, and are the training rows over again."""
     alone: int = 0
+    """Rows that are proved, and proved to share their place with no other."""
     guesses: tuple[Reconstruction, ...] = ()
+    """From the shape of the trees alone."""
     unfinished: bool = False
+    """Whether proofs or the comparison were broken off."""
     not_covered: str = ""
+    """Why there are no trees."""
 
     @property
     def release(self) -> Release:
@@ -110,24 +96,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Assessor:
-    """A part of an audit.
-
-    Attributes
-    ----------
-    part : str
-        Under which it is listed where it is not assessed.
-    assess : callable
-        Adds what it finds to a case; the very same case where it has nothing to say.
-    listed : tuple of exception classes
-        What leaves the part open; any other error ends the audit.
-    timed : bool
-        Whether it is broken off when the time is up; else it looks at the clock itself.
-    """
+    """A part of an audit."""
 
     part: str
+    """Under which it is listed where it is not assessed."""
     assess: Callable[[Case], Case]
+    """Adds what it finds to a case; the very same case where it has nothing to say."""
     listed: tuple[type[Exception], ...] = field(default=(BadInput, NotCovered))
+    """Tuple of exception classes. What leaves the part open; any other error ends the audit."""
     timed: bool = True
+    """Whether it is broken off when the time is up; else it looks at the clock itself."""
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""

@@ -26,24 +26,16 @@ NEEDS_CONTROL = "no rows of the population were given (in Python control, else -
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that a policy may bound.
-
-    Attributes
-    ----------
-    what : str
-        In words.
-    figure : callable
-        Takes it from an audit; raises NotCovered where the audit has none.
-    kind : {"share", "number", "flag"}
-        A flag is only ever bounded by ``false``.
-    least : bool
-        Whether the bound is the least that is allowed; else it is the most.
-    """
+    """Something that a policy may bound."""
 
     what: str
+    """In words."""
     figure: Callable[[Audit], float]
+    """Takes it from an audit; raises NotCovered where the audit has none."""
     kind: Literal["share", "number", "flag"] = "share"
+    """A flag is only ever bounded by ``false``."""
     least: bool = False
+    """Whether the bound is the least that is allowed; else it is the most."""
 
     def said(self, figure: float) -> str:
         """Write a figure of this kind."""

@@ -75,58 +75,39 @@ class Provenance(Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Found:
-    """What the assessors of an audit found.
-
-    Attributes
-    ----------
-    inventory : tuple of Entry
-        What the model holds that stems from single rows, or says how rows were drawn.
-    counts : Counts or None
-        How few rows stand behind the leaves.
-    budget : Budget or None
-        What the noise on the counts costs, where there is some.
-    reconstruction : Reconstruction or None
-        The rebuilt rows.
-    measurement : Measurement or None
-        The rebuilt rows against the training rows, where these were given and are the ones that
-        the model counted.
-    variants : tuple of Variant
-        The same with less to go by: without the population, or from the numbers of draws alone.
-    uncertainty : Uncertainty or None
-        What one tree or one rule list leaves to know of each row; None for other models.
-    exposure : Exposure or None
-        What was recovered, of which columns, groups and rows; None where nothing was rebuilt.
-    article29 : Article29 or None
-        Singling out and inference; None where there is no reconstruction or no truth.
-    not_assessed : tuple of (str, str)
-        Part and reason.
-    mismatch : str or None
-        Why the rows given cannot be the training rows.
-    notes : tuple of str
-    of : {"leaves", "rules"}
-        What groups the rows, in a model of this kind.
-    truth : TrainingRows or None
-        The training rows, where they were given and are the ones that the model counted. Never in
-        a document.
-    release : Release or None
-        What was audited; None for rules and for models that are not covered. Never in a document.
-    """
+    """What the assessors of an audit found."""
 
     inventory: tuple[Entry, ...] = ()
+    """What the model holds that stems from single rows, or says how rows were drawn."""
     counts: Counts | None = None
+    """How few rows stand behind the leaves."""
     budget: Budget | None = None
+    """What the noise on the counts costs, where there is some."""
     reconstruction: Reconstruction | None = None
+    """The rebuilt rows."""
     measurement: Measurement | None = None
+    """The rebuilt rows against the training rows, where these were given and are the ones that the
+    model counted."""
     variants: tuple[Variant, ...] = ()
+    """The same with less to go by: without the population, or from the numbers of draws alone."""
     uncertainty: Uncertainty | None = None
+    """What one tree or one rule list leaves to know of each row; None for other models."""
     exposure: Exposure | None = None
+    """What was recovered, of which columns, groups and rows; None where nothing was rebuilt."""
     article29: Article29 | None = None
+    """Singling out and inference; None where there is no reconstruction or no truth."""
     not_assessed: tuple[tuple[str, str], ...] = ()
+    """Part and reason."""
     mismatch: str | None = None
+    """Why the rows given cannot be the training rows."""
     notes: tuple[str, ...] = ()
     of: str = "leaves"
+    """{"leaves", "rules"}. What groups the rows, in a model of this kind."""
     truth: TrainingRows | None = None
+    """The training rows, where they were given and are the ones that the model counted. Never in a
+    document."""
     release: Release | None = None
+    """What was audited; None for rules and for models that are not covered. Never in a document."""
 
     def reason(self, part: str, unless: str = "") -> str:
         """Say why a part was not assessed; ``unless`` where nothing says so."""

@@ -66,31 +66,21 @@ class Incumbent:
 
 @dataclass
 class Clock:
-    """A time limit that can also be interrupted.
-
-    Attributes
-    ----------
-    limit : float
-        Seconds from the start.
-    report : callable
-        Receives every :class:`Progress`.
-    trace : list of Incumbent
-        The best answers so far, in order.
-    parent : Clock or None
-        A clock that stops this one when it stops.
-    elsewhere : int
-        Misfit of the parts of the answer that this clock's step does not work on.
-    asked : float
-        The limit that messages name: that of the whole.
-    """
+    """A time limit that can also be interrupted."""
 
     limit: float
+    """Seconds from the start."""
     report: Callable[[Progress], None] = field(default=lambda _: None)
+    """Receives every :class:`Progress`."""
     started: float = field(default_factory=time.perf_counter)
     trace: list[Incumbent] = field(default_factory=list)
+    """The best answers so far, in order."""
     parent: Clock | None = None
+    """A clock that stops this one when it stops."""
     elsewhere: int = 0
+    """Misfit of the parts of the answer that this clock's step does not work on."""
     asked: float = 0.0
+    """The limit that messages name: that of the whole."""
     _stop: bool = False
 
     def __post_init__(self) -> None:

@@ -21,20 +21,14 @@ Test = Callable[[pd.DataFrame], "pd.Series[bool]"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one raw table becomes one that can be trained on, and whose it is.
-
-    Attributes
-    ----------
-    name, label, source, licence : str
-    parts : tuple of pairs
-        Attributes, and the test behind each of their columns, in the order of the columns.
-    """
+    """How one raw table becomes one that can be trained on, and whose it is."""
 
     name: str
     label: str
     source: str
     licence: str
     parts: tuple[tuple[Attribute, tuple[Test, ...]], ...]
+    """Attributes, and the test behind each of their columns, in the order of the columns."""
 
     @cached_property
     def schema(self) -> Schema:

@@ -27,20 +27,6 @@ MAX_VALUES = 10**8
 class Assumed:
     """A release, and what is assumed beside it.
 
-    Attributes
-    ----------
-    release : Release
-    bootstrap : {"auto", "none", "known", "hidden"}
-        What to assume of the draws; "auto" believes the release.
-    draws : int array, shape (n_trees, n_rows), or None
-        How often each tree drew each row, where that is known.
-    use_distinct : bool
-        With draws, known or hidden: use the numbers of distinct rows as well.
-    n_rows : int or None
-        N, for hidden draws and for noise.
-    rows_between : tuple of two int or None
-        Where N lies, for noise; None: it is known.
-
     Raises
     ------
     BadInput
@@ -49,10 +35,16 @@ class Assumed:
 
     release: Release
     bootstrap: str = "auto"
+    """{"auto", "none", "known", "hidden"}. What to assume of the draws; "auto" believes the
+    release."""
     draws: NDArray[Any] | None = None
+    """Shape (n_trees, n_rows). How often each tree drew each row, where that is known."""
     use_distinct: bool = True
+    """With draws, known or hidden: use the numbers of distinct rows as well."""
     n_rows: int | None = None
+    """N, for hidden draws and for noise."""
     rows_between: tuple[int, int] | None = None
+    """Where N lies, for noise; None: it is known."""
 
     def __post_init__(self) -> None:
         if self.bootstrap not in BOOTSTRAP_MODES:

@@ -28,19 +28,13 @@ class HiddenDraws:
     distinct rows, P(n_t, d_t | m) is the sum, over the ways to split each d_tv among the classes of
     the leaf, of N_t! / prod n_tvc! x N^-N_t x prod C((A m)_tvc, d_tvc) x surj(n_tvc, d_tvc), where
     surj(n, d) counts the maps of n draws onto d rows.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    n_rows : int
-        N.
-    use_distinct : bool
-        Also use the distinct rows of each leaf, where the release gives them.
     """
 
     geometry: Geometry
     n_rows: int
+    """N."""
     use_distinct: bool = True
+    """Also use the distinct rows of each leaf, where the release gives them."""
     kind: ClassVar[str] = "hidden bootstrap draws"
 
     @classmethod

@@ -25,21 +25,15 @@ class KnownDraws:
     """Bootstrap with known draws: sum over rows k of b_tk [row k in leaf v, class c] = n_tvc.
 
     The rows are not exchangeable: row k of an answer is row k of the training set.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    draws : int array, shape (n_trees, n_rows)
-        b: how often each tree drew each row. Behind these trees, the geometry may hold one more,
-        with a leaf for each group of rows whose known parts are equal.
-    use_distinct : bool
-        Also use the distinct rows of each leaf, where the release gives them:
-        sum over rows k of [b_tk > 0] [row k in leaf v] = d_tv.
     """
 
     geometry: Geometry
     draws: NDArray[np.unsignedinteger[Any]]
+    """Shape (n_trees, n_rows). b: how often each tree drew each row. Behind these trees, the
+    geometry may hold one more, with a leaf for each group of rows whose known parts are equal."""
     use_distinct: bool = True
+    """Also use the distinct rows of each leaf, where the release gives them: sum over rows k of
+    [b_tk > 0] [row k in leaf v] = d_tv."""
     kind: ClassVar[str] = "known bootstrap draws"
 
     @classmethod

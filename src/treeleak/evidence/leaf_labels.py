@@ -22,22 +22,14 @@ from treeleak.release.statistics import LABELS
 
 @dataclass(frozen=True, eq=False)
 class LeafLabels:
-    """Leaves that name one class each, chosen by how many rows they hold of each.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    n_rows : int
-        N.
-    noise : LabelNoise
-    sampling : {"all", "disjoint"}
-        How rows reached the trees.
-    """
+    """Leaves that name one class each, chosen by how many rows they hold of each."""
 
     geometry: Geometry
     n_rows: int
+    """N."""
     noise: LabelNoise
     sampling: str = AllRows.kind
+    """{"all", "disjoint"}. How rows reached the trees."""
     kind: ClassVar[str] = "class of each leaf"
 
     @classmethod

@@ -24,27 +24,18 @@ class NoisyCounts:
     """Counts with noise of a known law: n* = A m + Y if every tree saw every row.
 
     If trees drew rows, A m is what they drew; if each row went to one tree, every tree has its m.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    n_rows : int
-        N, or the likeliest number where it is not known.
-    noise : CountNoise
-    rows_between : tuple of two int
-        Where N lies; both are ``n_rows`` where it is known.
-    sampling : {"all", "bootstrap", "disjoint"}
-        How rows reached the trees.
-    n_draws : int or None
-        Draws of each tree, for a bootstrap.
     """
 
     geometry: Geometry
     n_rows: int
+    """N, or the likeliest number where it is not known."""
     noise: CountNoise
     rows_between: tuple[int, int]
+    """Where N lies; both are ``n_rows`` where it is known."""
     sampling: str = AllRows.kind
+    """{"all", "bootstrap", "disjoint"}. How rows reached the trees."""
     n_draws: int | None = None
+    """Draws of each tree, for a bootstrap."""
     kind: ClassVar[str] = "noisy counts"
 
     @classmethod

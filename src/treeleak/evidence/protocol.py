@@ -24,15 +24,10 @@ class Contradiction:
 
 
 class Evidence(Protocol):
-    """What the leaves say of the rows, given how that came about.
-
-    Attributes
-    ----------
-    kind : str
-        By which attacks are found.
-    """
+    """What the leaves say of the rows, given how that came about."""
 
     kind: ClassVar[str]
+    """By which attacks are found."""
 
     @classmethod
     def fitting(cls, assumed: Assumed) -> Callable[[Geometry], Self] | None:

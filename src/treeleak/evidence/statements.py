@@ -34,15 +34,10 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Equal:
-    """Both sides are equal.
-
-    Attributes
-    ----------
-    tolerance : float
-        Up to this: real numbers are rounded where they are stored.
-    """
+    """Both sides are equal."""
 
     tolerance: float = 0.0
+    """Up to this: real numbers are rounded where they are stored."""
 
     def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
         """Say where both sides are equal."""
@@ -72,17 +67,11 @@ class AtMost:
 
 @dataclass(frozen=True)
 class Noisy:
-    """Noise was added.
-
-    Attributes
-    ----------
-    noise : CountNoise
-    known_rows : bool
-        Whether the left side is what was counted; else trees drew or shared out the rows.
-    """
+    """Noise was added."""
 
     noise: CountNoise
     known_rows: bool = True
+    """Whether the left side is what was counted; else trees drew or shared out the rows."""
 
     def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
         """Say where noise may explain the difference."""
@@ -95,17 +84,11 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Named:
-    """A leaf names a class, chosen by how many rows it holds of each: right sides are 0 or 1.
-
-    Attributes
-    ----------
-    noise : LabelNoise
-    known_rows : bool
-        As for :class:`Noisy`.
-    """
+    """A leaf names a class, chosen by how many rows it holds of each: right sides are 0 or 1."""
 
     noise: LabelNoise
     known_rows: bool = True
+    """As for :class:`Noisy`."""
 
     def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
         """Say where the class may be named."""
@@ -116,26 +99,18 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class Statements:
-    """One statement for each of some leaves, or for each of their classes.
-
-    Attributes
-    ----------
-    quantity : Quantity
-        What the right sides are numbers of.
-    right : array, shape (n_leaves, n_classes) or (n_leaves,)
-        What each leaf says of each class, or of all together.
-    law : Law
-    first : int
-        Leaf (row of A) of the first statement; the others are those behind it.
-    coefficients : array, shape (n_trees, n_items), or None
-        What each row (or each cell) counts in each tree; None: 1.
-    """
+    """One statement for each of some leaves, or for each of their classes."""
 
     quantity: Quantity
+    """What the right sides are numbers of."""
     right: NDArray[Any]
+    """Shape (n_leaves, n_classes) or (n_leaves,). What each leaf says of each class, or of all
+    together."""
     law: Law = EXACT
     first: int = 0
+    """Leaf (row of A) of the first statement; the others are those behind it."""
     coefficients: NDArray[Any] | None = None
+    """Shape (n_trees, n_items). What each row (or each cell) counts in each tree; None: 1."""
 
     @property
     def by_class(self) -> bool:

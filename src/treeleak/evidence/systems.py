@@ -21,36 +21,25 @@ class CountSystem:
 
     Points are grid points with a class; those with equal signature and the same equations are
     one column of A.
-
-    Attributes
-    ----------
-    name : str
-        For messages, for example ``"class 1"``.
-    points : int array, shape (n_points,)
-        Grid points.
-    label : int array, shape (n_points,)
-        Class of each point.
-    cell : int array, shape (n_points,)
-        Column of A of each point.
-    signature : int32 array, shape (n_cells, n_trees)
-        Equations in which the cell stands, one per tree.
-    target : int array, shape (n_equations,)
-        n: rows in each leaf, in the order of the rows of A.
-    n_rows : int
-    leaf, only : int array, shape (n_equations,), or None
-        Row of A and class of each equation, -1 for all of the system's; None where equation i is
-        row i of A, for all.
     """
 
     name: str
+    """For messages, for example ``"class 1"``."""
     points: IntArray
+    """Shape (n_points,). Grid points."""
     label: IntArray
+    """Shape (n_points,). Class of each point."""
     cell: IntArray
+    """Shape (n_points,). Column of A of each point."""
     signature: NDArray[np.int32]
+    """Shape (n_cells, n_trees). Equations in which the cell stands, one per tree."""
     target: IntArray
+    """Shape (n_equations,). n: rows in each leaf, in the order of the rows of A."""
     n_rows: int
     leaf: IntArray | None = None
     only: IntArray | None = None
+    """Shape (n_equations,). Row of A and class of each equation, -1 for all of the system's; None
+    where equation i is row i of A, for all."""
 
     def row_of(self, equation: int) -> int:
         """Row of A that an equation speaks of."""
@@ -85,23 +74,16 @@ class CountSystem:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """(cell, class) pairs that are not dead, and the points in them.
-
-    Attributes
-    ----------
-    points, label : int arrays, shape (n_points,)
-        Grid points with a class.
-    pair : int array, shape (n_points,)
-        Pair of each.
-    cell, label_of : int arrays, shape (n_pairs,)
-        Cell and class of each pair.
-    """
+    """(cell, class) pairs that are not dead, and the points in them."""
 
     points: IntArray
     label: IntArray
+    """Shape (n_points,). Grid points with a class."""
     pair: IntArray
+    """Shape (n_points,). Pair of each."""
     cell: IntArray
     label_of: IntArray
+    """Shape (n_pairs,). Cell and class of each pair."""
 
     @classmethod
     def of(cls, partition: Partition) -> Pairs:

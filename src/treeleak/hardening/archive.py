@@ -31,21 +31,14 @@ _TREES = ("Tree", "TreePredictor")
 
 @dataclass(frozen=True)
 class Place:
-    """A named value in an archive.
-
-    Attributes
-    ----------
-    owners : tuple of str
-        Classes of the objects that hold it, the outermost first.
-    name : str
-        Attribute, or key of a dictionary.
-    node : dict
-        The value, as the archive describes it.
-    """
+    """A named value in an archive."""
 
     owners: tuple[str, ...]
+    """Classes of the objects that hold it, the outermost first."""
     name: str
+    """Attribute, or key of a dictionary."""
     node: Node
+    """Dict. The value, as the archive describes it."""
 
     @property
     def is_none(self) -> bool:
@@ -55,36 +48,24 @@ class Place:
 
 @dataclass(frozen=True)
 class TreeArrays:
-    """The arrays of a stored tree.
-
-    Attributes
-    ----------
-    owners : tuple of str
-        Classes of the objects that hold it, the outermost first, itself the last.
-    nodes : structured array
-    values : array or None
-        Of scikit-learn's trees, shape (n_nodes, n_outputs, n_classes).
-    """
+    """The arrays of a stored tree."""
 
     owners: tuple[str, ...]
+    """Classes of the objects that hold it, the outermost first, itself the last."""
     nodes: NDArray[Any]
+    """Structured array."""
     values: NDArray[Any] | None = None
+    """Of scikit-learn's trees, shape (n_nodes, n_outputs, n_classes)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """What a skops archive holds.
-
-    Attributes
-    ----------
-    infos : tuple of ZipInfo
-        Names, dates and compression of the members, in their order.
-    data : mapping of str to bytes
-        The members.
-    """
+    """What a skops archive holds."""
 
     infos: tuple[zipfile.ZipInfo, ...]
+    """Names, dates and compression of the members, in their order."""
     data: Mapping[str, bytes]
+    """The members."""
 
     @classmethod
     def read(cls, path: Path) -> Archive:

@@ -20,39 +20,27 @@ WORD = 64
 
 @shows_no_value
 class PackedTable(NamedTuple):
-    """A table as bits, its rows sorted by class: each word holds rows of one class only.
-
-    Attributes
-    ----------
-    columns : uint64 array, shape (n_columns, n_words)
-    everyone : uint64 array, shape (n_words,)
-        The bits that stand for a row.
-    word_class : int array, shape (n_words,)
-    """
+    """A table as bits, its rows sorted by class: each word holds rows of one class only."""
 
     columns: NDArray[np.uint64]
+    """Shape (n_columns, n_words)."""
     everyone: NDArray[np.uint64]
+    """Shape (n_words,). The bits that stand for a row."""
     word_class: IntArray
+    """Shape (n_words,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class BinaryTable:
-    """Rows of 0/1 columns, and the class of each.
-
-    Attributes
-    ----------
-    names : tuple of str
-    classes : array
-        Sorted.
-    values : bool array, shape (n_rows, n_columns)
-    labels : int array, shape (n_rows,)
-        Positions in :attr:`classes`.
-    """
+    """Rows of 0/1 columns, and the class of each."""
 
     names: tuple[str, ...]
     classes: NDArray[Any]
+    """Sorted."""
     values: BoolArray
+    """Shape (n_rows, n_columns)."""
     labels: IntArray
+    """Shape (n_rows,). Positions in :attr:`classes`."""
 
     @property
     def n_rows(self) -> int:

@@ -18,31 +18,21 @@ from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
 
 @dataclass(frozen=True)
 class Column:
-    """What a column can still hold somewhere in a tree.
-
-    Attributes
-    ----------
-    low, high : float
-        Its ends: numbers, or positions in ``values``.
-    values : tuple of float, optional
-        The codes of a categorical column, ascending.
-    continuous : bool
-        Any number between the ends, else whole numbers only.
-    group : int
-        Number of its one-hot group; -1 if none.
-    at_most_one : bool
-        No column of the group need be 1.
-    missing : bool
-        Whether it may hold a missing value.
-    """
+    """What a column can still hold somewhere in a tree."""
 
     low: float
     high: float
+    """Its ends: numbers, or positions in ``values``."""
     values: tuple[float, ...] = ()
+    """The codes of a categorical column, ascending."""
     continuous: bool = False
+    """Any number between the ends, else whole numbers only."""
     group: int = -1
+    """Number of its one-hot group; -1 if none."""
     at_most_one: bool = False
+    """No column of the group need be 1."""
     missing: bool = False
+    """Whether it may hold a missing value."""
 
     @property
     def open(self) -> bool:

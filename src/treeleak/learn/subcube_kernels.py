@@ -13,67 +13,46 @@ LITERALS_PER_WORD = 32
 
 
 class Search(NamedTuple):
-    """What is searched.
-
-    Attributes
-    ----------
-    lists : bool
-        Rule lists, in which the rows that a literal captures are not split again; else trees.
-    least : int
-        Rows, one at least, that a rule captures, or each side of a split keeps.
-    """
+    """What is searched."""
 
     lists: bool
+    """Rule lists, in which the rows that a literal captures are not split again; else trees."""
     least: int
+    """Rows, one at least, that a rule captures, or each side of a split keeps."""
 
 
 class Points(NamedTuple):
-    """The different rows of which not all have one class.
-
-    Attributes
-    ----------
-    keys : uint64 array, shape (n_points, n_key_words)
-    minority : int array, shape (n_points,)
-        Rows outside the point's most frequent class.
-    """
+    """The different rows of which not all have one class."""
 
     keys: Any
+    """Shape (n_points, n_key_words)."""
     minority: Any
+    """Shape (n_points,). Rows outside the point's most frequent class."""
 
 
 class States(NamedTuple):
-    """Subcubes and the ways to split them, in arrays with room to spare.
-
-    Attributes
-    ----------
-    keys : uint64 array, shape (room, n_key_words)
-        Two bits for each column: whether it is 0, or 1, in all rows of the subcube.
-    table : int array
-        Hash table of the keys; its length is a power of two.
-    leaf, best : int array
-        Errors of a subcube that is not split, and with the best single split.
-    more : bool array
-        Whether several splits might do better.
-    start : int array
-        The splits of state ``s`` are those from ``start[s]`` to ``start[s + 1]``.
-    literal : int array
-        Of each split: twice the column, plus one if a rule captures where it is 0.
-    one, other : int array
-        The two parts: a state, or minus the error of a part that is not split, less one.
-    used : int array, shape (2,)
-        States, splits.
-    """
+    """Subcubes and the ways to split them, in arrays with room to spare."""
 
     keys: Any
+    """Shape (room, n_key_words). Two bits for each column: whether it is 0, or 1, in all rows of
+    the subcube."""
     table: Any
+    """Int array. Hash table of the keys; its length is a power of two."""
     leaf: Any
     best: Any
+    """Int array. Errors of a subcube that is not split, and with the best single split."""
     more: Any
+    """Bool array. Whether several splits might do better."""
     start: Any
+    """Int array. The splits of state ``s`` are those from ``start[s]`` to ``start[s + 1]``."""
     literal: Any
+    """Int array. Of each split: twice the column, plus one if a rule captures where it is 0."""
     one: Any
     other: Any
+    """Int array. The two parts: a state, or minus the error of a part that is not split, less
+    one."""
     used: Any
+    """Shape (2,). States, splits."""
 
 
 @njit(inline=True)

@@ -41,26 +41,18 @@ _BY_SPLIT = ("literal", "one", "other")
 
 @dataclass(frozen=True, eq=False)
 class Subcubes:
-    """States, their splits, and the least errors.
-
-    Attributes
-    ----------
-    states : States
-    root : int
-        State of all rows, or minus their error, less one.
-    expanded : int
-        States of which all splits are known.
-    errors : int array, shape (n_states, n_steps + 1)
-        Least error found with up to so many rules, or with a tree of that depth.
-    bounds : int array, shape (n_steps + 1,)
-        What the error of all rows cannot fall below.
-    """
+    """States, their splits, and the least errors."""
 
     states: States
     root: int
+    """State of all rows, or minus their error, less one."""
     expanded: int
+    """States of which all splits are known."""
     errors: NDArray[np.int32]
+    """Shape (n_states, n_steps + 1). Least error found with up to so many rules, or with a tree of
+    that depth."""
     bounds: IntArray
+    """Shape (n_steps + 1,). What the error of all rows cannot fall below."""
 
     @property
     def n_states(self) -> int:

@@ -37,21 +37,15 @@ _NEAR = 5
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A set of values of one attribute that every tree treats alike.
-
-    Attributes
-    ----------
-    values : float array, shape (n_values, n_columns)
-        All of them where they can be listed, else one point inside an interval.
-    size : float
-        How many points of the schema the atom holds (a length, for a numeric column).
-    interval : tuple of float or None
-        Lowest and highest value, where they are not listed.
-    """
+    """A set of values of one attribute that every tree treats alike."""
 
     values: FloatArray
+    """Shape (n_values, n_columns). All of them where they can be listed, else one point inside an
+    interval."""
     size: float
+    """How many points of the schema the atom holds (a length, for a numeric column)."""
     interval: tuple[float, float] | None = None
+    """Lowest and highest value, where they are not listed."""
 
     @property
     def fixed(self) -> bool:
@@ -61,22 +55,14 @@ class Atom:
 
 @dataclass(frozen=True, eq=False)
 class AttributeAtoms:
-    """The atoms of one attribute.
-
-    Attributes
-    ----------
-    attribute : Attribute
-    columns : int array
-        Positions of the attribute's columns in the model.
-    atoms : tuple of Atom
-    used : bool
-        Whether any tree tests one of its columns.
-    """
+    """The atoms of one attribute."""
 
     attribute: Attribute
     columns: IntArray
+    """Positions of the attribute's columns in the model."""
     atoms: tuple[Atom, ...]
     used: bool
+    """Whether any tree tests one of its columns."""
 
     def __len__(self) -> int:
         return len(self.atoms)

@@ -34,57 +34,46 @@ class Layout(NamedTuple):
     the atoms that it treats alike are a *group*: few, however many atoms there are. Where a leaf
     does not admit all atoms of an attribute, the two have a *part*, which lists the groups that it
     admits. Atoms are numbered through all attributes, groups through all blocks.
-
-    Attributes
-    ----------
-    atom_start : int32 array, shape (n_attributes + 1,)
-    leaf_start : int32 array, shape (n_factors + 1,)
-    row : int32 array, shape (n_boxes,)
-        Row of A of each leaf; -1 for those of rules. Leaves that no point reaches are left out.
-    factor_blocks : int32 array, shape (n_factors + 1,)
-        Where the blocks of each factor begin.
-    factor, attribute, offset : int32 arrays, shape (n_blocks,)
-        Factor and attribute of each block, and where a number per atom of each block is kept.
-    group_start : int32 array, shape (n_blocks + 1,)
-        Where the groups of each block begin.
-    group : int32 array, shape (n_prices,)
-        Group of each atom of each block.
-    part_start : int32 array, shape (n_boxes + 1,)
-    leaf, block : int32 arrays, shape (n_parts,)
-        Leaf and block of each part.
-    entry_start : int64 array, shape (n_parts + 1,)
-    entry : int32 array, shape (n_entries,)
-        The groups of each part.
-    table : int64 array, shape (n_parts,)
-        Where the row of each part in ``admits`` would begin, were it to begin at group 0.
-    admits : bool array
-        Whether each part admits each group of its block.
-    attribute_blocks, blocks : int32 arrays
-        Blocks by attribute.
-    block_parts, parts : int32 arrays
-        Parts by block.
     """
 
     atom_start: NDArray[np.int32]
+    """Shape (n_attributes + 1,)."""
     leaf_start: NDArray[np.int32]
+    """Shape (n_factors + 1,)."""
     row: NDArray[np.int32]
+    """Shape (n_boxes,). Row of A of each leaf; -1 for those of rules. Leaves that no point reaches
+    are left out."""
     factor_blocks: NDArray[np.int32]
+    """Shape (n_factors + 1,). Where the blocks of each factor begin."""
     factor: NDArray[np.int32]
     attribute: NDArray[np.int32]
     offset: NDArray[np.int32]
+    """Shape (n_blocks,). Factor and attribute of each block, and where a number per atom of each
+    block is kept."""
     group_start: NDArray[np.int32]
+    """Shape (n_blocks + 1,). Where the groups of each block begin."""
     group: NDArray[np.int32]
+    """Shape (n_prices,). Group of each atom of each block."""
     part_start: NDArray[np.int32]
+    """Shape (n_boxes + 1,)."""
     leaf: NDArray[np.int32]
     block: NDArray[np.int32]
+    """Shape (n_parts,). Leaf and block of each part."""
     entry_start: IntArray
+    """Shape (n_parts + 1,)."""
     entry: NDArray[np.int32]
+    """Shape (n_entries,). The groups of each part."""
     table: IntArray
+    """Shape (n_parts,). Where the row of each part in ``admits`` would begin, were it to begin at
+    group 0."""
     admits: BoolArray
+    """Whether each part admits each group of its block."""
     attribute_blocks: NDArray[np.int32]
     blocks: NDArray[np.int32]
+    """Blocks by attribute."""
     block_parts: NDArray[np.int32]
     parts: NDArray[np.int32]
+    """Parts by block."""
 
 
 Sides = dict[int, BoolArray]
@@ -93,13 +82,7 @@ Sides = dict[int, BoolArray]
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The leaves of a geometry, and what its rules allow, as boxes of atoms.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    layout : Layout
-    """
+    """The leaves of a geometry, and what its rules allow, as boxes of atoms."""
 
     geometry: Geometry
     layout: Layout

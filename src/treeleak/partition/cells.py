@@ -48,27 +48,18 @@ class GridTooLarge(NotCovered):
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The trees of a release as seen from the atoms of a schema.
-
-    Attributes
-    ----------
-    release : Release
-    schema : Schema
-    parts : tuple of AttributeAtoms
-        One per attribute of the schema.
-    radix : int array, shape (n_attributes,)
-        Atoms of each attribute. A grid point is a number in this mixed radix, the last
-        attribute running fastest.
-    leaf_start : int array, shape (n_trees + 1,)
-        Leaves of tree t are numbered ``leaf_start[t]`` to ``leaf_start[t + 1] - 1``, in the order
-        of :attr:`Tree.leaves`: the rows of A.
-    """
+    """The trees of a release as seen from the atoms of a schema."""
 
     release: Release
     schema: Schema
     parts: tuple[AttributeAtoms, ...]
+    """One per attribute of the schema."""
     radix: IntArray
+    """Shape (n_attributes,). Atoms of each attribute. A grid point is a number in this mixed radix,
+    the last attribute running fastest."""
     leaf_start: IntArray
+    """Shape (n_trees + 1,). Where the leaves of each tree begin among those of all trees, which are
+    the rows of A; those of a tree are in the order of :attr:`Tree.leaves`."""
     _node: tuple[NDArray[np.int32], ...]
     _goes_left: NDArray[np.uint8]
 
@@ -139,26 +130,17 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Cells and the grid points in them.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    points : int array, shape (n_points,)
-        Grid points, ascending.
-    alive : bool array, shape (n_points, n_classes)
-        For which classes a row may lie there.
-    cell : int array, shape (n_points,)
-        Cell of each point.
-    signature : int32 array, shape (n_cells, n_trees)
-        Leaves of each cell, as rows of A.
-    """
+    """Cells and the grid points in them."""
 
     geometry: Geometry
     points: IntArray
+    """Shape (n_points,). Grid points, ascending."""
     alive: BoolArray
+    """Shape (n_points, n_classes). For which classes a row may lie there."""
     cell: IntArray
+    """Shape (n_points,). Cell of each point."""
     signature: NDArray[np.int32]
+    """Shape (n_cells, n_trees). Leaves of each cell, as rows of A."""
 
     @property
     def n_cells(self) -> int:
@@ -180,18 +162,12 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class RowSets:
-    """Which rows every leaf leaves open for a class.
-
-    Attributes
-    ----------
-    sets : uint64 array, shape (n_sets, n_words)
-        Sets of rows: row k is bit ``k % 64`` of word ``k // 64``.
-    set_of : int32 array, shape (n_leaves, n_classes)
-        The set of each leaf (rows of A) and class.
-    """
+    """Which rows every leaf leaves open for a class."""
 
     sets: NDArray[np.uint64]
+    """Shape (n_sets, n_words). Sets of rows: row k is bit ``k % 64`` of word ``k // 64``."""
     set_of: NDArray[np.int32]
+    """Shape (n_leaves, n_classes). The set of each leaf (rows of A) and class."""
 
 
 def enumerate_cells(

@@ -25,39 +25,30 @@ MAX_MASKS = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The trees of a geometry as bits.
-
-    Attributes
-    ----------
-    start : int array, shape (n_attributes + 1,)
-        Atoms of attribute a are ``start[a]`` to ``start[a + 1] - 1``.
-    open : uint64 array, shape (n_atoms, n_trees, n_words)
-        Leaves of each tree that an atom leaves open; bit i is the tree's i-th leaf from the left.
-    first : int array, shape (n_trees,)
-        Number of each tree's first leaf, leaves of all trees numbered through from the left.
-    row : int array, shape (n_leaves,)
-        Row of A of each leaf so numbered.
-    change_start : int array, shape (n_atoms + 1,)
-    change_tree : int32 array
-        The trees in which an atom leaves other leaves open than the atom before it (none for the
-        first of an attribute).
-    root : int array, shape (n_trees + 1,)
-        First node of each tree, nodes of all trees numbered through, children behind their parents.
-    parent : int32 array, shape (n_nodes,)
-        -1 for a root.
-    leaf : int32 array, shape (n_nodes,)
-        Number of each leaf, as above; -1 for inner nodes.
-    """
+    """The trees of a geometry as bits."""
 
     start: IntArray
+    """Shape (n_attributes + 1,). Atoms of attribute a are ``start[a]`` to ``start[a + 1] - 1``."""
     open: NDArray[np.uint64]
+    """Shape (n_atoms, n_trees, n_words). Leaves of each tree that an atom leaves open; bit i is the
+    tree's i-th leaf from the left."""
     first: IntArray
+    """Shape (n_trees,). Number of each tree's first leaf, leaves of all trees numbered through from
+    the left."""
     row: IntArray
+    """Shape (n_leaves,). Row of A of each leaf so numbered."""
     change_start: IntArray
+    """Shape (n_atoms + 1,)."""
     change_tree: NDArray[np.int32]
+    """The trees in which an atom leaves other leaves open than the atom before it (none for the
+    first of an attribute)."""
     root: IntArray
+    """Shape (n_trees + 1,). First node of each tree, nodes of all trees numbered through, children
+    behind their parents."""
     parent: NDArray[np.int32]
+    """Shape (n_nodes,). -1 for a root."""
     leaf: NDArray[np.int32]
+    """Shape (n_nodes,). Number of each leaf, as above; -1 for inner nodes."""
 
     @classmethod
     def of(cls, geometry: Geometry) -> Masks:

@@ -31,30 +31,21 @@ _SLICE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """The best point found, and how much better another could be.
-
-    Attributes
-    ----------
-    atoms : int32 array, shape (n_attributes,)
-        Atom of each attribute.
-    value : float
-        Sum of the weights of its leaves; -inf if no point was found.
-    upper : float
-        No point is worth more.
-    proved : bool
-        Whether no point is worth more than the largest of ``value`` and the bound asked for.
-    boxes : int
-        Boxes looked at.
-    others : int32 array, shape (n_others, n_attributes)
-        Points met on the way that are worth more than the bound asked for, if ``enough`` is given.
-    """
+    """The best point found, and how much better another could be."""
 
     atoms: NDArray[np.int32]
+    """Shape (n_attributes,). Atom of each attribute."""
     value: float
+    """Sum of the weights of its leaves; -inf if no point was found."""
     upper: float
+    """No point is worth more."""
     proved: bool
+    """Whether no point is worth more than the largest of ``value`` and the bound asked for."""
     boxes: int
+    """Boxes looked at."""
     others: NDArray[np.int32]
+    """Shape (n_others, n_attributes). Points met on the way that are worth more than the bound
+    asked for, if ``enough`` is given."""
 
 
 def best_points(

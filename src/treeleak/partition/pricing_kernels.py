@@ -19,81 +19,59 @@ _CLIMB_EVERY = 8
 
 
 class Node(NamedTuple):
-    """Room for the bound of one box.
-
-    Attributes
-    ----------
-    value : float array, shape (n_boxes,)
-        What a leaf is worth to its factor, at best.
-    part_max, block_max : float arrays, shape (n_parts,), (n_blocks,)
-        Largest price of an atom that is left, in each part and block.
-    top : float array, shape (n_factors,)
-        Value of the best leaf.
-    best : int array, shape (n_factors,)
-        The best leaf.
-    group_max, worth : float arrays, shape (n_groups,)
-        Largest price of an atom that is left in each group; what the group is worth to its factor,
-        at best, without the price.
-    total : float array, shape (n_atoms,)
-        What an atom is worth, at best, to all factors that test the attribute.
-    stamp : int array, shape (n_boxes,)
-    left : int array, shape (n_atoms,)
-        Atoms of one attribute that are left.
-    live, parts : int arrays, shape (n_boxes,), (n_parts,)
-        Leaves that the box meets, by factor, and their parts, by block.
-    n_live, n_parts : int arrays, shape (n_factors,), (n_blocks,)
-    """
+    """Room for the bound of one box."""
 
     value: Any
+    """Shape (n_boxes,). What a leaf is worth to its factor, at best."""
     part_max: Any
     block_max: Any
+    """Float arrays, shape (n_parts,), (n_blocks,). Largest price of an atom that is left, in each
+    part and block."""
     top: Any
+    """Shape (n_factors,). Value of the best leaf."""
     best: Any
+    """Shape (n_factors,). The best leaf."""
     group_max: Any
     worth: Any
+    """Shape (n_groups,). Largest price of an atom that is left in each group; what the group is
+    worth to its factor, at best, without the price."""
     total: Any
+    """Shape (n_atoms,). What an atom is worth, at best, to all factors that test the attribute."""
     stamp: Any
+    """Shape (n_boxes,)."""
     left: Any
+    """Shape (n_atoms,). Atoms of one attribute that are left."""
     live: Any
     parts: Any
+    """Int arrays, shape (n_boxes,), (n_parts,). Leaves that the box meets, by factor, and their
+    parts, by block."""
     n_live: Any
     n_parts: Any
+    """Int arrays, shape (n_factors,), (n_blocks,)."""
 
 
 class Search(NamedTuple):
-    """A stack of boxes that are still to be looked at, and the best point so far.
-
-    Attributes
-    ----------
-    alive : bool array, shape (n_slots, n_atoms)
-        Atoms left in each box.
-    depth : int array, shape (n_slots,)
-    bound : float array, shape (n_slots,)
-        No point of the box is worth more.
-    price : float array, shape (n_depths, n_prices)
-        Prices to start from, by depth.
-    size : int array, shape (1,)
-        Boxes on the stack.
-    point : int32 array, shape (n_attributes,)
-        The best point.
-    value, found : float arrays, shape (1,)
-        Its value; that, or the bound asked for: what a point must be worth more than.
-    pool : int32 array, shape (n_pool, n_attributes)
-        Points worth more than ``asked``, as they are met.
-    n_pool : int array, shape (1,)
-    asked : float
-    """
+    """A stack of boxes that are still to be looked at, and the best point so far."""
 
     alive: Any
+    """Shape (n_slots, n_atoms). Atoms left in each box."""
     depth: Any
+    """Shape (n_slots,)."""
     bound: Any
+    """Shape (n_slots,). No point of the box is worth more."""
     price: Any
+    """Shape (n_depths, n_prices). Prices to start from, by depth."""
     size: Any
+    """Shape (1,). Boxes on the stack."""
     point: Any
+    """Shape (n_attributes,). The best point."""
     value: Any
     found: Any
+    """Shape (1,). Its value; that, or the bound asked for: what a point must be worth more than."""
     pool: Any
+    """Shape (n_pool, n_attributes). Points worth more than ``asked``, as they are met."""
     n_pool: Any
+    """Shape (1,)."""
     asked: float
 
 
@@ -322,22 +300,16 @@ def _parting(lay: Any, alive: Any, best: Any, votes: Any, disputed: int) -> Any:
 
 
 class Open(NamedTuple):
-    """What is open: the leaves of each factor and the parts of each block, before their ends.
-
-    Attributes
-    ----------
-    leaves, parts : int arrays, shape (n_boxes,), (n_parts,)
-        Laid out like the layout's own.
-    leaf_stop, part_stop : int arrays, shape (n_factors,), (n_blocks,)
-    cost : float
-        A closed leaf costs more than all open ones are worth.
-    """
+    """What is open: the leaves of each factor and the parts of each block, before their ends."""
 
     leaves: Any
     parts: Any
+    """Int arrays, shape (n_boxes,), (n_parts,). Laid out like the layout's own."""
     leaf_stop: Any
     part_stop: Any
+    """Int arrays, shape (n_factors,), (n_blocks,)."""
     cost: float
+    """A closed leaf costs more than all open ones are worth."""
 
 
 @njit()

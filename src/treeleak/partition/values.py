@@ -26,23 +26,15 @@ _BINS = 8
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """All listed values of all attributes, numbered through; the last attribute is the class.
-
-    Attributes
-    ----------
-    parts : tuple of AttributeAtoms
-    start : int array, shape (n_attributes + 2,)
-        Values of attribute a are ``start[a]`` to ``start[a + 1] - 1``.
-    atom_start : int array, shape (n_attributes + 2,)
-        The same for atoms.
-    atom_of : int array, shape (n_values,)
-        Atom of each value, numbered over all attributes.
-    """
+    """All listed values of all attributes, numbered through; the last attribute is the class."""
 
     parts: tuple[AttributeAtoms, ...]
     start: IntArray
+    """Shape (n_attributes + 2,). Values of attribute a are ``start[a]`` to ``start[a + 1] - 1``."""
     atom_start: IntArray
+    """Shape (n_attributes + 2,). The same for atoms."""
     atom_of: IntArray
+    """Shape (n_values,). Atom of each value, numbered over all attributes."""
 
     @property
     def n_values(self) -> int:

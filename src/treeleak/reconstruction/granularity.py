@@ -19,20 +19,13 @@ _FINEST = 0.25
 
 @dataclass(frozen=True)
 class Grid:
-    """Evenly spaced values: ``offset + k * step``.
-
-    Attributes
-    ----------
-    step : float
-    offset : float
-        0, or half a step.
-    decimals : int
-        Digits behind the point that a value on the grid has.
-    """
+    """Evenly spaced values: ``offset + k * step``."""
 
     step: float
     offset: float = 0.0
+    """0, or half a step."""
     decimals: int = 0
+    """Digits behind the point that a value on the grid has."""
 
     def around(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The values on the grid next to each of ``x``: the farther one, and the nearest."""

@@ -35,22 +35,16 @@ _MET = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class PointValues:
-    """Rows with the most likely values.
-
-    Attributes
-    ----------
-    table : float array, shape (n_rows, n_columns)
-    midpoints_met : float or None
-        Share of the tests whose threshold is the middle between the nearest values of the rows on
-        both sides, over columns with several thresholds; None where there is none, where thresholds
-        are no midpoints, or it is not known which rows each tree saw.
-    grids : mapping of int to Grid
-        Steps of the values of columns, where thresholds give them away.
-    """
+    """Rows with the most likely values."""
 
     table: FloatArray
+    """Shape (n_rows, n_columns)."""
     midpoints_met: float | None = None
+    """Share of the tests whose threshold is the middle between the nearest values of the rows on
+    both sides, over columns with several thresholds; None where there is none, where thresholds are
+    no midpoints, or it is not known which rows each tree saw."""
     grids: Mapping[int, Grid] = field(default_factory=dict)
+    """Steps of the values of columns, where thresholds give them away."""
 
 
 def point_values(
@@ -137,28 +131,20 @@ def _settled(
 
 @dataclass(frozen=True, eq=False)
 class _Equations:
-    """One equation per test of numbers with rows on both sides: the rows next to its threshold.
-
-    Attributes
-    ----------
-    cells : int array, shape (n_cells,)
-        Values of which they speak, as places in the flattened table.
-    sums : float array, shape (n_equations,)
-        Twice the thresholds.
-    width : float array, shape (n_equations,)
-        Typical gap between the thresholds of the column.
-    start, members : int arrays
-        Cells on both sides, as :func:`meet_midpoints` has them.
-    tells : bool array, shape (n_equations,)
-        Whether the column has so many thresholds that wrong rows would hardly meet them.
-    """
+    """One equation per test of numbers with rows on both sides: the rows next to its threshold."""
 
     cells: IntArray
+    """Shape (n_cells,). Values of which they speak, as places in the flattened table."""
     sums: FloatArray
+    """Shape (n_equations,). Twice the thresholds."""
     width: FloatArray
+    """Shape (n_equations,). Typical gap between the thresholds of the column."""
     start: IntArray
     members: IntArray
+    """Cells on both sides, as :func:`meet_midpoints` has them."""
     tells: BoolArray
+    """Shape (n_equations,). Whether the column has so many thresholds that wrong rows would hardly
+    meet them."""
 
     @classmethod
     def of(

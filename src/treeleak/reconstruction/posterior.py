@@ -20,22 +20,14 @@ from treeleak.release.release import Release
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the posterior says of a statistic.
-
-    Attributes
-    ----------
-    mean : float
-    low, high : float
-        Ends of the central interval.
-    level : float
-        Probability that the interval holds.
-    n_samples : int
-    """
+    """What the posterior says of a statistic."""
 
     mean: float
     low: float
     high: float
+    """Ends of the central interval."""
     level: float
+    """Probability that the interval holds."""
     n_samples: int
 
     def __str__(self) -> str:
@@ -44,28 +36,18 @@ class Expectation:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Datasets drawn from the posterior, in the model's columns.
-
-    Attributes
-    ----------
-    samples : Samples
-    geometry : Geometry
-        In whose atoms they are.
-    release : Release
-    write : callable
-        Writes rows and class numbers of a sample in the model's columns, with what was known.
-    seed : int
-        Draws values that no tree tells apart.
-    given : float array, shape (n_given, n_features + 1), or None
-        Rows that were given, and last their class numbers.
-    """
+    """Datasets drawn from the posterior, in the model's columns."""
 
     samples: Samples
     geometry: Geometry
+    """In whose atoms they are."""
     release: Release
     write: Callable[[FloatArray, IntArray], tuple[FloatArray, IntArray]]
+    """Writes rows and class numbers of a sample in the model's columns, with what was known."""
     seed: int
+    """Draws values that no tree tells apart."""
     given: FloatArray | None = None
+    """Shape (n_given, n_features + 1). Rows that were given, and last their class numbers."""
 
     def __len__(self) -> int:
         return len(self.samples)

@@ -33,24 +33,16 @@ from treeleak.release.tree import Tree
 
 @dataclass(frozen=True)
 class NoiseLeft:
-    """What rows leave to the noise.
-
-    Attributes
-    ----------
-    compared : bool
-        Whether the release tells enough to compare.
-    doubt : Doubt or None
-        Why that is not noise of the stated law.
-    scale : Scale or None
-        How large it is.
-    exact : tuple of int
-        Trees whose every count is that of the rows, without any noise.
-    """
+    """What rows leave to the noise."""
 
     compared: bool = False
+    """Whether the release tells enough to compare."""
     doubt: Doubt | None = None
+    """Why that is not noise of the stated law."""
     scale: Scale | None = None
+    """How large it is."""
     exact: tuple[int, ...] = ()
+    """Trees whose every count is that of the rows, without any noise."""
 
 
 def check_counts_agree(release: Release) -> None:

@@ -36,30 +36,19 @@ class Facts:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table.
-
-    Attributes
-    ----------
-    caption : str
-    columns : tuple of str
-    rows : tuple of tuple of str
-    numeric : frozenset of int
-        Columns of figures.
-    tones : tuple of Tone
-        One per row, shown beside its first cell; empty for none.
-    folded : bool
-        Whether it is closed until asked for.
-    code : frozenset of int
-        Columns with names out of a file.
-    """
+    """A table."""
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[int] = frozenset()
+    """Columns of figures."""
     tones: tuple[Tone, ...] = ()
+    """One per row, shown beside its first cell; empty for none."""
     folded: bool = False
+    """Whether it is closed until asked for."""
     code: frozenset[int] = frozenset()
+    """Columns with names out of a file."""
 
 
 @dataclass(frozen=True)
@@ -92,46 +81,28 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Shares side by side.
-
-    Attributes
-    ----------
-    title : str
-    of : str
-        What a bar stands for.
-    series : tuple of (str, Tone)
-    bars : tuple of Bar
-    digits : int
-        Of the percentages.
-    top : float
-        Share at which the axis ends.
-    left_out : int
-        Bars that are in the table only.
-    """
+    """Shares side by side."""
 
     title: str
     of: str
+    """What a bar stands for."""
     series: tuple[tuple[str, Tone], ...]
     bars: tuple[Bar, ...]
     digits: int = 0
+    """Of the percentages."""
     top: float = 1.0
+    """Share at which the axis ends."""
     left_out: int = 0
+    """Bars that are in the table only."""
 
 
 @dataclass(frozen=True)
 class Pages:
-    """A table that is too long for one page: drawn by the page that shows it.
-
-    Attributes
-    ----------
-    caption : str
-    data : mapping
-        What the page gets as JSON.
-    rows : int
-    """
+    """A table that is too long for one page: drawn by the page that shows it."""
 
     caption: str
     data: dict[str, Any]
+    """What the page gets as JSON."""
     rows: int
 
 
@@ -175,24 +146,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A report before it is drawn.
-
-    Attributes
-    ----------
-    edition : {"releasable", "internal"}
-    model : str
-        Name of the model's file, or its origin.
-    origin : str
-    verdict : str
-    tone : Tone
-    headline : str
-    answers : tuple of Answer
-    tiles : tuple of Tile
-    sections : tuple of Section
-    """
+    """A report before it is drawn."""
 
     edition: str
+    """{"releasable", "internal"}."""
     model: str
+    """Name of the model's file, or its origin."""
     origin: str
     verdict: str
     tone: Tone

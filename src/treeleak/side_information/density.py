@@ -33,31 +33,22 @@ _CHUNK = 2**13
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Probability of every grid point and class: types of rows, and the rows that were seen.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    values : Values
-    log_weight : float array, shape (n_types,)
-        Of each type.
-    log_share : float array, shape (n_types, n_values)
-        Probability of each value within a type; the last values are the classes.
-    seen : int array, shape (n_seen,)
-        Grid points with class that stand in the table, ascending, as point * n_classes + class.
-    times : float array, shape (n_seen,)
-        Their shares of the table.
-    trust : float
-        Weight of the table itself beside the types.
-    """
+    """Probability of every grid point and class: types of rows, and the rows that were seen."""
 
     geometry: Geometry
     values: Values
     log_weight: FloatArray
+    """Shape (n_types,). Of each type."""
     log_share: FloatArray
+    """Shape (n_types, n_values). Probability of each value within a type; the last values are the
+    classes."""
     seen: IntArray
+    """Shape (n_seen,). Grid points with class that stand in the table, ascending, as point *
+    n_classes + class."""
     times: FloatArray
+    """Shape (n_seen,). Their shares of the table."""
     trust: float
+    """Weight of the table itself beside the types."""
 
     def log_prior(self, points: IntArray, label: IntArray | int) -> FloatArray:
         """Log probability of grid points together with their classes.

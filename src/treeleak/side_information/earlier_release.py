@@ -147,25 +147,18 @@ def _free(name: str, release: Release) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """A release, and maybe an earlier one of the same growing dataset.
-
-    Attributes
-    ----------
-    later : Release
-    earlier : Release or None
-        :func:`aligned` with it.
-    draws, earlier_draws : int arrays, shape (n_trees, n_rows), or None
-        How often each tree drew each row. The earlier rows come first in the later training set.
-    hidden : tuple of two int, or None
-        Where rows were drawn and the draws are hidden: rows of the later training set, and of the
-        earlier one. These come first, which is no restriction: the rows have no order.
-    """
+    """A release, and maybe an earlier one of the same growing dataset."""
 
     later: Release
     earlier: Release | None = None
+    """:func:`aligned` with it."""
     draws: Draws | None = None
     earlier_draws: Draws | None = None
+    """Shape (n_trees, n_rows). How often each tree drew each row. The earlier rows come first in
+    the later training set."""
     hidden: tuple[int, int] | None = None
+    """Where rows were drawn and the draws are hidden: rows of the later training set, and of the
+    earlier one. These come first, which is no restriction: the rows have no order."""
 
     def __post_init__(self) -> None:
         if self.draws is not None and self.earlier_draws is not None:

@@ -17,35 +17,24 @@ from treeleak.side_information.population import Population
 
 @dataclass(frozen=True, eq=False)
 class KnownParts:
-    """What is known of each row of the answer.
-
-    Attributes
-    ----------
-    group : int array, shape (n_rows,)
-        Which known part each row of the answer has; rows of a group are exchangeable.
-    allowed : bool array, shape (n_groups, n_atoms)
-        Atoms that a row of the group may take, numbered over all attributes as in
-        :attr:`Values.atom_start`; the last attribute is the class.
-    """
+    """What is known of each row of the answer."""
 
     group: IntArray
+    """Shape (n_rows,). Which known part each row of the answer has; rows of a group are
+    exchangeable."""
     allowed: BoolArray
+    """Shape (n_groups, n_atoms). Atoms that a row of the group may take, numbered over all
+    attributes as in :attr:`Values.atom_start`; the last attribute is the class."""
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """All that is known beside the model.
-
-    Attributes
-    ----------
-    parts : KnownParts or None
-        None: no value of any row.
-    population : Population or None
-        Where the rows come from, as a prior.
-    """
+    """All that is known beside the model."""
 
     parts: KnownParts | None = None
+    """None: no value of any row."""
     population: Population | None = None
+    """Where the rows come from, as a prior."""
 
     def density(self, geometry: Geometry, seed: int = 0) -> Density | None:
         """Fit what the population says to a geometry; None where it is not known."""

@@ -33,56 +33,41 @@ MAX_PARTS = 8192
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """The rows of an answer with what was known put back.
-
-    Attributes
-    ----------
-    table : float array, shape (n_rows, n_features)
-    label : int array, shape (n_rows,)
-    sure : float array, shape (n_rows, n_features)
-    label_sure : float array, shape (n_rows,)
-    proved : bool array, shape (n_rows,)
-    """
+    """The rows of an answer with what was known put back."""
 
     table: FloatArray
+    """Shape (n_rows, n_features)."""
     label: IntArray
+    """Shape (n_rows,)."""
     sure: FloatArray
+    """Shape (n_rows, n_features)."""
     label_sure: FloatArray
+    """Shape (n_rows,)."""
     proved: BoolArray
+    """Shape (n_rows,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownTables:
-    """Known rows and columns, held against the model and the schema.
-
-    Attributes
-    ----------
-    release : Release
-    schema : Schema
-    n_rows : int
-        N.
-    rows, row_labels : float array, shape (n_known, n_features); int array, shape (n_known,)
-    at : int array, shape (n_known,)
-        Place of each known row in the answer, -1 where that is not settled.
-    columns : int array, shape (n_columns,)
-        The known columns, as positions in the model.
-    values : float array, shape (n_rows, n_columns)
-    labels : int array, shape (n_rows,), or None
-        Class of each row, where known.
-    parted : bool
-        Whether known columns, or labels alone, are given.
-    """
+    """Known rows and columns, held against the model and the schema."""
 
     release: Release
     schema: Schema
     n_rows: int
+    """N."""
     rows: FloatArray
     row_labels: IntArray
+    """Float array, shape (n_known, n_features); int array, shape (n_known,)."""
     at: IntArray
+    """Shape (n_known,). Place of each known row in the answer, -1 where that is not settled."""
     columns: IntArray
+    """Shape (n_columns,). The known columns, as positions in the model."""
     values: FloatArray
+    """Shape (n_rows, n_columns)."""
     labels: IntArray | None
+    """Shape (n_rows,). Class of each row, where known."""
     parted: bool
+    """Whether known columns, or labels alone, are given."""
 
     @classmethod
     def of(

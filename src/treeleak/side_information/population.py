@@ -31,25 +31,17 @@ _ROUNDED = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """What is known of the population: some of its rows, or its marginals.
-
-    Attributes
-    ----------
-    rows : float array, shape (n_rows, n_columns), or None
-        Rows in the model's columns.
-    label : int array, shape (n_rows,), or None
-        Class of each row, where they are known.
-    shares : mapping of str to (float array, float array)
-        Without rows: of some attributes, values (n_values, n_columns) and their shares. Values
-        that are not listed have none.
-    class_shares : float array, shape (n_classes,), or None
-        Without rows: the same for the classes.
-    """
+    """What is known of the population: some of its rows, or its marginals."""
 
     rows: FloatArray | None
+    """Shape (n_rows, n_columns). Rows in the model's columns."""
     label: IntArray | None
+    """Shape (n_rows,). Class of each row, where they are known."""
     shares: Mapping[str, tuple[FloatArray, FloatArray]]
+    """Without rows: of some attributes, values (n_values, n_columns) and their shares. Values that
+    are not listed have none."""
     class_shares: FloatArray | None = None
+    """Shape (n_classes,). Without rows: the same for the classes."""
 
     @classmethod
     def of(

@@ -31,27 +31,18 @@ MOST_SAID = 6
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One attribute as a list of atoms: single values, or intervals of a column of numbers.
-
-    Attributes
-    ----------
-    attribute : Attribute
-    values : float array, shape (n_atoms, n_columns), or None
-        Where values are listed, each is an atom.
-    cuts : float array
-        Otherwise atom i holds what lies above ``cuts[i - 1]`` and not above ``cuts[i]``.
-    sizes : int array, shape (n_atoms,)
-        How many values each atom holds, times :attr:`unit`. The last atom is the missing value,
-        where there may be one.
-    float_type : str
-        In which values are compared with cuts.
-    """
+    """One attribute as a list of atoms: single values, or intervals of a column of numbers."""
 
     attribute: Attribute
     values: FloatArray | None
+    """Shape (n_atoms, n_columns). Where values are listed, each is an atom."""
     cuts: FloatArray
+    """Otherwise atom i holds what lies above ``cuts[i - 1]`` and not above ``cuts[i]``."""
     sizes: IntArray
+    """Shape (n_atoms,). How many values each atom holds, times :attr:`unit`. The last atom is the
+    missing value, where there may be one."""
     float_type: str
+    """In which values are compared with cuts."""
 
     def __len__(self) -> int:
         return len(self.sizes)

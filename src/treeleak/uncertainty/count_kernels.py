@@ -23,67 +23,48 @@ class Boxes(NamedTuple):
 
     Boxes are numbered, as are the axes and, over all axes, the branches: sets of values that no
     box tells apart. Sets are bits in words of 64. A test is one axis of one box.
-
-    Attributes
-    ----------
-    tests : bits over axes, of each box
-        Those that it restricts.
-    occurs : bits over boxes, of each axis
-        Those that restrict it.
-    start : int array
-        Axis a has the branches ``start[a]`` to ``start[a + 1]``.
-    allow : bits over boxes, of each branch
-        Those that hold its values.
-    weight, total : array of residues
-        Of each branch, and of each axis, how many values it has.
-    first, axis, within, share
-        Box i has the tests ``first[i]`` to ``first[i + 1]``. Of each, the axis, the boxes that
-        hold no value of it which this box does not (bits; none at all where boxes are too many),
-        and how many values this one holds (residues).
-    moduli : array
-        What residues are taken by; 0 stands for 2^64.
     """
 
     tests: Bits
+    """Bits over axes, of each box. Those that it restricts."""
     occurs: Bits
+    """Bits over boxes, of each axis. Those that restrict it."""
     start: IntArray
+    """Axis a has the branches ``start[a]`` to ``start[a + 1]``."""
     allow: Bits
+    """Bits over boxes, of each branch. Those that hold its values."""
     weight: Bits
     total: Bits
+    """Array of residues. Of each branch, and of each axis, how many values it has."""
     first: IntArray
     axis: IntArray
     within: Bits
     share: Bits
+    """Box i has the tests ``first[i]`` to ``first[i + 1]``. Of each, the axis, the boxes that hold
+    no value of it which this box does not (bits; none at all where boxes are too many), and how
+    many values this one holds (residues)."""
     moduli: Bits
+    """What residues are taken by; 0 stands for 2^64."""
 
 
 class Frames(NamedTuple):
-    """Where the search stands: one row for each axis that has been branched on, and one more.
-
-    Attributes
-    ----------
-    alive, still : bits
-        Boxes and axes of the part that is being counted.
-    rest, open : bits
-        Boxes and axes of the current branch which have not been given to a part of it yet.
-    axis, branch, slot : int array
-        What it branches on, the current branch, the place in the cache.
-    weight : array of residues
-        Values of the current branch.
-    product, sum : array of residues
-        Points outside of the boxes: of the current branch, of those before.
-    """
+    """Where the search stands: one row for each axis that has been branched on, and one more."""
 
     alive: Bits
     still: Bits
+    """Boxes and axes of the part that is being counted."""
     rest: Bits
     open: Bits
+    """Boxes and axes of the current branch which have not been given to a part of it yet."""
     axis: IntArray
     branch: IntArray
     slot: IntArray
+    """What it branches on, the current branch, the place in the cache."""
     weight: Bits
+    """Array of residues. Values of the current branch."""
     product: Bits
     sum: Bits
+    """Array of residues. Points outside of the boxes: of the current branch, of those before."""
 
 
 class Cache(NamedTuple):
@@ -95,53 +76,38 @@ class Cache(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Room to sum the axes of a part out, one after the other.
-
-    Attributes
-    ----------
-    near : bits over axes, of each axis
-        Those that share a box with it, or a table once some are summed out.
-    n_kinds : int array
-        Of each axis, how many of its branches the boxes of the part tell apart.
-    kind : int array, shape (n_axes, most branches)
-        These branches, one for each.
-    many : bits over axes
-        Those with other than two.
-    size : float array
-        Of each axis, how many entries it takes to sum it out.
-    order, turn : int array
-        Which axis comes when, and when each axis comes.
-    bag : bits over axes, of each turn
-        Axes that the table of the turn depends on.
-    table, next_table, box, next_box : int array
-        Tables and boxes that each turn takes in, as linked lists; -1 ends one.
-    begin : int array
-        Where the table of each turn begins.
-    entries, work : array of residues
-        The tables, and room for one more.
-    scale : array of residues
-        How many values each kind of the axis has whose turn it is.
-    offset : int array
-        Which entries of a table, or of a box.
-    """
+    """Room to sum the axes of a part out, one after the other."""
 
     near: Bits
+    """Bits over axes, of each axis. Those that share a box with it, or a table once some are summed
+    out."""
     n_kinds: IntArray
+    """Of each axis, how many of its branches the boxes of the part tell apart."""
     kind: IntArray
+    """Shape (n_axes, most branches). These branches, one for each."""
     many: Bits
+    """Bits over axes. Those with other than two."""
     size: FloatArray
+    """Of each axis, how many entries it takes to sum it out."""
     order: IntArray
     turn: IntArray
+    """Which axis comes when, and when each axis comes."""
     bag: Bits
+    """Bits over axes, of each turn. Axes that the table of the turn depends on."""
     table: IntArray
     next_table: IntArray
     box: IntArray
     next_box: IntArray
+    """Tables and boxes that each turn takes in, as linked lists; -1 ends one."""
     begin: IntArray
+    """Where the table of each turn begins."""
     entries: Bits
     work: Bits
+    """Array of residues. The tables, and room for one more."""
     scale: Bits
+    """Array of residues. How many values each kind of the axis has whose turn it is."""
     offset: NDArray[np.int32]
+    """Which entries of a table, or of a box."""
 
 
 @njit(inline=True)

@@ -25,23 +25,15 @@ REFUSED = 30
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Points of ``box`` that lie in no box of ``outside``; with ``inside``, in one of these.
-
-    Attributes
-    ----------
-    sizes : tuple of int array
-        Of each axis, how many values its atoms hold.
-    box : tuple of bool array
-        Of each axis, the atoms that are possible.
-    outside : tuple of Tests
-    inside : tuple of Tests
-        Empty if there is no such condition.
-    """
+    """Points of ``box`` that lie in no box of ``outside``; with ``inside``, in one of these."""
 
     sizes: tuple[IntArray, ...]
+    """Of each axis, how many values its atoms hold."""
     box: tuple[BoolArray, ...]
+    """Of each axis, the atoms that are possible."""
     outside: tuple[Tests, ...] = ()
     inside: tuple[Tests, ...] = ()
+    """Empty if there is no such condition."""
 
     @cached_property
     def size(self) -> int:

@@ -21,24 +21,16 @@ from treeleak.release.tree import Tree
 
 @dataclass(frozen=True)
 class Miss:
-    """A count that the rows do not give.
-
-    Attributes
-    ----------
-    tree, node : int
-    label : object
-        Class label, or None for the total.
-    released, found : float
-    unit : str
-        What is counted: rows, draws or distinct rows.
-    """
+    """A count that the rows do not give."""
 
     tree: int
     node: int
     label: Any
+    """Object. Class label, or None for the total."""
     released: float
     found: float
     unit: str = "rows"
+    """What is counted: rows, draws or distinct rows."""
 
     def __str__(self) -> str:
         what = self.unit if self.label is None else f"{self.unit} of class {self.label!r}"
@@ -50,19 +42,12 @@ class Miss:
 
 @dataclass(frozen=True)
 class Check:
-    """How far rows are from the released leaf counts.
-
-    Attributes
-    ----------
-    misfit : int
-        Sum of |released - found| over all leaves and classes.
-    misses : int
-        Number of counts that differ.
-    first : Miss or None
-    """
+    """How far rows are from the released leaf counts."""
 
     misfit: float
+    """Int. Sum of |released - found| over all leaves and classes."""
     misses: int
+    """Number of counts that differ."""
     first: Miss | None
 
     @property

@@ -38,19 +38,12 @@ N_ROWS_HINT = "If the rows given are all, give their number, too (n_rows, --n-ro
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Training rows in the model's columns, whose counts are the model's.
-
-    Attributes
-    ----------
-    X : DataFrame
-        In their order.
-    checked : str
-        What was compared.
-    notes : tuple of str
-    """
+    """Training rows in the model's columns, whose counts are the model's."""
 
     X: pd.DataFrame
+    """In their order."""
     checked: str
+    """What was compared."""
     notes: tuple[str, ...] = ()
 
 

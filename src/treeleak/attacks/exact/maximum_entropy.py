@@ -13,21 +13,14 @@ from treeleak.partition.values import mean_skew
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A fitted histogram over points.
-
-    Attributes
-    ----------
-    w : float array, shape (n_points,)
-        Expected rows at each point.
-    prior : float array, shape (n_points,)
-        What it was fitted from: a product of marginals, or the population.
-    residual : float
-        Largest |A w - n|.
-    """
+    """A fitted histogram over points."""
 
     w: FloatArray
+    """Shape (n_points,). Expected rows at each point."""
     prior: FloatArray
+    """Shape (n_points,). What it was fitted from: a product of marginals, or the population."""
     residual: float
+    """Largest |A w - n|."""
 
 
 def maximum_entropy(

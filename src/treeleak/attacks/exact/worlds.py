@@ -40,19 +40,13 @@ _LONGER = 2
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A dataset proposed by a search.
-
-    Attributes
-    ----------
-    points : int array, shape (n_open,)
-        Positions of the open rows in the search space.
-    values : int array, shape (n_anchored + n_open, n_attributes + 1)
-        Values of the anchored rows, then of the open ones.
-    misfit : int
-    """
+    """A dataset proposed by a search."""
 
     points: IntArray
+    """Shape (n_open,). Positions of the open rows in the search space."""
     values: IntArray
+    """Shape (n_anchored + n_open, n_attributes + 1). Values of the anchored rows, then of the open
+    ones."""
     misfit: int
 
 
@@ -62,38 +56,28 @@ class WorldSearch:
 
     Rows that every solution holds at one point are *settled* if the point is a single row of the
     schema, else *anchored*: the counts fix their atoms, and only values within atoms are open.
-
-    Attributes
-    ----------
-    system : CountSystem
-    values : Values
-    atoms : int array, shape (n_live, n_attributes + 1)
-        Atoms of the live points, numbered over all attributes; the last is the class.
-    live : int array, shape (n_live,)
-        The system's points that a row may take.
-    settled, anchored : int array, shape (n_settled,), (n_anchored,)
-        Live points of these rows, one entry per row.
-    space : SearchSpace
-        Over the live points that open rows may take.
-    live_of : int array
-        Live point of each point of the space.
-    w, value_prior : float array
-        Expected open rows per point of the space; probability of each value given its atom.
-    population : Density or None
-        Where given, what the values within atoms are drawn from instead.
     """
 
     system: CountSystem
     values: Values
     atoms: IntArray
+    """Shape (n_live, n_attributes + 1). Atoms of the live points, numbered over all attributes; the
+    last is the class."""
     live: IntArray
+    """Shape (n_live,). The system's points that a row may take."""
     settled: IntArray
     anchored: IntArray
+    """Int array, shape (n_settled,), (n_anchored,). Live points of these rows, one entry per
+    row."""
     space: SearchSpace
+    """Over the live points that open rows may take."""
     live_of: IntArray
+    """Live point of each point of the space."""
     w: FloatArray
     value_prior: FloatArray
+    """Expected open rows per point of the space; probability of each value given its atom."""
     population: Density | None
+    """Where given, what the values within atoms are drawn from instead."""
 
     @classmethod
     def of(

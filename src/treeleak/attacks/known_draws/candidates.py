@@ -39,39 +39,29 @@ class Unmet(Exception):
 
 @dataclass(frozen=True, eq=False)
 class RowProblem:
-    """Choose a candidate for every open row so that the counts left over are met.
-
-    Attributes
-    ----------
-    evidence : KnownDraws
-    settled : int array, shape (n_rows,)
-        Pair of each row that has one candidate; -1 for the others.
-    rows : int array, shape (n_open,)
-        The open rows.
-    start : int array, shape (n_open + 1,)
-        Candidates of open row i are ``column[start[i]:start[i + 1]]``.
-    column : int32 array, shape (n_candidates,)
-    pair : int array, shape (n_columns,)
-        Pair of each column; only those are columns that are somebody's candidate.
-    equation : int32 array, shape (n_trees, n_columns)
-        leaf * n_classes + class of each column in every tree.
-    draws : array of unsigned int, shape (n_trees, n_open)
-    n : int array, shape (n_leaves * n_classes,)
-        Draws that the settled rows leave over.
-    d : int array, shape (n_leaves,) or (0,)
-        Distinct rows that the settled rows leave over; empty if not used.
-    """
+    """Choose a candidate for every open row so that the counts left over are met."""
 
     evidence: KnownDraws
     settled: IntArray
+    """Shape (n_rows,). Pair of each row that has one candidate; -1 for the others."""
     rows: IntArray
+    """Shape (n_open,). The open rows."""
     start: IntArray
+    """Shape (n_open + 1,). Candidates of open row i are ``column[start[i]:start[i + 1]]``."""
     column: NDArray[np.int32]
+    """Shape (n_candidates,)."""
     pair: IntArray
+    """Shape (n_columns,). Pair of each column; only those are columns that are somebody's
+    candidate."""
     equation: NDArray[np.int32]
+    """Shape (n_trees, n_columns). leaf * n_classes + class of each column in every tree."""
     draws: NDArray[np.unsignedinteger[Any]]
+    """Array of unsigned int, shape (n_trees, n_open)."""
     n: IntArray
+    """Shape (n_leaves * n_classes,). Draws that the settled rows leave over."""
     d: IntArray
+    """Shape (n_leaves,) or (0,). Distinct rows that the settled rows leave over; empty if not
+    used."""
 
     @classmethod
     def of(

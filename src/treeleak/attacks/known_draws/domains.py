@@ -30,22 +30,16 @@ _PROBED, _AT_ONCE = 64, 32
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """What is left of every row's leaves. Narrowed in place.
-
-    Attributes
-    ----------
-    evidence : KnownDraws
-    boxes : LeafBoxes
-    bits : uint64 array, shape (n_rows, n_classes, n_words)
-        Of the trees that drew the row, the leaves in which it may lie if it is of that class.
-    draws : int array, shape (n_trees, n_rows)
-        How often each tree drew each row; the tree of known parts draws every row once.
-    """
+    """What is left of every row's leaves. Narrowed in place."""
 
     evidence: KnownDraws
     boxes: LeafBoxes
     bits: NDArray[np.uint64]
+    """Shape (n_rows, n_classes, n_words). Of the trees that drew the row, the leaves in which it
+    may lie if it is of that class."""
     draws: IntArray
+    """Shape (n_trees, n_rows). How often each tree drew each row; the tree of known parts draws
+    every row once."""
 
     @classmethod
     def of(cls, evidence: KnownDraws, group: IntArray | None = None) -> Domains:

@@ -42,24 +42,16 @@ _MOST_REACTION = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Where the fit stands.
-
-    Attributes
-    ----------
-    u : float array, shape (n_candidates,)
-        Probability of each candidate.
-    multipliers : float array, shape (n_equations [+ n_leaves],)
-        lambda, then nu where distinct counts are used.
-    choice : int array, shape (n_open,)
-        Likeliest column of each row.
-    misfit : int
-        Of ``choice``.
-    """
+    """Where the fit stands."""
 
     u: FloatArray
+    """Shape (n_candidates,). Probability of each candidate."""
     multipliers: FloatArray
+    """Shape (n_equations [+ n_leaves],). lambda, then nu where distinct counts are used."""
     choice: IntArray
+    """Shape (n_open,). Likeliest column of each row."""
     misfit: int
+    """Of ``choice``."""
 
 
 class _Done(Exception):

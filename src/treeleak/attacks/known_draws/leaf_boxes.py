@@ -22,36 +22,26 @@ MAX_WORDS = 2**27
 
 @dataclass(frozen=True, eq=False)
 class LeafBoxes:
-    """The leaves of all trees as boxes.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    place : int array, shape (n_attributes,)
-        Number of each attribute among the ordered ones; -1 - its number among the others.
-    missing : int array, shape (n_attributes,)
-        1 where the attribute is ordered and its last atom is that of a missing value.
-    low, high : int32 arrays, shape (n_leaves, n_ordered)
-        The interval of each leaf (row of A); none where low > high.
-    gone : uint8 array, shape (n_leaves, n_ordered)
-        Whether a leaf admits a missing value.
-    members : uint64 array, shape (n_leaves, n_set_words)
-        Atoms of the attributes without order, as bits.
-    set_start : int array, shape (n_sets + 1,)
-        The words of each of these.
-    word_start : int array, shape (n_trees + 1,)
-        Where the leaves of each tree stand among the words of a domain.
-    """
+    """The leaves of all trees as boxes."""
 
     geometry: Geometry
     place: IntArray
+    """Shape (n_attributes,). Number of each attribute among the ordered ones; -1 - its number among
+    the others."""
     missing: IntArray
+    """Shape (n_attributes,). 1 where the attribute is ordered and its last atom is that of a
+    missing value."""
     low: NDArray[np.int32]
     high: NDArray[np.int32]
+    """Shape (n_leaves, n_ordered). The interval of each leaf (row of A); none where low > high."""
     gone: NDArray[np.uint8]
+    """Shape (n_leaves, n_ordered). Whether a leaf admits a missing value."""
     members: NDArray[np.uint64]
+    """Shape (n_leaves, n_set_words). Atoms of the attributes without order, as bits."""
     set_start: IntArray
+    """Shape (n_sets + 1,). The words of each of these."""
     word_start: IntArray
+    """Shape (n_trees + 1,). Where the leaves of each tree stand among the words of a domain."""
 
     @classmethod
     def of(cls, geometry: Geometry) -> LeafBoxes:

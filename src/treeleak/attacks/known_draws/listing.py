@@ -30,24 +30,17 @@ _MOST = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Candidates of rows: choices of a leaf for every tree that drew the row which some point has.
-
-    Attributes
-    ----------
-    domains : Domains
-    row, label : int arrays, shape (n_candidates,)
-        Rows ascending.
-    places : int array, shape (3, n_candidates, n_attributes)
-        Lowest, middle and highest atom of each attribute that the leaves of a candidate admit.
-    complete : bool array, shape (n_rows,)
-        Whether all candidates of a row are listed; of other rows, none is.
-    """
+    """Candidates of rows: for each tree that drew the row, a leaf, so that some point has them."""
 
     domains: Domains
     row: IntArray
     label: IntArray
+    """Shape (n_candidates,). Rows ascending."""
     places: IntArray
+    """Shape (3, n_candidates, n_attributes). Lowest, middle and highest atom of each attribute that
+    the leaves of a candidate admit."""
     complete: BoolArray
+    """Shape (n_rows,). Whether all candidates of a row are listed; of other rows, none is."""
 
     @property
     def problem(self) -> RowProblem:

@@ -41,22 +41,15 @@ _TRY, _PROOF = 2.0, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best assignment so far.
-
-    Attributes
-    ----------
-    pair : int array, shape (n_rows,)
-        -1 for rows that no tree drew.
-    misfit : int
-    proved : bool array, shape (n_rows,)
-    marginals : tuple of RowProblem and float array
-        Candidates and their probabilities: how sure the answer is of what is not proved.
-    """
+    """The best assignment so far."""
 
     pair: IntArray
+    """Shape (n_rows,). -1 for rows that no tree drew."""
     misfit: int
     proved: BoolArray
+    """Shape (n_rows,)."""
     marginals: tuple[RowProblem, FloatArray]
+    """Candidates and their probabilities: how sure the answer is of what is not proved."""
 
 
 def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed: int) -> Found:

@@ -38,35 +38,24 @@ _PARAMETERS = mathopt.SolveParameters(
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """The least misfit over the cells found, and what is proved about all cells.
-
-    Attributes
-    ----------
-    atoms : int32 array, shape (n_cells, n_attributes)
-        A point in each cell found.
-    label : int array, shape (n_cells,)
-        The column of ``open_leaves`` of each: its class.
-    m : float array, shape (n_cells,)
-        Rows in each cell.
-    residual : float array, shape (n_leaves,)
-        A m - n.
-    value, lower : float
-        Sum of |A m - n|, and what no histogram over all cells falls below.
-    proved : bool
-        Whether no further cell lowers the misfit.
-    rounds, exact : int
-        Times that the program was solved, and proofs that were asked of branch and bound.
-    """
+    """The least misfit over the cells found, and what is proved about all cells."""
 
     atoms: NDArray[np.int32]
+    """Shape (n_cells, n_attributes). A point in each cell found."""
     label: IntArray
+    """Shape (n_cells,). The column of ``open_leaves`` of each: its class."""
     m: FloatArray
+    """Shape (n_cells,). Rows in each cell."""
     residual: FloatArray
+    """Shape (n_leaves,). A m - n."""
     value: float
     lower: float
+    """Sum of |A m - n|, and what no histogram over all cells falls below."""
     proved: bool
+    """Whether no further cell lowers the misfit."""
     rounds: int
     exact: int
+    """Times that the program was solved, and proofs that were asked of branch and bound."""
 
     @property
     def contradiction(self) -> bool:

@@ -23,41 +23,31 @@ from treeleak.side_information.given import KnownParts
 
 @dataclass(frozen=True, eq=False)
 class RowConstraints:
-    """What rows have to meet: the sum over rows of draws x [row in leaf, class] = target.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    masks : Masks
-    equation : int array, shape (n_leaves, n_classes)
-        Equation of each leaf (row of A) and class.
-    target : int array, shape (n_equations,)
-    whole : int array, shape (n_leaves,)
-        Equation of each leaf that does not count classes apart; -1 for the others.
-    distinct : int array, shape (n_leaves,), or None
-        Distinct rows in each leaf, where they are counted; 0 in trees that do not.
-    draws : int32 array, shape (n_rows, n_trees)
-    label : int array, shape (n_rows,)
-        Class of each row, or a first guess.
-    open_label : bool array, shape (n_rows,)
-        Whether it is a guess.
-    held : int array, shape (n_rows, n_attributes)
-        Atom of each row where that is known; -1 elsewhere. Of an attribute, all are or none.
-    exchangeable : bool
-        Whether rows of one class may change places.
-    """
+    """What rows have to meet: the sum over rows of draws x [row in leaf, class] = target."""
 
     geometry: Geometry
     masks: Masks
     equation: IntArray
+    """Shape (n_leaves, n_classes). Equation of each leaf (row of A) and class."""
     target: IntArray
+    """Shape (n_equations,)."""
     whole: IntArray
+    """Shape (n_leaves,). Equation of each leaf that does not count classes apart; -1 for the
+    others."""
     distinct: IntArray | None
+    """Shape (n_leaves,). Distinct rows in each leaf, where they are counted; 0 in trees that do
+    not."""
     draws: NDArray[np.int32]
+    """Shape (n_rows, n_trees)."""
     label: IntArray
+    """Shape (n_rows,). Class of each row, or a first guess."""
     open_label: BoolArray
+    """Shape (n_rows,). Whether it is a guess."""
     held: IntArray
+    """Shape (n_rows, n_attributes). Atom of each row where that is known; -1 elsewhere. Of an
+    attribute, all are or none."""
     exchangeable: bool
+    """Whether rows of one class may change places."""
 
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:

@@ -27,13 +27,7 @@ _SMALL = 80_000
 
 @dataclass(frozen=True, eq=False)
 class RowProgram:
-    """Constraints on rows as an integer model; classes are as the constraints have them.
-
-    Attributes
-    ----------
-    constraints : RowConstraints
-    values : Values
-    """
+    """Constraints on rows as an integer model; classes are as the constraints have them."""
 
     constraints: RowConstraints
     values: Values

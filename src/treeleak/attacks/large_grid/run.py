@@ -206,23 +206,17 @@ def _walked_until_met(
 
 @dataclass(frozen=True, eq=False)
 class _Recent:
-    """Where rows were of late.
-
-    Attributes
-    ----------
-    taught : bool
-        Whether walkers are told what rows are like. Where there is nothing to be learned, that
-        leads astray: every other attempt does without.
-    atoms : list of int32 array, shape (n_rows, n_attributes)
-    labels : list of int array, shape (n_rows,)
-    leaves : list of int32 array, shape (n_rows, n_trees)
-        While missed counts were dear.
-    """
+    """Where rows were of late."""
 
     taught: bool
+    """Whether walkers are told what rows are like. Where there is nothing to be learned, that leads
+    astray: every other attempt does without."""
     atoms: list[NDArray[np.int32]]
+    """Shape (n_rows, n_attributes)."""
     labels: list[IntArray]
+    """Shape (n_rows,)."""
     leaves: list[NDArray[np.int32]]
+    """Shape (n_rows, n_trees). While missed counts were dear."""
 
     def note(self, walkers: list[Walker], constraints: RowConstraints, price: float) -> None:
         """Note where rows are, and tell them now and then what rows are like."""

@@ -46,112 +46,76 @@ class Trees(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What is counted at the nodes of all trees.
-
-    Attributes
-    ----------
-    equation : int32 array, shape (n_nodes, n_classes)
-        In which draws of a class are counted.
-    distinct : int32 array, shape (n_nodes,)
-        In which rows are counted that the tree drew at all; -1 for none.
-    draws : int32 array, shape (n_rows, n_trees)
-        How often each tree counts each row.
-    residual : int32 array, shape (n_equations,)
-        r = A m - n.
-    multiplier : float64 array, shape (n_equations,)
-        What each draw that is counted adds to the cost.
-    n_own : int
-        Equations of leaves; those of inner nodes, which follow from them, are behind.
-    """
+    """What is counted at the nodes of all trees."""
 
     equation: Any
+    """Shape (n_nodes, n_classes). In which draws of a class are counted."""
     distinct: Any
+    """Shape (n_nodes,). In which rows are counted that the tree drew at all; -1 for none."""
     draws: Any
+    """Shape (n_rows, n_trees). How often each tree counts each row."""
     residual: Any
+    """Shape (n_equations,). r = A m - n."""
     multiplier: Any
+    """Shape (n_equations,). What each draw that is counted adds to the cost."""
     n_own: Any
+    """Int. Equations of leaves; those of inner nodes, which follow from them, are behind."""
 
 
 class Likes(NamedTuple):
-    """Log prior of a row: a sum over its atoms, and over pairs of bins of neighbouring attributes.
-
-    Attributes
-    ----------
-    log_share : float32 array, shape (n_lines, n_atoms)
-    line : int32 array, shape (n_rows,)
-        Each row's line.
-    bin : int32 array, shape (n_atoms,)
-    neighbour : int32 array, shape (n_attributes, most)
-        -1 behind the last.
-    coupling : float32 array, shape (n_attributes, most, n_bins, n_bins)
-        By own bin and the neighbour's.
-    """
+    """Log prior of a row: over its atoms, and over pairs of bins of neighbouring attributes."""
 
     log_share: Any
+    """Shape (n_lines, n_atoms)."""
     line: Any
+    """Shape (n_rows,). Each row's line."""
     bin: Any
+    """Shape (n_atoms,)."""
     neighbour: Any
+    """Shape (n_attributes, most). -1 behind the last."""
     coupling: Any
+    """Shape (n_attributes, most, n_bins, n_bins). By own bin and the neighbour's."""
 
 
 class Rows(NamedTuple):
-    """Rows on their walk.
-
-    Attributes
-    ----------
-    atoms : int32 array, shape (n_rows, n_attributes)
-        Each attribute counted from 0.
-    label : int32 array, shape (n_rows,)
-    open_rows, open_label : int32 array
-        Rows that may move, and those of them whose class may change.
-    leaves : int32 array, shape (n_rows, n_trees)
-        Numbered from the left.
-    best : int32 array, shape (n_rows, n_attributes + 1)
-        The rows with the least misfit so far; the class last.
-    misfit : int64 array, shape (2,)
-        Of the rows, and of the best: sum of |A m - n| over the leaves.
-    rng : uint64 array, shape (1,)
-    """
+    """Rows on their walk."""
 
     atoms: Any
+    """Shape (n_rows, n_attributes). Each attribute counted from 0."""
     label: Any
+    """Shape (n_rows,)."""
     open_rows: Any
     open_label: Any
+    """Int32 array. Rows that may move, and those of them whose class may change."""
     leaves: Any
+    """Shape (n_rows, n_trees). Numbered from the left."""
     best: Any
+    """Shape (n_rows, n_attributes + 1). The rows with the least misfit so far; the class last."""
     misfit: Any
+    """Shape (2,). Of the rows, and of the best: sum of |A m - n| over the leaves."""
     rng: Any
+    """Shape (1,)."""
 
 
 class WalkSettings(NamedTuple):
-    """How rows walk.
-
-    Attributes
-    ----------
-    price : float
-        Of each missed count: rows are as likely as exp(-price x |r| - multiplier x r).
-    inner : float
-        Share of it that what is missed at inner nodes costs.
-    pull : float
-        After each sweep, multipliers grow by pull x r (at inner nodes, by that share of it).
-    swaps : int
-        How often a row that has moved is to exchange an attribute with another one.
-    trades : bool
-        Whether a row that has moved may change places with one that stands where it would like to.
-        Partners are chosen by what is to be gained: such a walk searches, and samples no law.
-    classes : bool
-        Whether classes that are not proved are drawn afresh.
-    until_met : bool
-        Stop as soon as every count is met.
-    """
+    """How rows walk."""
 
     price: Any
+    """Float. Of each missed count: rows are as likely as exp(-price x |r| - multiplier x r)."""
     inner: Any
+    """Float. Share of it that what is missed at inner nodes costs."""
     pull: Any
+    """Float. After each sweep, multipliers grow by pull x r (at inner nodes, by that share of
+    it)."""
     swaps: Any
+    """Int. How often a row that has moved is to exchange an attribute with another one."""
     trades: Any
+    """Bool. Whether a row that has moved may change places with one that stands where it would like
+    to. Partners are chosen by what is to be gained: such a walk searches, and samples no law."""
     classes: Any
+    """Bool. Whether classes that are not proved are drawn afresh."""
     until_met: Any
+    """Bool. Stop as soon as every count is met."""
 
 
 @njit()

@@ -21,15 +21,7 @@ from treeleak.core.private import dataclass
 
 @dataclass(eq=False)
 class Walker:
-    """One dataset on its walk; moved on in place.
-
-    Attributes
-    ----------
-    constraints : RowConstraints
-    rows : Rows
-    counts : Counts
-    likes : Likes
-    """
+    """One dataset on its walk; moved on in place."""
 
     constraints: RowConstraints
     rows: Rows
@@ -104,23 +96,16 @@ class Walker:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Rows that a walk ended with.
-
-    Attributes
-    ----------
-    walkers : list of Walker
-    atoms : int32 array, shape (n_rows, n_attributes)
-    label : int array, shape (n_rows,)
-    misfit : int
-    sweeps : int
-        Sweeps of each walker.
-    """
+    """Rows that a walk ended with."""
 
     walkers: list[Walker]
     atoms: NDArray[np.int32]
+    """Shape (n_rows, n_attributes)."""
     label: IntArray
+    """Shape (n_rows,)."""
     misfit: int
     sweeps: int
+    """Sweeps of each walker."""
 
     @classmethod
     def of(cls, walkers: list[Walker], best: Walker, sweeps: int) -> Found:

@@ -109,21 +109,13 @@ def _hierarchy(target: PosteriorTarget, every: int) -> HierarchicalPrior:
 
 @dataclass(eq=False)
 class Chain:
-    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place.
-
-    Attributes
-    ----------
-    target : PosteriorTarget
-    state : State
-    prior : Prior
-    hierarchy : HierarchicalPrior
-        What the prior is learned with; its ``every`` is 0 where the prior is given.
-    """
+    """One dataset on its walk. Made by :meth:`started`; :meth:`walked` moves it on, in place."""
 
     target: PosteriorTarget
     state: State
     prior: Prior
     hierarchy: HierarchicalPrior
+    """What the prior is learned with; its ``every`` is 0 where the prior is given."""
 
     @classmethod
     def started(cls, target: PosteriorTarget, prior: Prior | None, seed: int) -> Chain:

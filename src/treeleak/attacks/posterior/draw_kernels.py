@@ -27,113 +27,85 @@ _STEPS = 12
 
 
 class Ground(NamedTuple):
-    """What a row can be, and into which leaves it falls.
-
-    Attributes
-    ----------
-    radix, start : int32 array, shape (n_attributes + 1,)
-        Atoms of each attribute, and the number of its first one; the last attribute is the class.
-    stride : int64 array, shape (n_attributes,) or (0,)
-        As in :attr:`Geometry.stride`; empty where points are not listed.
-    table : int32 array, shape (n_points, n_trees) or (0, n_trees)
-        Leaves of every grid point, where that is small enough.
-    rule_start : int64 array, shape (n_tables,)
-        Where each table of ``valid`` begins: one over all points, where they are listed, else one
-        per rule of the schema; none without rules.
-    rule_stride : int64 array, shape (n_tables, n_attributes)
-        Weight of each atom in the place in a table; 0 for attributes of which it does not speak.
-    valid : bool array
-        What the schema's rules allow.
-    until : int32 array, shape (n_tested,)
-        Per test and atom, the next atom that goes another way.
-    root, attribute, test, left, right, goes_left
-        The compiled trees: see :class:`Geometry`.
-    """
+    """What a row can be, and into which leaves it falls."""
 
     radix: Any
     start: Any
+    """Shape (n_attributes + 1,). Atoms of each attribute, and the number of its first one; the last
+    attribute is the class."""
     stride: Any
+    """Shape (n_attributes,) or (0,). As in :attr:`Geometry.stride`; empty where points are not
+    listed."""
     table: Any
+    """Shape (n_points, n_trees) or (0, n_trees). Leaves of every grid point, where that is small
+    enough."""
     rule_start: Any
+    """Shape (n_tables,). Where each table of ``valid`` begins: one over all points, where they are
+    listed, else one per rule of the schema; none without rules."""
     rule_stride: Any
+    """Shape (n_tables, n_attributes). Weight of each atom in the place in a table; 0 for attributes
+    of which it does not speak."""
     valid: Any
+    """Bool array. What the schema's rules allow."""
     until: Any
+    """Shape (n_tested,). Per test and atom, the next atom that goes another way."""
     root: Any
     attribute: Any
     test: Any
     left: Any
     right: Any
     goes_left: Any
+    """The compiled trees: see :class:`Geometry`."""
 
 
 class Moves(NamedTuple):
-    """What may change, and how often each kind of change is tried.
-
-    Attributes
-    ----------
-    open_rows : int32 array
-        Rows of which something is not known.
-    group : int32 array, shape (n_rows,)
-    allowed : bool array, shape (n_groups, n_atoms)
-        As in :class:`KnownParts`.
-    open_start : int32 array, shape (n_groups + 1,)
-    open_attribute : int32 array
-        The attributes that are open in a group.
-    swaps, jumps, fresh, gibbs_share : float
-        Shares of the moves; fresh ones send a row to a place drawn from the prior, Gibbs steps
-        weigh all atoms of an attribute.
-    single : float
-        Share of the swaps in which rows exchange one attribute.
-    jump_start : int64 array, shape (n_groups + 1,)
-        Where the pairs begin to which the rows of a group jump.
-    jump_sum : float64 array, shape (n_jumps,)
-        Their weights, cumulated within the group.
-    jump_pair : int64 array, shape (n_jumps,)
-        Their numbers, point * n_classes + class.
-    jump_log : float32 array, shape (n_points * n_classes,)
-        Log weight of every pair; -inf where it is not jumped to.
-    """
+    """What may change, and how often each kind of change is tried."""
 
     open_rows: Any
+    """Int32 array. Rows of which something is not known."""
     group: Any
+    """Shape (n_rows,)."""
     allowed: Any
+    """Shape (n_groups, n_atoms). As in :class:`KnownParts`."""
     open_start: Any
+    """Shape (n_groups + 1,)."""
     open_attribute: Any
+    """Int32 array. The attributes that are open in a group."""
     swaps: Any
     jumps: Any
     fresh: Any
     gibbs_share: Any
+    """Float. Shares of the moves; fresh ones send a row to a place drawn from the prior, Gibbs
+    steps weigh all atoms of an attribute."""
     single: Any
+    """Float. Share of the swaps in which rows exchange one attribute."""
     jump_start: Any
+    """Shape (n_groups + 1,). Where the pairs begin to which the rows of a group jump."""
     jump_sum: Any
+    """Shape (n_jumps,). Their weights, cumulated within the group."""
     jump_pair: Any
+    """Shape (n_jumps,). Their numbers, point * n_classes + class."""
     jump_log: Any
+    """Shape (n_points * n_classes,). Log weight of every pair; -inf where it is not jumped to."""
 
 
 class Prior(NamedTuple):
-    """Log probability of a row, as a tree of attributes or as a table over all pairs.
-
-    Attributes
-    ----------
-    parent : int32 array, shape (n_attributes + 1,)
-        The attribute on which each depends; -1 for the root.
-    bin : int32 array, shape (n_attributes + 1, most atoms)
-        Atoms of a parent that make no difference below it have the same number.
-    offset : int64 array, shape (n_attributes + 1,)
-        Where its table begins: bin of the parent's atom times own radix plus own atom.
-    log_share : float64 array
-    grid : float32 array, shape (n_points * n_classes,) or (0,)
-        Taken instead of the tree where it is there.
-    order : int32 array, shape (n_attributes + 1,) or (0,)
-        Attributes, parents first; needed for fresh moves.
-    """
+    """Log probability of a row, as a tree of attributes or as a table over all pairs."""
 
     parent: Any
+    """Shape (n_attributes + 1,). The attribute on which each depends; -1 for the root."""
     bin: Any
+    """Shape (n_attributes + 1, most atoms). Atoms of a parent that make no difference below it have
+    the same number."""
     offset: Any
+    """Shape (n_attributes + 1,). Where its table begins: bin of the parent's atom times own radix
+    plus own atom."""
     log_share: Any
+    """Float64 array."""
     grid: Any
+    """Shape (n_points * n_classes,) or (0,). Taken instead of the tree where it is there."""
     order: Any
+    """Shape (n_attributes + 1,) or (0,). Attributes, parents first; needed for fresh moves."""
 
 
 @njit()
@@ -177,73 +149,54 @@ def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
 
 
 class Law(NamedTuple):
-    """How what is seen of an equation depends on the rows in it.
-
-    Attributes
-    ----------
-    distinct : bool
-        Whether distinct rows are seen, or draws.
-    log : float64 array
-        Logarithms of 0 (never asked for), 1, 2, ...
-    start : int32 array, shape (n_mixed + 1,)
-        Where the equations begin of each leaf whose distinct rows split among classes.
-    equation : int32 array
-        Those of them that count any draws.
-    draws : int32 array, shape (n_equations,)
-    table : float64 array
-        Log surj(n, d) for small n: see :func:`log_surjections`.
-    log_factorial : float64 array
-    every : int
-        Steps between two looks at the splits; 0 for never.
-    offset : int64 array, shape (n_equations,) or (0,)
-        Where the gains of each equation begin in ``gain``; taken instead of what is seen where it
-        is there.
-    gain : float64 array
-        Change of the log likelihood when a row joins none, one, two, ...
-    named : int32 array, shape (n_leaves,) or (0,)
-        The class that each leaf names, -1 where it names none; taken instead of what is seen where
-        it is there.
-    rule : int
-        How a leaf chooses: see :data:`RULES`.
-    scale : float
-        As in :class:`LabelNoise`.
-    """
+    """How what is seen of an equation depends on the rows in it."""
 
     distinct: Any
+    """Bool. Whether distinct rows are seen, or draws."""
     log: Any
+    """Float64 array. Logarithms of 0 (never asked for), 1, 2, ..."""
     start: Any
+    """Shape (n_mixed + 1,). Where the equations begin of each leaf whose distinct rows split among
+    classes."""
     equation: Any
+    """Int32 array. Those of them that count any draws."""
     draws: Any
+    """Shape (n_equations,)."""
     table: Any
+    """Float64 array. Log surj(n, d) for small n: see :func:`log_surjections`."""
     log_factorial: Any
+    """Float64 array."""
     every: Any
+    """Int. Steps between two looks at the splits; 0 for never."""
     offset: Any
+    """Shape (n_equations,) or (0,). Where the gains of each equation begin in ``gain``; taken
+    instead of what is seen where it is there."""
     gain: Any
+    """Float64 array. Change of the log likelihood when a row joins none, one, two, ..."""
     named: Any
+    """Shape (n_leaves,) or (0,). The class that each leaf names, -1 where it names none; taken
+    instead of what is seen where it is there."""
     rule: Any
+    """Int. How a leaf chooses: see :data:`RULES`."""
     scale: Any
+    """Float. As in :class:`LabelNoise`."""
 
 
 class State(NamedTuple):
-    """One dataset on its walk.
-
-    Attributes
-    ----------
-    atoms : int16 array, shape (n_rows, n_attributes + 1)
-        Atom of each attribute, counted from 0 in each; the class is the last.
-    leaves : int32 array, shape (n_rows, n_trees)
-    rows, seen : int32 array, shape (n_equations,)
-        What lies in each equation, and what is counted there.
-    log_prior : float64 array, shape (n_rows,)
-    rng : uint64 array, shape (1,)
-    """
+    """One dataset on its walk."""
 
     atoms: Any
+    """Shape (n_rows, n_attributes + 1). Atom of each attribute, counted from 0 in each; the class
+    is the last."""
     leaves: Any
+    """Shape (n_rows, n_trees)."""
     rows: Any
     seen: Any
+    """Shape (n_equations,). What lies in each equation, and what is counted there."""
     log_prior: Any
+    """Shape (n_rows,)."""
     rng: Any
+    """Shape (1,)."""
 
 
 @njit(inline=True)

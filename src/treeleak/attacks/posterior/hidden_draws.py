@@ -124,21 +124,13 @@ def hidden_draws(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Where chains have walked to.
-
-    Attributes
-    ----------
-    walk : Walk
-    chains : sequence of Chain
-    samples : Samples
-    cooled : bool
-        Whether there was time to cool, and to learn what rows are like.
-    """
+    """Where chains have walked to."""
 
     walk: Walk
     chains: Sequence[Chain]
     samples: Samples
     cooled: bool
+    """Whether there was time to cool, and to learn what rows are like."""
 
 
 def _walked(

@@ -41,43 +41,28 @@ _FAINT = 1e-9
 
 @shows_no_value
 class Told(NamedTuple):
-    """What the leaves tell of the missing row.
-
-    Attributes
-    ----------
-    posterior : float array, shape (n_points, n_classes)
-        Probability of each grid point and class.
-    bits : float
-        Its divergence from the prior.
-    n_possible : int
-        Grid points and classes that are not impossible, however improbable.
-    """
+    """What the leaves tell of the missing row."""
 
     posterior: FloatArray
+    """Shape (n_points, n_classes). Probability of each grid point and class."""
     bits: float
+    """Its divergence from the prior."""
     n_possible: int
+    """Grid points and classes that are not impossible, however improbable."""
 
 
 @dataclass(frozen=True, eq=False)
 class MissingRow:
-    """What one row can be, and what the leaves would say with it.
-
-    Attributes
-    ----------
-    geometry : Geometry
-        Its grid is enumerated whole; where it is small enough, every value of a column with few
-        values is told apart.
-    values : Values
-    allowed : bool array, shape (n_points,)
-        Which grid points meet the schema's rules.
-    signature : int32 array, shape (n_trees, n_points)
-        Leaves of each grid point, as rows of A.
-    """
+    """What one row can be, and what the leaves would say with it."""
 
     geometry: Geometry
+    """Its grid is enumerated whole; where it is small enough, every value of a column with few
+    values is told apart."""
     values: Values
     allowed: BoolArray
+    """Shape (n_points,). Which grid points meet the schema's rules."""
     signature: NDArray[np.int32]
+    """Shape (n_trees, n_points). Leaves of each grid point, as rows of A."""
     _says: Callable[[IntArray], FloatArray]
 
     @classmethod

@@ -26,15 +26,10 @@ _SPLIT_EVERY = 4
 
 
 class Likelihood(ABC):
-    """How likely what is released is, given how many rows lie in each equation.
-
-    Attributes
-    ----------
-    n_classes : int
-        Equations are numbered leaf * n_classes + class.
-    """
+    """How likely what is released is, given how many rows lie in each equation."""
 
     n_classes: int
+    """Equations are numbered leaf * n_classes + class."""
 
     @property
     @abstractmethod
@@ -74,23 +69,15 @@ class Likelihood(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DrawLikelihood(Likelihood):
-    """The likelihood of :class:`HiddenDraws`, equation by equation (leaf x n_classes + class).
-
-    Attributes
-    ----------
-    draws : int32 array, shape (n_equations,)
-        n_tvc.
-    distinct : int array, shape (n_leaves,), or None
-        d_tv.
-    n_classes : int
-    most_rows : int
-        More rows than this never lie in a leaf.
-    """
+    """The likelihood of :class:`HiddenDraws`, equation by equation (leaf x n_classes + class)."""
 
     draws: NDArray[np.int32]
+    """Shape (n_equations,). n_tvc."""
     distinct: IntArray | None
+    """Shape (n_leaves,). d_tv."""
     n_classes: int
     most_rows: int
+    """More rows than this never lie in a leaf."""
 
     @classmethod
     def of(cls, evidence: HiddenDraws) -> DrawLikelihood:

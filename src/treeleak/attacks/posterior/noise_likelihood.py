@@ -54,26 +54,17 @@ class _Tabled(Likelihood):
 
 @dataclass(frozen=True, eq=False)
 class CountLikelihood(_Tabled):
-    """n*_e = a_e + Y in every equation (leaf x n_classes + class), or = draws of a_e rows + Y.
-
-    Attributes
-    ----------
-    counts : float array, shape (n_equations,)
-        n*; NaN where nothing is said.
-    n_classes : int
-    noise : CountNoise
-    n_rows : int
-        N.
-    n_draws : int or None
-        Draws of each tree, if it drew its rows. The draws of an equation are then Binomial(n_draws,
-        a / N), each by itself: that those of a tree have a fixed sum is neglected.
-    """
+    """n*_e = a_e + Y in every equation (leaf x n_classes + class), or = draws of a_e rows + Y."""
 
     counts: FloatArray
+    """Shape (n_equations,). n*; NaN where nothing is said."""
     n_classes: int
     noise: CountNoise
     n_rows: int
+    """N."""
     n_draws: int | None = None
+    """Draws of each tree, if it drew its rows. The draws of an equation are then Binomial(n_draws,
+    a / N), each by itself: that those of a tree have a fixed sum is neglected."""
 
     @property
     def n_equations(self) -> int:
@@ -146,17 +137,10 @@ class CountLikelihood(_Tabled):
 
 @dataclass(frozen=True, eq=False)
 class LabelLikelihood(Likelihood):
-    """Every leaf names one class.
-
-    Attributes
-    ----------
-    named : int32 array, shape (n_leaves,)
-        The class; -1 where nothing is said.
-    n_classes : int
-    noise : LabelNoise
-    """
+    """Every leaf names one class."""
 
     named: NDArray[np.int32]
+    """Shape (n_leaves,). The class; -1 where nothing is said."""
     n_classes: int
     noise: LabelNoise
 
@@ -194,22 +178,15 @@ class LabelLikelihood(Likelihood):
 
 @dataclass(frozen=True, eq=False)
 class PresenceLikelihood(_Tabled):
-    """Every leaf names all classes of which it saw a row (:class:`LabelNoise`, rule "present").
-
-    Attributes
-    ----------
-    named : bool array, shape (n_leaves, n_classes)
-    said : bool array, shape (n_leaves,)
-        Which leaves say anything.
-    noise : LabelNoise
-    n_rows : int
-        N.
-    """
+    """Every leaf names all classes of which it saw a row (:class:`LabelNoise`, rule "present")."""
 
     named: BoolArray
+    """Shape (n_leaves, n_classes)."""
     said: BoolArray
+    """Shape (n_leaves,). Which leaves say anything."""
     noise: LabelNoise
     n_rows: int
+    """N."""
 
     @property
     def n_classes(self) -> int:  # type: ignore[override]

@@ -28,49 +28,37 @@ _LEAST_MARGINAL, _LEAST_Q = 1e-26, 0.02
 
 
 class HierarchicalPrior(NamedTuple):
-    """What a chain takes rows to be like; redrawn in place.
-
-    Attributes
-    ----------
-    parent : int32 array, shape (n_attributes + 1,)
-        The attribute on which each depends; -1 for none. The class is the last attribute.
-    offset : int64 array, shape (n_attributes + 2,)
-        Where the table of each attribute begins, and the end.
-    log_share : float64 array
-        log p_a(x | u) at offset[a] + u * radix[a] + x, u a bin of the parent's atoms.
-    bin : int32 array
-        As in :class:`Prior`.
-    n_bins : int32 array, shape (n_attributes + 1,)
-    order : int32 array, shape (n_attributes + 1,)
-        Attributes, parents first.
-    marginal, size : float64 arrays, shape (n_atoms,)
-        m and s, attribute by attribute.
-    strength : float64 array, shape (2,)
-        alpha, kappa.
-    alphas, kappas : float64 arrays
-        What these may be.
-    flag : bool array, shape (n_attributes + 1,)
-        The binary columns.
-    ones : float64 array, shape (2,)
-        Columns' worth of hierarchy, before any row, that flags are 0 and that they are 1.
-    every : int
-        Steps of a walk between two redraws; 0 for never.
-    """
+    """What a chain takes rows to be like; redrawn in place."""
 
     parent: Any
+    """Shape (n_attributes + 1,). The attribute on which each depends; -1 for none. The class is the
+    last attribute."""
     offset: Any
+    """Shape (n_attributes + 2,). Where the table of each attribute begins, and the end."""
     log_share: Any
+    """Float64 array. log p_a(x | u) at offset[a] + u * radix[a] + x, u a bin of the parent's
+    atoms."""
     bin: Any
+    """Int32 array. As in :class:`Prior`."""
     n_bins: Any
+    """Shape (n_attributes + 1,)."""
     order: Any
+    """Shape (n_attributes + 1,). Attributes, parents first."""
     marginal: Any
     size: Any
+    """Shape (n_atoms,). m and s, attribute by attribute."""
     strength: Any
+    """Shape (2,). alpha, kappa."""
     alphas: Any
     kappas: Any
+    """Float64 arrays. What these may be."""
     flag: Any
+    """Shape (n_attributes + 1,). The binary columns."""
     ones: Any
+    """Shape (2,). Columns' worth of hierarchy, before any row, that flags are 0 and that they are
+    1."""
     every: Any
+    """Int. Steps of a walk between two redraws; 0 for never."""
 
 
 @njit()

@@ -44,20 +44,7 @@ _AT_ONCE, _START_SHARE = 5, 0.15
 
 @dataclass(frozen=True, eq=False)
 class PosteriorTarget:
-    """What all chains share.
-
-    Attributes
-    ----------
-    geometry : Geometry
-    values : Values
-    likelihood : Likelihood
-    n_rows : int
-    ground : Ground
-    moves : Moves
-    weights : float array, shape (n_points, n_classes), or None
-        Rows expected at each grid point, by hidden draws alone or by a population; None if that is
-        not known, or the grid too large.
-    """
+    """What all chains share."""
 
     geometry: Geometry
     values: Values
@@ -66,6 +53,8 @@ class PosteriorTarget:
     ground: Ground
     moves: Moves
     weights: FloatArray | None
+    """Shape (n_points, n_classes). Rows expected at each grid point, by hidden draws alone or by a
+    population; None if that is not known, or the grid too large."""
 
     @classmethod
     def of(

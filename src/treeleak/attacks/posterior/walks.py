@@ -30,41 +30,28 @@ _COLD, _COLD_STAGES = 0.2, 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How long the chains walk, in sweeps (steps per row).
-
-    Attributes
-    ----------
-    chains : int
-    cooling : int
-        Stages from hot to 1.
-    fits, between : int
-        How often a prior that all chains share is fitted to what they find, and stages before each
-        fit; chains that learn on their own walk as long.
-    samples : int
-        Stages after that; each ends with a sample.
-    sweeps : float
-        Of each stage.
-    hot : float
-        First temperature; 1 for none.
-    low_penalty : float
-        First price of a row that a leaf lacks.
-    share : float
-        Of the time left, for which walks are planned.
-    by_factors : bool
-        Whether the temperature falls by the same factor at each stage; else its inverse grows by
-        the same amount, which spends less time where it is hot.
-    """
+    """How long the chains walk, in sweeps (steps per row)."""
 
     chains: int
     cooling: int
+    """Stages from hot to 1."""
     fits: int
     between: int
+    """How often a prior that all chains share is fitted to what they find, and stages before each
+    fit; chains that learn on their own walk as long."""
     samples: int
+    """Stages after that; each ends with a sample."""
     sweeps: float
+    """Of each stage."""
     hot: float
+    """First temperature; 1 for none."""
     low_penalty: float = MISSING_ROW_PENALTY
+    """First price of a row that a leaf lacks."""
     share: float = 0.8
+    """Of the time left, for which walks are planned."""
     by_factors: bool = False
+    """Whether the temperature falls by the same factor at each stage; else its inverse grows by the
+    same amount, which spends less time where it is hot."""
 
     @property
     def stages(self) -> int:

@@ -97,31 +97,23 @@ def reference_milp(
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The variables and constraints of one row, which are the same for all rows.
-
-    Attributes
-    ----------
-    width : int
-        Variables: first x, then for each tree lambda by depth and y by node.
-    at : list of int
-        Where the variables of each attribute begin, and where the last ones end.
-    matrix : sparse matrix, shape (n_constraints, width)
-    lower, upper : float array, shape (n_constraints,)
-    integral : bool array, shape (width,)
-    nodes : int array, shape (n_nodes,)
-        Variables y of all nodes of all trees.
-    n : int array, shape (n_nodes, n_classes)
-        Rows of each class in each of these nodes.
-    """
+    """The variables and constraints of one row, which are the same for all rows."""
 
     width: int
+    """Variables: first x, then for each tree lambda by depth and y by node."""
     at: list[int]
+    """Where the variables of each attribute begin, and where the last ones end."""
     matrix: sparse.csr_array[Any]
+    """Shape (n_constraints, width)."""
     lower: FloatArray
     upper: FloatArray
+    """Shape (n_constraints,)."""
     integral: BoolArray
+    """Shape (width,)."""
     nodes: IntArray
+    """Shape (n_nodes,). Variables y of all nodes of all trees."""
     n: IntArray
+    """Shape (n_nodes, n_classes). Rows of each class in each of these nodes."""
 
     @classmethod
     def of(cls, geometry: Geometry, values: Values, n: IntArray) -> _Block:

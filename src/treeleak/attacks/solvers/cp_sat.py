@@ -17,17 +17,12 @@ SolutionCallback: TypeAlias = cp_model.CpSolverSolutionCallback
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What the solver says of a model.
-
-    Attributes
-    ----------
-    solver : CpSolver
-        Has the values of the variables, where a solution was found.
-    status : int
-    """
+    """What the solver says of a model."""
 
     solver: Any
+    """CpSolver. Has the values of the variables, where a solution was found."""
     status: Any
+    """Int."""
 
     @property
     def found(self) -> bool:

@@ -22,18 +22,13 @@ class NoSolution(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What propagation alone proves of a system: lower <= m <= upper in every solution.
-
-    Attributes
-    ----------
-    lower, upper : int array, shape (n_cells,)
-    broken : int
-        An equation that cannot be met, or -1.
-    """
+    """What propagation alone proves of a system: lower <= m <= upper in every solution."""
 
     lower: IntArray
     upper: IntArray
+    """Shape (n_cells,)."""
     broken: int
+    """An equation that cannot be met, or -1."""
 
     @property
     def settled(self) -> bool:

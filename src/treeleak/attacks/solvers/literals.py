@@ -23,16 +23,10 @@ from treeleak.partition.values import Values
 
 @dataclass(frozen=True)
 class Apart:
-    """One literal per atom, exactly one of them true; none where there is one atom only.
-
-    Attributes
-    ----------
-    first : int
-        Number of the first literal among all of a row.
-    n_atoms : int
-    """
+    """One literal per atom, exactly one of them true; none where there is one atom only."""
 
     first: int
+    """Number of the first literal among all of a row."""
     n_atoms: int
 
     @property
@@ -73,20 +67,14 @@ class Ascending:
     With ``n`` atoms of numbers, literals 0 to n - 2 are "a number, of atom i at most". Where values
     can be missing, as many more are "missing, or of atom i at most", and the last is "missing":
     tests send missing values to either side.
-
-    Attributes
-    ----------
-    first : int
-        Number of the first literal among all of a row.
-    n_numbers : int
-        Atoms of numbers.
-    missing : bool
-        Whether there is an atom of missing values.
     """
 
     first: int
+    """Number of the first literal among all of a row."""
     n_numbers: int
+    """Atoms of numbers."""
     missing: bool
+    """Whether there is an atom of missing values."""
 
     @property
     def n_literals(self) -> int:

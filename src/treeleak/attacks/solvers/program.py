@@ -97,21 +97,14 @@ def paths_of(geometry: Geometry, encodings: Sequence[Encoding]) -> list[list[int
 
 @dataclass(frozen=True, eq=False)
 class RowVariables:
-    """The variables of one row in a constraint program.
-
-    Attributes
-    ----------
-    atoms : list of (Encoding, list)
-        x: for each attribute, its literals.
-    classes : list
-        z: one literal per class; empty where the class is fixed.
-    open_classes : list of int
-        Classes that the row may have.
-    """
+    """The variables of one row in a constraint program."""
 
     atoms: list[tuple[Encoding, list[Any]]]
+    """x: for each attribute, its literals."""
     classes: list[Any]
+    """z: one literal per class; empty where the class is fixed."""
     open_classes: list[int]
+    """Classes that the row may have."""
 
     @classmethod
     def of(
@@ -173,25 +166,17 @@ def built_rows(
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A constraint program, and those of its variables that make the rows.
-
-    Attributes
-    ----------
-    model : CpModel
-    rows : list of RowVariables
-    n_terms : int
-        Literals in its constraints, about.
-    noise : list
-        How far each count lies from what the rows give, where that is left to the solver.
-    n_rows : variable or None
-        How many rows, from the first, are part of a solution; None for all.
-    """
+    """A constraint program, and those of its variables that make the rows."""
 
     model: Model
+    """CpModel."""
     rows: list[RowVariables]
     n_terms: int
+    """Literals in its constraints, about."""
     noise: list[Any] = field(default_factory=list)
+    """How far each count lies from what the rows give, where that is left to the solver."""
     n_rows: Any = None
+    """Variable or None. How many rows, from the first, are part of a solution; None for all."""
 
     @property
     def numbers(self) -> dict[str, int]:

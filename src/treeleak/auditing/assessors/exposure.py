@@ -88,24 +88,16 @@ class NearLeaf:
 
 @dataclass(frozen=True, eq=False)
 class Behind:
-    """Who stands behind the figures of columns and groups. Never in a document.
-
-    Attributes
-    ----------
-    groups : bool array, shape (n_people, n_groups)
-        Who is in each group.
-    counted : bool array, shape (n_people,)
-        Whose error is known: not theirs of whom all was given.
-    others : bool array, shape (n_people, n_columns)
-        Who differs from the most common value of each column.
-    free : int array, shape (n_columns,)
-        Of how many people the share of right values is.
-    """
+    """Who stands behind the figures of columns and groups. Never in a document."""
 
     groups: BoolArray
+    """Shape (n_people, n_groups). Who is in each group."""
     counted: BoolArray
+    """Shape (n_people,). Whose error is known: not theirs of whom all was given."""
     others: BoolArray
+    """Shape (n_people, n_columns). Who differs from the most common value of each column."""
     free: IntArray
+    """Shape (n_columns,). Of how many people the share of right values is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,21 +28,14 @@ _NOT_THERE = {
 
 @dataclass(frozen=True, eq=False)
 class NoiseFound:
-    """The noise of a model, held against its counts and the training rows.
-
-    Attributes
-    ----------
-    refuted : str or None
-        Why the counts do not carry the noise that is stated, in words.
-    scale : Scale or None
-        How large it is, by the training rows.
-    release : Release
-        What to attack: where the noise is not there, the counts as they are.
-    """
+    """The noise of a model, held against its counts and the training rows."""
 
     refuted: str | None
+    """Why the counts do not carry the noise that is stated, in words."""
     scale: Scale | None
+    """How large it is, by the training rows."""
     release: Release
+    """What to attack: where the noise is not there, the counts as they are."""
 
 
 def find_noise(release: Release, X: Any = None, y: Any = None) -> NoiseFound:

@@ -77,18 +77,12 @@ def attribute_of(name: str, schema: Schema, release: Release | None = None) -> A
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training rows, and the groups that they belong to.
-
-    Attributes
-    ----------
-    X : DataFrame
-        In the model's columns.
-    groups : mapping of str to Series
-        Of each column that groups: the group of each row.
-    """
+    """Training rows, and the groups that they belong to."""
 
     X: pd.DataFrame
+    """In the model's columns."""
     groups: Mapping[str, pd.Series[Any]] = field(default_factory=dict)
+    """Of each column that groups: the group of each row."""
 
 
 def groups_of(

@@ -25,21 +25,15 @@ Way = Literal["values", "rows", "places"]
 
 @dataclass(frozen=True)
 class Standing:
-    """Where rebuilt rows stand.
-
-    Attributes
-    ----------
-    tells : {"people", "perhaps", "nothing"}
-        people: nearer to the training rows than any yardstick, those included that know the
-        population. perhaps: nearer than guesses of somebody who lacks the counts of leaves, or than
-        to others of the population, but no nearer than somebody who knows the population.
-    ways : tuple of {"values", "rows", "places"}
-        In what they are: in the error of values, in rows that are right throughout, or row by row
-        in their places.
-    """
+    """Where rebuilt rows stand."""
 
     tells: Literal["people", "perhaps", "nothing"]
+    """people: nearer to the training rows than any yardstick, those included that know the
+    population. perhaps: nearer than guesses of somebody who lacks the counts of leaves, or than to
+    others of the population, but no nearer than somebody who knows the population."""
     ways: tuple[Way, ...] = ()
+    """Tuple of {"values", "rows", "places"}. In what they are: in the error of values, in rows that
+    are right throughout, or row by row in their places."""
 
 
 def standing_of(m: Measurement, level: float = LEVEL) -> Standing:

@@ -48,17 +48,10 @@ _DRAWS = 10
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """A yardstick, held against the true rows.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`WORDS`.
-    knows : {"schema", "model", "people"}
-    guesses : Guesses
-    """
+    """A yardstick, held against the true rows."""
 
     name: str
+    """One of :data:`WORDS`."""
     knows: Knows
     guesses: Guesses
 

@@ -37,21 +37,14 @@ def speaks_of_none(text: str, names: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Kept:
-    """What of columns and groups may be told, see :mod:`treeleak.auditing.disclosure.disclosure`.
-
-    Attributes
-    ----------
-    groups : tuple of bool
-        Whether each group of the exposure may be told.
-    individual : bool
-        Whether rows that resemble others, and those that stand apart, may be.
-    hidden : frozenset of str
-        Columns that may not be named, or of which nothing may be said.
-    """
+    """What of columns and groups may be told: see :mod:`treeleak.auditing.disclosure.kept`."""
 
     groups: tuple[bool, ...] = ()
+    """Whether each group of the exposure may be told."""
     individual: bool = False
+    """Whether rows that resemble others, and those that stand apart, may be."""
     hidden: frozenset[str] = field(default_factory=frozenset)
+    """Columns that may not be named, or of which nothing may be said."""
 
 
 def releasable(

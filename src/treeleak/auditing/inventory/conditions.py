@@ -12,24 +12,16 @@ from treeleak.core.private import dataclass
 
 @dataclass(frozen=True)
 class Context:
-    """What the rules may ask of the model as a whole.
-
-    Attributes
-    ----------
-    n_rows : int or None
-        Training rows, where known.
-    drawn : bool or None
-        Whether the trees drew their rows at random; None where nobody knows.
-    missing : bool or None
-        Whether the trees saw missing values; None where nobody knows.
-    noise : bool
-        Whether the counts, or the classes of the leaves, carry noise.
-    """
+    """What the rules may ask of the model as a whole."""
 
     n_rows: int | None = None
+    """Training rows, where known."""
     drawn: bool | None = False
+    """Whether the trees drew their rows at random; None where nobody knows."""
     missing: bool | None = False
+    """Whether the trees saw missing values; None where nobody knows."""
     noise: bool = False
+    """Whether the counts, or the classes of the leaves, carry noise."""
 
 
 def missing(_: Any, context: Context) -> bool:

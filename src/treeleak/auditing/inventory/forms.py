@@ -43,18 +43,12 @@ _ROW_LIKE = re.compile(r"[-+\d.eE]+([,;:|/ \t]+[-+\d.eE]+){2,}|[01]{8,}|[0-9a-fA
 
 @dataclass(frozen=True)
 class Pieces:
-    """What a value holds, through lists, dictionaries and arrays of objects.
-
-    Attributes
-    ----------
-    scalars : tuple
-        Keys of dictionaries among them.
-    others : tuple
-        Arrays, bytes, objects, and what was not read.
-    """
+    """What a value holds, through lists, dictionaries and arrays of objects."""
 
     scalars: tuple[Any, ...]
+    """Keys of dictionaries among them."""
     others: tuple[Any, ...]
+    """Arrays, bytes, objects, and what was not read."""
 
 
 def pieces(value: Any) -> Pieces:

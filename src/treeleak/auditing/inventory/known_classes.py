@@ -43,18 +43,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.<>]{0,99}")
 
 @dataclass(frozen=True)
 class KnownClass:
-    """What a class can hold.
-
-    Attributes
-    ----------
-    parameters : frozenset of str
-        Arguments of its constructor.
-    attributes : frozenset of str
-        What else its methods set.
-    """
+    """What a class can hold."""
 
     parameters: frozenset[str]
+    """Arguments of its constructor."""
     attributes: frozenset[str]
+    """What else its methods set."""
 
     def holds(self, name: str) -> bool:
         """Say whether objects of the class have something of this name."""

@@ -39,17 +39,12 @@ _FOREIGN = -1e300
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Training rows as numbers, made comparable.
-
-    Attributes
-    ----------
-    rows : array, shape (n_rows, n_columns)
-    texts : mapping of str to float
-        Numbers that stand for texts.
-    """
+    """Training rows as numbers, made comparable."""
 
     rows: FloatArray
+    """Shape (n_rows, n_columns)."""
     texts: Mapping[str, float]
+    """Numbers that stand for texts."""
 
     @classmethod
     def of(cls, given: Any) -> Table:

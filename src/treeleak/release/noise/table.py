@@ -30,22 +30,14 @@ _NOTHING = -30.0
 
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
-    """A symmetric law at 0, step, 2 step, ..., each point standing for ``step`` values around it.
-
-    Attributes
-    ----------
-    step : float
-    log_density : float array
-    whole : bool
-        Whether values are whole numbers.
-    sd : float
-        Standard deviation of the law.
-    """
+    """A symmetric law at 0, step, 2 step, ...; each point stands for ``step`` values around it."""
 
     step: float
     log_density: FloatArray
     whole: bool
+    """Whether values are whole numbers."""
     sd: float
+    """Standard deviation of the law."""
 
     @classmethod
     def of(cls, noise: CountNoise) -> NoiseTable:

@@ -25,20 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns on their way through the steps.
-
-    Attributes
-    ----------
-    names : list of str
-    one_hot : mapping of str to tuple of str
-        Groups of 0/1 columns of which every training row had exactly one 1.
-    readings : list of Reading or Unreadable
-        How each column is read as one of the input; without them, these are the input.
-    """
+    """Columns on their way through the steps."""
 
     names: list[str]
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Groups of 0/1 columns of which every training row had exactly one 1."""
     readings: Readings = field(default_factory=list)
+    """List of Reading or Unreadable. How each column is read as one of the input; without them,
+    these are the input."""
 
     def __post_init__(self) -> None:
         if not self.readings:

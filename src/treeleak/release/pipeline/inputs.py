@@ -33,25 +33,18 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one column of the model is read as a column of the input.
-
-    Attributes
-    ----------
-    source : str
-        The column of the input.
-    factor, offset : float
-        A value ``x`` of the model's column stands for ``factor * x + offset``.
-    imputed : bool
-        Whether a missing value was replaced, and nothing says where.
-    rounded : bool
-        Whether it was scaled, be it to and fro: its values may miss what they stand for by a hair.
-    """
+    """How one column of the model is read as a column of the input."""
 
     source: str
+    """The column of the input."""
     factor: float = 1.0
     offset: float = 0.0
+    """A value ``x`` of the model's column stands for ``factor * x + offset``."""
     imputed: bool = field(default=False, kw_only=True)
+    """Whether a missing value was replaced, and nothing says where."""
     rounded: bool = field(default=False, kw_only=True)
+    """Whether it was scaled, be it to and fro: its values may miss what they stand for by a
+    hair."""
 
     def plain(self, x: Any) -> Any:
         """Undo all scaling."""
@@ -81,44 +74,29 @@ class Number(Reading):
 
 @dataclass(frozen=True)
 class Code(Reading):
-    """A code that stands for a value.
-
-    Attributes
-    ----------
-    codes : tuple of float
-        Ascending.
-    values : tuple
-        What each code stands for.
-    ends : tuple of pairs of float, or None
-        Where codes stand for bins: from where to where each goes.
-    closed : bool
-        Whether every training row has one of the codes, or a missing value. Else a number that
-        is near none of them stands for nothing.
-    """
+    """A code that stands for a value."""
 
     codes: tuple[float, ...] = field(kw_only=True)
+    """Ascending."""
     values: tuple[Any, ...] = field(kw_only=True)
+    """What each code stands for."""
     ends: tuple[tuple[float, float], ...] | None = field(default=None, kw_only=True)
+    """Where codes stand for bins: from where to where each goes."""
     closed: bool = field(default=True, kw_only=True)
+    """Whether every training row has one of the codes, or a missing value. Else a number that is
+    near none of them stands for nothing."""
 
 
 @dataclass(frozen=True)
 class Indicator(Reading):
-    """Whether the input has one of several values.
-
-    Attributes
-    ----------
-    values : tuple
-        All of them.
-    at : int
-        Number of this one.
-    closed : bool
-        Whether every training row has one of the values.
-    """
+    """Whether the input has one of several values."""
 
     values: tuple[Any, ...] = field(kw_only=True)
+    """All of them."""
     at: int = field(kw_only=True)
+    """Number of this one."""
     closed: bool = field(default=True, kw_only=True)
+    """Whether every training row has one of the values."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +108,14 @@ class Missing(Reading):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The columns of the input, and how each column of the model is read as one of them.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The columns of the input, in order.
-    readings : mapping of str to Reading
-        By column of the model.
-    why_not : str
-        Why rows cannot be written in the columns of the input; empty if they can.
-    """
+    """The columns of the input, and how each column of the model is read as one of them."""
 
     names: tuple[str, ...]
+    """The columns of the input, in order."""
     readings: Mapping[str, Reading]
+    """By column of the model."""
     why_not: str = ""
+    """Why rows cannot be written in the columns of the input; empty if they can."""
 
     @classmethod
     def of(

@@ -49,18 +49,12 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """An archive as it is stored, for whoever writes it again.
-
-    Attributes
-    ----------
-    infos : tuple of ZipInfo
-        In their order, the schema among them.
-    data : mapping of str to bytes
-        Unpacked content by name.
-    """
+    """An archive as it is stored, for whoever writes it again."""
 
     infos: tuple[zipfile.ZipInfo, ...]
+    """In their order, the schema among them."""
     data: Mapping[str, bytes]
+    """Unpacked content by name."""
 
 
 def read_members(path: Path) -> Members:
