@@ -67,7 +67,6 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     ----------
     folder : Path
         Made if it is not there. The five files in it are overwritten.
-    progress : callable, optional
 
     Raises
     ------

@@ -70,14 +70,12 @@ def aligned_shares(
 
     Parameters
     ----------
-    values : Values
     samples : sequence of int arrays, shape (n_rows, n_attributes + 1)
         Atoms, numbered over all attributes.
     value_prior : float array, shape (n_values,)
         Probability of each value given its atom.
     group : int array, shape (n_rows,), optional
         Rows of different groups are never exchanged.
-    turns : int
     stopped : callable
         Asked between turns.
     start : int array, shape (n_rows, n_attributes + 1), optional
@@ -119,7 +117,6 @@ def expected_distance(
 
     Parameters
     ----------
-    values : Values
     chosen : int array, shape (n_rows, n_attributes + 1)
         Values, numbered over all attributes.
     samples : sequence of int arrays, shape (n_rows, n_attributes + 1)

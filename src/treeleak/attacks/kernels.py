@@ -256,7 +256,6 @@ def anneal(
         Steps to run, out of the schedule's total.
     hot, cold : float
         Temperatures at the schedule's ends.
-    swap_share, jump_share : float
     stop_at_zero : bool
         Return as soon as all counts match.
 

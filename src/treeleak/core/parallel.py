@@ -31,7 +31,6 @@ def run_all(
 
     Parameters
     ----------
-    jobs : iterable of callable
     each : callable, optional
         Gets every result as it comes, in any order.
     pool : ThreadPoolExecutor, optional
@@ -50,7 +49,6 @@ def run_watched(job: Callable[[], T], abandoned: Callable[[], bool]) -> T | None
 
     Parameters
     ----------
-    job : callable
     abandoned : callable
         Asked now and then; may tell the job to stop. Once it is true nobody waits any longer.
 

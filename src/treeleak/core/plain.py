@@ -24,7 +24,6 @@ def plain(text: str, most: int | None = MOST_LETTERS, keep: str = "") -> str:
 
     Parameters
     ----------
-    text : str
     most : int or None
         Letters after which it is cut.
     keep : str

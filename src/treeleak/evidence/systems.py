@@ -104,7 +104,6 @@ def system_of_each(
     ----------
     told : Statements
         Exact ones, about every leaf.
-    partition : Partition
     n_first : int
         Leaves of the first tree, which hold all rows together.
     classes : tuple

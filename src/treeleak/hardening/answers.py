@@ -76,7 +76,6 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
 
     Parameters
     ----------
-    before, after : StoredObject
     X : array, shape (n_rows, n_columns)
     of : str
         Which rows these are, in words.

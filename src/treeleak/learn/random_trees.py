@@ -97,9 +97,6 @@ def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, sourc
     ----------
     columns : sequence of Column
         From :func:`columns_of`.
-    max_depth : int
-    n_classes : int
-    source : Random
 
     Returns
     -------

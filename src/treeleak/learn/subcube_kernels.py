@@ -294,8 +294,6 @@ def best_rule(
     word_class : int array, shape (n_words,)
     total : int array, shape (n_classes,)
         Of the rows left.
-    width, least : int
-    to_beat : float
 
     Returns
     -------

@@ -86,17 +86,10 @@ def enumerate_subcubes(
 
     Parameters
     ----------
-    table : BinaryTable
-    search : Search
     steps : int
         Rules, or splits on each path.
-    max_states : int
     clock : Clock
         When it stops, what was found so far counts.
-
-    Returns
-    -------
-    Subcubes
     """
     n_columns = table.values.shape[1]
     points = _points(table)

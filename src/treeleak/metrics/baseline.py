@@ -187,7 +187,6 @@ class Tally:
 
         Parameters
         ----------
-        guess : DataFrame
         chosen : int array
             Numbers of the true rows.
         known : DataFrame of bool, optional
@@ -297,9 +296,6 @@ def guessed_rows(
 
     Parameters
     ----------
-    schema : Schema
-    n_rows : int
-    rng : Generator
     cuts : mapping of str to float array
         Thresholds of columns of numbers, sorted. Their values are guessed as thickly as these lie:
         as likely between two neighbours as between any others, and at the ends of the column.

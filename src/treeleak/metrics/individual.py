@@ -140,11 +140,6 @@ def find_outliers(X: pd.DataFrame, seed: int = 0) -> BoolArray:
 
     Texts are numbered in the order of their values; a missing value lies below all others.
 
-    Parameters
-    ----------
-    X : DataFrame
-    seed : int
-
     Returns
     -------
     bool array, shape (n_rows,)

@@ -30,8 +30,6 @@ def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> In
     ----------
     X : DataFrame, shape (n_rows, n_columns)
         At least two rows.
-    schema : Schema
-    n_nearest : int
 
     Returns
     -------
@@ -56,12 +54,10 @@ def mixed_from(
 
     Parameters
     ----------
-    X : DataFrame
     schema : Schema
         The columns of a one-hot group are taken together.
     members : int array, shape (n_made, n_members)
         Numbers of the rows that each row is made from.
-    rng : Generator
     """
     made = X.iloc[members[:, 0]].reset_index(drop=True)
     row = np.arange(len(members))

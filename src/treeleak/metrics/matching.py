@@ -147,7 +147,6 @@ def right_values(
     ----------
     distance : float array, shape (n_rows, n_columns)
         As :class:`Matching` has it.
-    columns : sequence of str
     attributes : sequence of Attribute
         A one-hot group is right if all of its columns are.
 

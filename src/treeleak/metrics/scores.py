@@ -78,7 +78,6 @@ def scores_of(
         As :class:`~treeleak.metrics.matching.Matching` has it.
     open_ : bool array, shape (n_rows, n_columns)
         What counts, because it was not given.
-    columns : sequence of str
     true : DataFrame
         The true rows, in any order.
     schema : Schema

@@ -60,12 +60,10 @@ def best_points(
 
     Parameters
     ----------
-    boxes : Boxes
     weight : float array, shape (n_leaves,)
         Weight of each row of A; -inf closes a leaf.
     n : int
         Climbs, and the most points given.
-    seed : int
     starts : int32 array, shape (n_starts, n_attributes), optional
         Points from which to climb, in turn; random ones if not given.
     hotness : float
@@ -107,14 +105,12 @@ def best_point(
 
     Parameters
     ----------
-    boxes : Boxes
     weight : float array, shape (n_leaves,)
         Weight of each row of A; -inf closes a leaf.
     clock : Clock
         When it stops, ``upper`` still holds.
     bound : float
         Points that are not worth more are of no interest.
-    seed : int
     enough : int, optional
         Stop, proved or not, after so many points that are worth more than ``bound``.
 

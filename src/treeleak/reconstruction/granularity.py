@@ -50,7 +50,6 @@ def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
 
     Parameters
     ----------
-    thresholds : float array
     float_type : str
         numpy type to which values were rounded before their midpoints were taken.
 

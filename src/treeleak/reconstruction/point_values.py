@@ -62,7 +62,6 @@ def point_values(
 
     Parameters
     ----------
-    release : Release
     table : float array, shape (n_rows, n_columns)
         Rows in the columns of the release. What is not a single value stands somewhere inside its
         interval, and is where the search begins.

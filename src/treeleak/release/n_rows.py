@@ -69,7 +69,6 @@ def count_rows(
 
     Parameters
     ----------
-    release : Release
     n_rows : int, optional
         What the user says.
     use_distinct : bool
@@ -225,8 +224,6 @@ def check_row_count(
 
     Parameters
     ----------
-    release : Release
-    n_rows : int
     reachable : sequence of bool array, optional
         As for :func:`count_rows`.
     said : str, optional

@@ -105,7 +105,6 @@ def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> No
 
     Parameters
     ----------
-    release : Release
     rows : float array
         In the model's columns.
     label : int array or None

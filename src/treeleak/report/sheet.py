@@ -33,7 +33,6 @@ def sheet_of(
 
     Parameters
     ----------
-    audit : Audit
     edition : {"releasable", "internal"}
     command : str, optional
         What to type to get the audit again; whoever writes the releasable edition leaves folders

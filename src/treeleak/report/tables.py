@@ -54,7 +54,6 @@ def table(
 
     Parameters
     ----------
-    heads : sequence of str
     rows : iterable of sequence of str or Text
     words : int
         Columns of words, the first ones.

@@ -76,7 +76,6 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
 
     Parameters
     ----------
-    later, earlier : Release
     drawn : bool
         Whether trees drew their rows: those of the earlier release then drew nothing of what is
         new. Else every tree counts every row once.

@@ -31,7 +31,6 @@ def joint_geometry(
     ----------
     release : Release
         It gets one column more, the number of the known part.
-    schema : Schema
     members : tuple of str
         The known columns.
     values : float array, shape (n_parts, n_columns)

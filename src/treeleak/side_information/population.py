@@ -55,8 +55,6 @@ class Population:
             Rows in the model's columns, with at most one column more, the label. Or marginals:
             for each column (of as many attributes as are known) a mapping of its values to their
             shares; for 0/1 columns, those of one-hot groups included, the share of ones will do.
-        schema : Schema
-        release : Release
 
         Raises
         ------

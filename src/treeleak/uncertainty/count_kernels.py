@@ -541,11 +541,8 @@ def count_on(
 
     Parameters
     ----------
-    b : Boxes
     f : Frames
         Row 0 is the whole: its one branch holds what is left to count.
-    cache : Cache
-    t : Tables
     depth : int
         Where the search stands: at first 0.
     exists : bool

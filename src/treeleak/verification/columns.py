@@ -20,7 +20,6 @@ def in_model_columns(
 
     Parameters
     ----------
-    release : Release
     X : DataFrame or array
         Columns are found by name where they have names; texts may stand for the codes that the
         release has them for (:attr:`Release.levels`).

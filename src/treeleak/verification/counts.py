@@ -67,7 +67,6 @@ def check_rows(
 
     Parameters
     ----------
-    release : Release
     X : float array, shape (n_rows, n_features)
         In the model's columns.
     y : int array, shape (n_rows,), or None
@@ -76,10 +75,6 @@ def check_rows(
         How often each tree drew each row; without it, every tree saw every row once.
     use_distinct : bool
         With draws: compare the numbers of distinct rows as well, where the release has them.
-
-    Returns
-    -------
-    Check
     """
     by_class = release.counts_are in ("rows", "draws") and y is not None
     label = y if y is not None and by_class else np.zeros(len(X), dtype=np.int64)
@@ -118,7 +113,6 @@ def check_drawable(
 
     Parameters
     ----------
-    release : Release
     X, y : arrays
         As for :func:`check_rows`.
     use_distinct : bool
@@ -153,7 +147,6 @@ def check_noisy(release: Release, X: NDArray[Any], y: IntArray) -> float:
 
     Parameters
     ----------
-    release : Release
     X, y : arrays
         As for :func:`check_rows`.
     """

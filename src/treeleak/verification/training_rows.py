@@ -58,7 +58,6 @@ def match_training(
 
     Parameters
     ----------
-    release : Release
     X : DataFrame or array
         Columns are found by name where they have names.
     y : sequence, optional
@@ -224,7 +223,6 @@ def match_rules(
 
     Parameters
     ----------
-    rules : RuleList
     X : DataFrame or array
     y : sequence, optional
         Labels; without them, only the sums over all classes can be compared.

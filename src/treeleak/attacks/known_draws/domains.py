@@ -107,7 +107,6 @@ class Domains:
 
         Parameters
         ----------
-        clock : Clock
         changed : bool array, shape (n_rows,), optional
             Rows of which leaves went since the last time; all of them, the first time.
 

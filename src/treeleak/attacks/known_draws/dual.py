@@ -72,8 +72,6 @@ def fit(
 
     Parameters
     ----------
-    problem : RowProblem
-    clock : Clock
     reference : float array, shape (n_candidates,), optional
         log r; flat if not given.
     start : float array, optional

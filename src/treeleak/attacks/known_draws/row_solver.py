@@ -54,10 +54,8 @@ class RowSolver:
 
         Parameters
         ----------
-        clock : Clock
         limit : float
             Deterministic work, about seconds.
-        seed : int
         hint : int array, shape (n_open,), optional
             Columns to start from.
         score : float array, shape (n_candidates,), optional

@@ -86,14 +86,11 @@ def fixed_point(
 
     Parameters
     ----------
-    boxes : Boxes
     target : int array, shape (n_leaves,)
         Rows in each leaf.
     open_leaves : bool array, shape (n_leaves, n_classes)
         Whether a row of the class may lie in the leaf: of one class, where each has counts of its
         own; of all, where leaves count rows of any class.
-    clock : Clock
-    seed : int
     settle : bool
         Whether to go on once it is proved that the counts contradict each other.
 

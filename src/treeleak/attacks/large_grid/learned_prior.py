@@ -29,7 +29,6 @@ def learned(
 
     Parameters
     ----------
-    constraints : RowConstraints
     samples : sequence of int32 array, shape (n_rows, n_attributes)
         Atoms.
     labels : sequence of int array, shape (n_rows,)

@@ -68,8 +68,6 @@ class RowProgram:
             ... these rows may be anywhere, all others only there.
         limit : float
             Deterministic work, about seconds.
-        clock : Clock
-        seed : int
 
         Returns
         -------

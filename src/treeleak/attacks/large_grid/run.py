@@ -100,10 +100,6 @@ def by_walking(
 
     Parameters
     ----------
-    constraints : RowConstraints
-    values : Values
-    clock : Clock
-    seed : int
     why : str
         Why cells are not enumerated.
     doubt : callable

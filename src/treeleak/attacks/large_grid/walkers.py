@@ -40,8 +40,6 @@ class Walker:
 
         Parameters
         ----------
-        constraints : RowConstraints
-        seed : int
         begin : int32 array, shape (n_rows, n_attributes + 1), optional
             Where to start, the class last; anywhere if not given ...
         fixed : bool array, shape (n_rows,), optional

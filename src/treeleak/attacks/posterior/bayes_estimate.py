@@ -40,12 +40,8 @@ def bayes_estimate(
 
     Parameters
     ----------
-    samples : Samples
-    target : PosteriorTarget
-    clock : Clock
     judges : Samples
         May be others. Values are drawn for their atoms.
-    seed : int
 
     Returns
     -------

@@ -123,10 +123,8 @@ class Chain:
 
         Parameters
         ----------
-        target : PosteriorTarget
         prior : Prior or None
             None: it is learned, and the rows begin as they are imagined before anything is counted.
-        seed : int
         """
         rng = np.random.default_rng(seed)
         moves, start = target.moves, target.values.atom_start
@@ -176,8 +174,6 @@ class Chain:
 
         Parameters
         ----------
-        sweeps : float
-        clock : Clock
         temperature : float
             Divides the log posterior; only the log likelihood while the prior is learned.
         missing_row_penalty : float

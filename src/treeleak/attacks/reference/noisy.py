@@ -131,7 +131,6 @@ def rows_interval(
         How many counts each sum holds: leaves times classes.
     variance : float
         Of the noise of one count. The paper takes that before rounding, 2 / epsilon^2.
-    confidence : float
 
     Returns
     -------

@@ -60,9 +60,6 @@ def run(
 
     Parameters
     ----------
-    model : Model
-    clock : Clock
-    seed : int
     limit : float, optional
         Units of work, which is counted instead of seconds so that answers can be repeated.
     workers : int

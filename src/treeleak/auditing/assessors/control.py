@@ -18,11 +18,6 @@ def too_like(train: pd.DataFrame, control: pd.DataFrame, seed: int = 0) -> bool:
     Were both drawn from one population, any rows of the two tables together might as well have been
     the training set. So the two shares of each row differ as much as for training sets drawn from
     all: that they differ less than for each of 999 has a probability of one in a thousand.
-
-    Parameters
-    ----------
-    train, control : DataFrame
-    seed : int
     """
     rows = pd.concat([train, control[train.columns]], ignore_index=True)
     group = rows.groupby(list(rows.columns), dropna=False, sort=False).ngroup().to_numpy()

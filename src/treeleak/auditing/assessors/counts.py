@@ -82,7 +82,6 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
 
     Parameters
     ----------
-    release : Release
     threshold : int
         A leaf with fewer rows is small.
 

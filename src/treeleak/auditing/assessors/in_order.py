@@ -67,8 +67,6 @@ def measure_in_order(
         Class of each person.
     open_ : bool array, shape (n_rows, n_columns)
         Which values were not given.
-    schema : Schema
-    seed : int
 
     Returns
     -------

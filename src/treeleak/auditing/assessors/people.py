@@ -96,8 +96,6 @@ def groups_of(
         The rows in the model's columns.
     given : Given
         The rows as they were given, perhaps with columns that the model lacks, with their labels.
-    release : Release
-    schema : Schema
     """
     found: dict[str, pd.Series[Any]] = {}
     if given.y is not None and release.classes:

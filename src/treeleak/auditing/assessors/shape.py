@@ -85,8 +85,6 @@ def guesses_from_shape(
         Training rows.
     time_limit : float
         That of the attack.
-    seed : int
-    progress : callable or None
     given : mapping
         What was known beside the model, as for :func:`treeleak.reconstruct`.
     """

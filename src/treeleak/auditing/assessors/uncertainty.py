@@ -192,8 +192,6 @@ def left_by_tree(
 
     Parameters
     ----------
-    release : Release
-    schema : Schema, optional
     X, y : optional
         The training rows in the model's columns, held against the model already; y only with X.
 

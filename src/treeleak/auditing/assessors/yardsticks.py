@@ -97,14 +97,11 @@ def try_all(
 
     Parameters
     ----------
-    true : DataFrame
-    schema : Schema
     release : Release
         Taken for its thresholds.
     control : DataFrame or None
         Rows of the same population. Where there are enough, they take the place of tables made
         from the true rows, which know these better than anybody could.
-    seed : int
     given : (DataFrame, DataFrame of bool), optional
         Rows, in the order of the true ones, of which some values are given, and which.
     """
@@ -143,7 +140,6 @@ def held_against(
 
     Parameters
     ----------
-    tried : sequence of Tried
     errors : float array, shape (n_rows,)
         Error of each true row's values in the rebuilt rows; NaN for people who do not count: all of
         whose values were given, or who are like so many others that nobody is told apart.

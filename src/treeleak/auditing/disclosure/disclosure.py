@@ -48,7 +48,6 @@ def told_together(
         Of whom each figure is the sum.
     units : sequence of int or None
         Figures of one unit are told together or not at all; None for one that is alone.
-    threshold : int
     counted : bool array, shape (n_people,), optional
         People whose figures are in the sums: all, unless given.
 
@@ -93,7 +92,6 @@ def few_behind(
     ----------
     matrix : int array, shape (n_figures, n_atoms)
     people : int array, shape (n_atoms,)
-    threshold : int
     work : list of int, optional
         What the search may take; what is left of it, afterwards.
 
@@ -247,7 +245,6 @@ def remainders(sets: BoolArray, owners: Sequence[int], threshold: int) -> frozen
         Sets whose size is told; with each, that of all others is.
     owners : sequence of int
         Who tells each: below 0 for those that are told in any case.
-    threshold : int
 
     Returns
     -------

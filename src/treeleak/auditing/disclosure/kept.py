@@ -24,7 +24,6 @@ def keep(
 
     Parameters
     ----------
-    behind : Behind
     columns : sequence of str
         Those of the exposure, in their order.
     groups : sequence of str
@@ -33,7 +32,6 @@ def keep(
         Who stands apart from the others, where their errors would be told.
     few : collection of str
         Columns whose very name speaks of few rows: 0 and 1 by category.
-    threshold : int
     """
     hidden = set(few) | _of_few(behind, columns, threshold)
     told = np.array([g not in hidden for g in groups], dtype=bool)

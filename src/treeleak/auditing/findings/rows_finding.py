@@ -82,8 +82,6 @@ def of_rows(
 
     Parameters
     ----------
-    rebuilt : Reconstruction
-    measured : Measurement or None
     singled_out : int
         Rows that are proved, and proved to share their place with no other.
     proofs_hold : bool

@@ -35,7 +35,6 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
 
     Parameters
     ----------
-    found : Found
     singled_out : int
         Rows that are proved, and proved to share their place with no other.
     unfinished : bool

@@ -111,8 +111,6 @@ def take_inventory(
 
     Parameters
     ----------
-    model : StoredObject, Release or RuleList
-    context : Context
     rows : DataFrame or array, optional
         The training rows: what is unknown is searched for them.
 

@@ -38,7 +38,6 @@ def known_draws(
 
     Parameters
     ----------
-    release : Release
     seed_search : int
         How many forest seeds to try; 0: none.
     tick : callable

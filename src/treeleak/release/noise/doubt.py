@@ -59,7 +59,6 @@ def doubt_noise(
 
     Parameters
     ----------
-    noise : CountNoise
     off : sequence of array
         The values of each tree.
     centred : bool
@@ -68,10 +67,6 @@ def doubt_noise(
         either side (Anderson's inequality), and only too small values tell.
     summed : int
         Each value is the sum of so many noises.
-
-    Returns
-    -------
-    Doubt or None
     """
     table = NoiseTable.of_sum(noise, summed)
     trees = [own.ravel() for own in off if own.size]
@@ -107,7 +102,6 @@ def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -
 
     Parameters
     ----------
-    noise : CountNoise
     counts : sequence of array
         Those of the leaves of each tree.
     agree : bool
@@ -218,7 +212,6 @@ def doubt_labels(
 
     Parameters
     ----------
-    noise : LabelNoise
     held : sequence of array
         Rows of each class in each leaf, tree by tree.
     told : sequence of array

@@ -123,7 +123,6 @@ def sum_laws(
 
     Parameters
     ----------
-    noise : CountNoise
     numbers : set of int
         How many noises are in the sums.
     half_grid : int

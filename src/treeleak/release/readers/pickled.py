@@ -36,13 +36,8 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
 
     Parameters
     ----------
-    path : Path
     trust_pickle : bool
         Open the file at all.
-
-    Returns
-    -------
-    StoredObject
 
     Raises
     ------

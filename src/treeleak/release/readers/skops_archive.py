@@ -25,13 +25,8 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
 
     Parameters
     ----------
-    path : Path
     trust_pickle : bool
         Not used: reading an archive runs nothing.
-
-    Returns
-    -------
-    StoredObject
 
     Raises
     ------

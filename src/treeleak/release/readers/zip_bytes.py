@@ -23,7 +23,6 @@ def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover
 
     Parameters
     ----------
-    archive : ZipFile
     file : binary file
         The same.
 
