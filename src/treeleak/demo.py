@@ -63,15 +63,8 @@ def run(
 def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> Demo:
     """Train a default forest, save it, and audit the file; then try the same without seeds.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there. The five files in it are overwritten.
-
-    Raises
-    ------
-    BadInput
-        If the folder cannot be written.
+    ``folder``: made if it is not there. The five files in it are overwritten. Raises BadInput if
+    the folder cannot be written.
     """
     data = load_compas()
     X = data.X.sample(N_PEOPLE, random_state=SEED)

@@ -98,13 +98,9 @@ class SearchSpace:
     ) -> SearchSpace:
         """Lay out the space.
 
-        Parameters
-        ----------
-        atoms : int array, shape (n_points, n_attributes)
-            Atom of each attribute; the last attribute is the class.
-        stride : int array, shape (n_attributes,)
-        cell : int array, shape (n_points,)
-            Column of ``signature`` of each point; columns that no point has are dropped.
+        ``atoms``, shape (n_points, n_attributes): atom of each attribute; the last attribute is the
+        class. ``stride``: shape (n_attributes,). ``cell``, shape (n_points,): column of
+        ``signature`` of each point; columns that no point has are dropped.
         """
         code = atoms @ stride
         order = np.argsort(code, kind="stable")
@@ -205,10 +201,7 @@ class SearchSpace:
     ) -> Chain:
         """Search for the cheapest rows that meet the counts as well as ``start`` does.
 
-        Parameters
-        ----------
-        cost : float array, shape (n_rows, n_atoms)
-            Expected distance of each atom, row by row.
+        ``cost``, shape (n_rows, n_atoms): expected distance of each atom, row by row.
         """
         return self._run(start, w, cost, steps, _SETTLE, np.random.default_rng(seed), clock)
 

@@ -155,11 +155,8 @@ def _groups(n_rows: int, group: IntArray | None) -> list[IntArray]:
 def cheapest(cost: FloatArray, start: IntArray) -> IntArray:
     """Entry of least cost of every row within each attribute, numbered through.
 
-    Parameters
-    ----------
-    cost : float array, shape (n_rows, n_entries)
-    start : int array, shape (n_attributes + 1,)
-        Where the entries of each attribute begin.
+    ``cost``: shape (n_rows, n_entries). ``start``, shape (n_attributes + 1,): where the entries of
+    each attribute begin.
     """
     parts = np.split(cost, start[1:-1], axis=1)
     return np.asarray(start[:-1] + np.column_stack([part.argmin(axis=1) for part in parts]))

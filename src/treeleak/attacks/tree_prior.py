@@ -35,11 +35,8 @@ class TreePrior:
     def flat(cls, radix: IntArray, sizes: FloatArray) -> TreePrior:
         """All points of the schema equally likely.
 
-        Parameters
-        ----------
-        radix : int array, shape (n_attributes,)
-        sizes : float array, shape (n_atoms,)
-            Points in each atom, over all attributes.
+        ``radix``: shape (n_attributes,). ``sizes``, shape (n_atoms,): points in each atom, over all
+        attributes.
         """
         parts = np.split(sizes, np.cumsum(radix)[:-1])
         shares = tuple(np.log(s / s.sum())[None, :] for s in parts)

@@ -57,14 +57,8 @@ class _Group(TyperGroup):
 def commands(told: str, epilog: str, completion: bool = True) -> typer.Typer:
     """Make an application whose errors are one line and an exit status.
 
-    Parameters
-    ----------
-    told : str
-        What it is for.
-    epilog : str
-        What stands below its options.
-    completion : bool
-        Whether shells can be told to complete what is typed.
+    ``told``: what it is for. ``epilog``: what stands below its options. ``completion``: whether
+    shells can be told to complete what is typed.
     """
     return typer.Typer(
         cls=_Group,

@@ -29,12 +29,8 @@ def run_all(
 
     A job ends early when its own clock stops.
 
-    Parameters
-    ----------
-    each : callable, optional
-        Gets every result as it comes, in any order.
-    pool : ThreadPoolExecutor, optional
-        Threads that run already; without them, some are started.
+    ``each``: gets every result as it comes, in any order. ``pool``: threads that run already;
+    without them, some are started.
     """
     with threads() if pool is None else nullcontext(pool) as own:
         futures = [own.submit(job) for job in jobs]
@@ -47,14 +43,8 @@ def run_all(
 def run_watched(job: Callable[[], T], abandoned: Callable[[], bool]) -> T | None:
     """Run a job in a thread of its own, so that a signal is heard meanwhile.
 
-    Parameters
-    ----------
-    abandoned : callable
-        Asked now and then; may tell the job to stop. Once it is true nobody waits any longer.
-
-    Returns
-    -------
-    What the job returns; None if it was abandoned before.
+    ``abandoned``: asked now and then; may tell the job to stop. Once it is true nobody waits any
+    longer. Returns what the job returns; None if it was abandoned before.
     """
     done: Future[T] = Future()
 

@@ -22,12 +22,7 @@ def plain(text: str, most: int | None = MOST_LETTERS, keep: str = "") -> str:
     Control characters, line ends, overrides of the writing direction and halves of surrogate pairs
     become ``\u202e``.
 
-    Parameters
-    ----------
-    most : int or None
-        Letters after which it is cut.
-    keep : str
-        Characters that stay.
+    ``most``: letters after which it is cut. ``keep``: characters that stay.
     """
     if most is not None and len(text) > most:
         text = f"{text[:most]}… ({len(text):,} letters)"

@@ -13,10 +13,7 @@ def read_text(
 ) -> str:
     """Read a file of text, if it is not too large.
 
-    Raises
-    ------
-    BadInput
-        Of the type that is asked for, naming the file.
+    Raises BadInput of the type that is asked for, naming the file.
     """
     try:
         if Path(path).stat().st_size > most_bytes:

@@ -155,10 +155,7 @@ def load_draft(name: str, data_home: str | Path | None = None) -> Dataset:
 def draft_schema(name: str) -> Schema:
     """What a row of a DRAFT table can be: :attr:`Dataset.schema`, without the table.
 
-    Raises
-    ------
-    BadInput
-        If there is no such table.
+    Raises BadInput if there is no such table.
     """
     return _published(name).schema
 

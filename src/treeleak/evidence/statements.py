@@ -25,10 +25,7 @@ class Law(Protocol):
     def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
         """Say of each statement whether both sides are possible together.
 
-        Parameters
-        ----------
-        held, said : float array, shape (n_leaves, n_classes) or (n_leaves,)
-            Left and right sides.
+        ``held`` and ``said``, shape (n_leaves, n_classes) or (n_leaves,): left and right sides.
         """
 
 

@@ -100,14 +100,8 @@ def system_of_each(
 ) -> Iterator[CountSystem]:
     """Make a system of each class, of statements of which each is about one class.
 
-    Parameters
-    ----------
-    told : Statements
-        Exact ones, about every leaf.
-    n_first : int
-        Leaves of the first tree, which hold all rows together.
-    classes : tuple
-        Their labels.
+    ``told``: exact ones, about every leaf. ``n_first``: leaves of the first tree, which hold all
+    rows together. ``classes``: their labels.
     """
     for c, label in enumerate(classes):
         at = np.flatnonzero(partition.alive[:, c])

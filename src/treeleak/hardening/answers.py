@@ -74,11 +74,7 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     A model that averages its trees is compared as a whole, any other tree by tree: equal trees
     make equal answers.
 
-    Parameters
-    ----------
-    X : array, shape (n_rows, n_columns)
-    of : str
-        Which rows these are, in words.
+    ``X``: shape (n_rows, n_columns). ``of``: which rows these are, in words.
     """
     old, new = _voices(before, X.shape[1]), _voices(after, X.shape[1])
     if len(old) != len(new):

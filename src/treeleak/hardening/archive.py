@@ -71,12 +71,8 @@ class Archive:
     def read(cls, path: Path) -> Archive:
         """Read an archive, with the bounds of the reader of models.
 
-        Raises
-        ------
-        BadModel
-            Naming the file and what is wrong with it.
-        NotCovered
-            If parts refer to each other in a way that no skops since 0.9 writes.
+        Raises BadModel, naming the file and what is wrong with it. Raises NotCovered if parts refer
+        to each other in a way that no skops since 0.9 writes.
         """
         members = read_members(path)
         out = cls(members.infos, members.data)

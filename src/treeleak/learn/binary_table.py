@@ -78,11 +78,8 @@ class BinaryTable:
 def read_table(X: Any, y: Any) -> BinaryTable:
     """Read rows and labels to train on.
 
-    Raises
-    ------
-    BadInput
-        If there are no rows or columns, a value is neither 0 nor 1, or the labels are not one of
-        a kind for each row.
+    Raises BadInput if there are no rows or columns, a value is neither 0 nor 1, or the labels are
+    not one of a kind for each row.
     """
     values, names = read_columns(X)
     if not values.size:

@@ -57,11 +57,8 @@ class Column:
 def columns_of(schema: Schema) -> tuple[Column, ...]:
     """What each column of a schema can hold, in the order of its columns.
 
-    Raises
-    ------
-    BadSchema
-        If a numeric column has no bounds: a threshold must be drawn between two numbers, and to
-        take them from the rows would give rows away.
+    Raises BadSchema if a numeric column has no bounds: a threshold must be drawn between two
+    numbers, and to take them from the rows would give rows away.
     """
     columns: list[Column] = []
     for number, attribute in enumerate(schema.attributes):
@@ -93,15 +90,7 @@ def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, sourc
     Each node draws one of the columns that the tests above it have not settled, all with the same
     probability, and a split of what that column can still hold.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-        From :func:`columns_of`.
-
-    Returns
-    -------
-    Tree
-        With a count of zero everywhere.
+    ``columns``: from :func:`columns_of`. The tree counts 0 everywhere.
     """
     feature: list[int] = []
     threshold: list[float] = []

@@ -14,12 +14,8 @@ from random import Random
 def discrete_laplace(epsilon: Fraction, source: Random) -> int:
     """Draw Y with P(Y = y) proportional to e^(-epsilon |y|), exactly.
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        Greater than 0.
-    source : Random
-        ``secrets.SystemRandom()`` for noise that is to protect anybody.
+    ``epsilon``: greater than 0. ``source``: ``secrets.SystemRandom()`` for noise that is to protect
+    anybody.
     """
     s, t = epsilon.numerator, epsilon.denominator
     while True:

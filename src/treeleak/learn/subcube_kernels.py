@@ -246,13 +246,8 @@ def _add_edge(states: Any, literal: int, one: int, other: int) -> None:
 def least_errors(states: Any, expanded: int, errors: Any) -> None:
     """Fill in, for the states that were split, the least error with each number of steps.
 
-    Parameters
-    ----------
-    states : States
-    expanded : int
-        The states before this one were split.
-    errors : int array, shape (n_states, n_steps + 1)
-        Filled in for 0 and 1 steps, and for states that were not split.
+    ``expanded``: the states before this one were split. ``errors``, shape (n_states, n_steps + 1):
+    filled in for 0 and 1 steps, and for states that were not split.
     """
     for k in range(2, errors.shape[1]):
         for s in range(expanded):

@@ -84,12 +84,8 @@ def enumerate_subcubes(
 ) -> Subcubes:
     """Find the subcubes that up to ``steps`` rules or splits reach, and the least errors.
 
-    Parameters
-    ----------
-    steps : int
-        Rules, or splits on each path.
-    clock : Clock
-        When it stops, what was found so far counts.
+    ``steps``: rules, or splits on each path. ``clock``: when it stops, what was found so far
+    counts.
     """
     n_columns = table.values.shape[1]
     points = _points(table)

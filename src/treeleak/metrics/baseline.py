@@ -134,13 +134,9 @@ def measured_guesses(
 ) -> Guesses:
     """Measure guesses of any origin as :func:`random_guesses` does its own.
 
-    Parameters
-    ----------
-    make : callable
-        Gets the true rows that one guess is measured against, and a generator; returns as many
-        rows.
-    X_true, schema, n_draws, seed, given
-        As for :func:`random_guesses`.
+    ``make``: gets the true rows that one guess is measured against, and a generator; returns as
+    many rows. ``X_true``, ``schema``, ``n_draws``, ``seed`` and ``given``: as for
+    :func:`random_guesses`.
     """
     true = _as_frame(X_true, schema)
     if n_draws < 1:
@@ -161,11 +157,8 @@ def measured_guesses(
 class Tally:
     """Guesses measured one by one against the same true rows.
 
-    Parameters
-    ----------
-    true : DataFrame, shape (n_rows, n_columns)
-    schema : Schema
-        Numeric columns without bounds have the range of all true rows, whatever part is measured.
+    ``true``: DataFrame, shape (n_rows, n_columns). ``schema`` (Schema): numeric columns without
+    bounds have the range of all true rows, whatever part is measured.
     """
 
     def __init__(self, true: pd.DataFrame, schema: Schema) -> None:
@@ -185,12 +178,8 @@ class Tally:
     def add(self, guess: pd.DataFrame, chosen: IntArray, known: pd.DataFrame | None = None) -> None:
         """Measure a guess against some of the true rows, as many as it has.
 
-        Parameters
-        ----------
-        chosen : int array
-            Numbers of the true rows.
-        known : DataFrame of bool, optional
-            Like ``guess``: which values were given, and do not count.
+        ``chosen``: numbers of the true rows. ``known`` (DataFrame of bool): like ``guess``: which
+        values were given, and do not count.
         """
         sample, attributes = self._true.iloc[chosen], self._schema.attributes
         columns = table_columns(guess, sample, self._schema)
@@ -267,10 +256,7 @@ def _as_frame(X: Table, schema: Schema) -> pd.DataFrame:
 def bounded_schema(schema: Schema, true: pd.DataFrame) -> Schema:
     """Replace infinite bounds of numeric columns by the ends of the true values.
 
-    Raises
-    ------
-    BadInput
-        If a column has neither.
+    Raises BadInput if a column has neither.
     """
     attributes: list[Attribute] = []
     for a in schema.attributes:
@@ -294,16 +280,9 @@ def guessed_rows(
 ) -> pd.DataFrame:
     """Guess rows as :func:`random_rows` does, under a schema with bounds.
 
-    Parameters
-    ----------
-    cuts : mapping of str to float array
-        Thresholds of columns of numbers, sorted. Their values are guessed as thickly as these lie:
-        as likely between two neighbours as between any others, and at the ends of the column.
-
-    Raises
-    ------
-    BadSchema
-        If less than one guess in a thousand meets the rules.
+    ``cuts``: thresholds of columns of numbers, sorted. Their values are guessed as thickly as these
+    lie: as likely between two neighbours as between any others, and at the ends of the column.
+    Raises BadSchema if less than one guess in a thousand meets the rules.
     """
     found: list[FloatArray] = []
     n_found = 0

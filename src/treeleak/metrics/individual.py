@@ -140,9 +140,7 @@ def find_outliers(X: pd.DataFrame, seed: int = 0) -> BoolArray:
 
     Texts are numbered in the order of their values; a missing value lies below all others.
 
-    Returns
-    -------
-    bool array, shape (n_rows,)
+    Returns an array of shape (n_rows,).
     """
     # Takes a second to load, and only this needs it.
     from sklearn.ensemble import IsolationForest

@@ -150,10 +150,8 @@ class Risk:
 def single_out(predicates: NDArray[Any], rows: NDArray[Any]) -> Rate:
     """Count the predicates that fit exactly one row.
 
-    Parameters
-    ----------
-    predicates, rows : array, shape (n, n_columns)
-        A predicate fits the rows that equal it in every column.
+    ``predicates`` and ``rows``, shape (n, n_columns): a predicate fits the rows that equal it in
+    every column.
     """
     both = np.concatenate([predicates, rows])
     group = np.unique(both, axis=0, return_inverse=True)[1].ravel()
@@ -168,16 +166,9 @@ def nearest_values(people: FloatArray, rows: FloatArray, values: FloatArray) -> 
     more common in all rows), or, where there are many different values, the mean. The order of the
     rows makes no difference.
 
-    Parameters
-    ----------
-    people, rows : float array, shape (n, n_known)
-        What is known, so that the distance is the sum of differences.
-    values : float array, shape (n_rows,)
-        What is to be guessed; NaN where it is missing.
-
-    Returns
-    -------
-    float array, shape (n_people,)
+    ``people`` and ``rows``, shape (n, n_known): what is known, so that the distance is the sum of
+    differences. ``values``, shape (n_rows,): what is to be guessed; NaN where it is missing.
+    Returns an array of shape (n_people,).
     """
     points, at = np.unique(rows, axis=0, return_inverse=True)
     known, code = np.unique(values, return_inverse=True)

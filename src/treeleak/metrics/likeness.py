@@ -26,15 +26,8 @@ _MISSING = -1.5e300
 def nearest_others(X: pd.DataFrame, schema: Schema, n_nearest: int = LIKE) -> IntArray:
     """Find the rows most like each row, itself left out.
 
-    Parameters
-    ----------
-    X : DataFrame, shape (n_rows, n_columns)
-        At least two rows.
-
-    Returns
-    -------
-    int array, shape (n_rows, min(n_nearest, n_rows - 1))
-        The nearest first, by the distance that rows are matched by.
+    ``X``, shape (n_rows, n_columns): at least two rows. Returns the nearest first, by the distance
+    that rows are matched by, shape (n_rows, min(n_nearest, n_rows - 1)).
     """
     numbers = encoded(X, schema)
     most = min(n_nearest, len(X) - 1)
@@ -52,12 +45,8 @@ def mixed_from(
 ) -> pd.DataFrame:
     """Make rows whose every value is that of one of several people, chosen at random.
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns of a one-hot group are taken together.
-    members : int array, shape (n_made, n_members)
-        Numbers of the rows that each row is made from.
+    ``schema``: the columns of a one-hot group are taken together. ``members``, shape (n_made,
+    n_members): numbers of the rows that each row is made from.
     """
     made = X.iloc[members[:, 0]].reset_index(drop=True)
     row = np.arange(len(members))

@@ -20,20 +20,10 @@ def margin(own: FloatArray, other: FloatArray, spread: float = 0.0, n_draws: int
     freedom after Welch and Satterthwaite). So a margin counts neither where few people carry it,
     nor where another draw of the yardstick has it.
 
-    Parameters
-    ----------
-    own, other : float array, shape (n_people,)
-        Error of each person's values in the rows that are tested, and in the yardstick; people for
-        whom either is NaN are left out.
-    spread : float
-        Standard error of the mean of ``other`` from draw to draw.
-    n_draws : int
-        Draws from which that is known.
-
-    Returns
-    -------
-    float
-        1 where there are fewer than :data:`FEWEST_PEOPLE`.
+    ``own`` and ``other``, shape (n_people,): error of each person's values in the rows that are
+    tested, and in the yardstick; people for whom either is NaN are left out. ``spread``: standard
+    error of the mean of ``other`` from draw to draw. ``n_draws``: draws from which that is known.
+    Returns 1 where there are fewer than :data:`FEWEST_PEOPLE`.
     """
     gain = (other - own)[~np.isnan(own) & ~np.isnan(other)]
     if len(gain) < FEWEST_PEOPLE:

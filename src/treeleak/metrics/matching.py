@@ -83,10 +83,7 @@ def best_matching(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
     Parameters and errors are those of :func:`reconstruction_error`. Where several matchings cost
     the least, one of them.
 
-    Returns
-    -------
-    Matching
-        ``distance`` has the shape (n_rows, n_columns), columns as :func:`table_columns` has them.
+    ``distance`` has the shape (n_rows, n_columns), columns as :func:`table_columns` has them.
     """
     rec, true = encoded_pair(X_rec, X_true, schema)
     matched = _match(rec, true)
@@ -98,10 +95,7 @@ def row_distances(X_rec: Table, X_true: Table, schema: Schema | None = None) -> 
 
     Parameters and errors are those of :func:`reconstruction_error`.
 
-    Returns
-    -------
-    float array, shape (n_rows, n_columns)
-        Columns as :func:`table_columns` has them.
+    Returns columns as :func:`table_columns` has them, shape (n_rows, n_columns).
     """
     return best_matching(X_rec, X_true, schema).distance
 
@@ -111,22 +105,10 @@ def part_errors(
 ) -> FloatArray:
     """Measure one table against several parts of another, as :func:`reconstruction_error` does.
 
-    Parameters
-    ----------
-    X, pool, schema
-        As for :func:`reconstruction_error`; where the schema says no range, it is that of the pool.
-    parts : iterable of int array
-        Positions in ``pool``; at least as many as ``X`` has rows. Of a larger part, the rows that
-        cost the least are matched.
-
-    Returns
-    -------
-    float array, shape (n_parts,)
-
-    Raises
-    ------
-    BadInput
-        As for :func:`reconstruction_error`, and if a part is too small.
+    ``X``, ``pool`` and ``schema``: as for :func:`reconstruction_error`; where the schema says no
+    range, it is that of the pool. ``parts``: positions in ``pool``; at least as many as ``X`` has
+    rows. Of a larger part, the rows that cost the least are matched. Returns an array of shape
+    (n_parts,). Raises BadInput: as for :func:`reconstruction_error`, and if a part is too small.
     """
     a, b = in_numbers(X, pool, schema)
     errors = []
@@ -143,16 +125,8 @@ def right_values(
 ) -> BoolArray:
     """Say which values are right: without a difference, or for a number within 1 % of its range.
 
-    Parameters
-    ----------
-    distance : float array, shape (n_rows, n_columns)
-        As :class:`Matching` has it.
-    attributes : sequence of Attribute
-        A one-hot group is right if all of its columns are.
-
-    Returns
-    -------
-    bool array, shape (n_rows, n_attributes)
+    ``distance``, shape (n_rows, n_columns): as :class:`Matching` has it. ``attributes``: a one-hot
+    group is right if all of its columns are. Returns an array of shape (n_rows, n_attributes).
     """
     at = {c: i for i, c in enumerate(columns)}
     found = np.empty((len(distance), len(attributes)), dtype=bool)

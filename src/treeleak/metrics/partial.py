@@ -59,19 +59,8 @@ def known_values(
 ) -> BoolArray:
     """Write what was known, however it is said, as one truth value per value of a table.
 
-    Parameters
-    ----------
-    known
-        As for :func:`partial_error`.
-    names : sequence of str
-        Columns of the table.
-    shape : tuple of int
-        Its rows and columns.
-
-    Raises
-    ------
-    BadInput
-        If it does not fit the table.
+    ``known``: as for :func:`partial_error`. ``names``: columns of the table. ``shape``: its rows
+    and columns. Raises BadInput if it does not fit the table.
     """
     if isinstance(known, pd.DataFrame):
         known = known.set_axis([str(c) for c in known.columns], axis=1)

@@ -145,10 +145,7 @@ def atoms_of(
 
     Of ``known`` columns that hold few values, every value is told apart.
 
-    Raises
-    ------
-    BadSchema
-        If a rule speaks of a column whose values cannot be listed.
+    Raises BadSchema if a rule speaks of a column whose values cannot be listed.
     """
     position = {name: i for i, name in enumerate(release.feature_names)}
     ruled = {c for rule in schema.rules for c in rule.columns}

@@ -91,10 +91,8 @@ class Boxes:
     def of(cls, geometry: Geometry) -> Boxes:
         """Lay out the leaves of every tree and the points that every rule allows.
 
-        Raises
-        ------
-        GridTooLarge
-            If there is more to hold than :data:`MAX_ENTRIES`, or a rule speaks of too many points.
+        Raises GridTooLarge if there is more to hold than :data:`MAX_ENTRIES`, or a rule speaks of
+        too many points.
         """
         factors: list[list[tuple[int, Sides]]] = []
         held = 0

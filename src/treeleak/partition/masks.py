@@ -54,10 +54,7 @@ class Masks:
     def of(cls, geometry: Geometry) -> Masks:
         """Lay out the trees of a geometry.
 
-        Raises
-        ------
-        NotCovered
-            If that takes more than 2 GiB.
+        Raises NotCovered if that takes more than 2 GiB.
         """
         start = np.append(0, np.cumsum(geometry.radix)).astype(np.int64)
         n_leaves = np.diff(geometry.leaf_start)
@@ -117,8 +114,6 @@ class Masks:
     def trace(self, atoms: NDArray[np.int32]) -> NDArray[np.int32]:
         """Leaves of rows, numbered from the left, shape (n_rows, n_trees).
 
-        Parameters
-        ----------
-        atoms : int32 array, shape (n_rows, n_attributes)
+        ``atoms``: shape (n_rows, n_attributes).
         """
         return leaves_of(atoms, self.start, self.open, self.first)  # type: ignore[no-any-return]

@@ -230,10 +230,7 @@ def values_of(parts: Sequence[AttributeAtoms], n_classes: int) -> Values:
 def mean_skew(heard: FloatArray) -> FloatArray:
     """Share of zeros and of ones over binary columns, with two columns' worth of doubt.
 
-    Parameters
-    ----------
-    heard : float array, shape (n_binaries, 2)
-        Rows with each value.
+    ``heard``, shape (n_binaries, 2): rows with each value.
     """
     total = heard.sum(axis=1)
     ones = heard[total > 0, 1] / total[total > 0]

@@ -48,15 +48,8 @@ def grid_behind(thresholds: FloatArray, float_type: str) -> Grid | None:
     Values may also lie halfway between the multiples (odd numbers do): then most thresholds, being
     in the middle of neighbours, fall on multiples themselves.
 
-    Parameters
-    ----------
-    float_type : str
-        numpy type to which values were rounded before their midpoints were taken.
-
-    Returns
-    -------
-    Grid or None
-        None if the thresholds look as those of a continuous column do, or are too few to tell.
+    ``float_type``: numpy type to which values were rounded before their midpoints were taken.
+    Returns None if the thresholds look as those of a continuous column do, or are too few to tell.
     """
     sums = 2.0 * thresholds[np.isfinite(thresholds)]
     eps = float(np.finfo(np.dtype(float_type)).eps)

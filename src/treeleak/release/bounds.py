@@ -57,10 +57,7 @@ MOST_REAL = 1e100
 def at_most(most: int, n: int, what: str) -> None:
     """Refuse more than there may be of something.
 
-    Raises
-    ------
-    BadModel
-        Saying how many there are, of what, and how many there may be.
+    Raises BadModel, saying how many there are, of what, and how many there may be.
     """
     if n > most:
         raise BadModel(f"{n:,} {what}, more than {most:,}: not read")

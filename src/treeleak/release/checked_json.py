@@ -32,17 +32,8 @@ Model = TypeVar("Model")
 def read_json(source: str | Path, make: Callable[[Any], Model]) -> Model:
     """Read a file, or its text, and make something of what it holds.
 
-    Parameters
-    ----------
-    source : str or Path
-        The file, or its text (a ``str`` that starts with a brace).
-    make : callable
-        Gets what the JSON says.
-
-    Raises
-    ------
-    BadModel
-        Naming the file, and what ``make`` found wrong with it.
+    ``source``: the file, or its text (a ``str`` that starts with a brace). ``make``: gets what the
+    JSON says. Raises BadModel, naming the file, and what ``make`` found wrong with it.
     """
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text, where = source, ""

@@ -187,10 +187,7 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
 def told_by_transformers(schema: Schema, release: Release) -> list[str]:
     """Say which parts of an inferred schema come from transformers before the model.
 
-    Returns
-    -------
-    list of str
-        One remark, or none.
+    Returns one remark, or none.
     """
     told = [] if release.inputs is None else release.inputs.attributes()
     columns = {a.columns for a in told}
@@ -207,17 +204,8 @@ def told_by_transformers(schema: Schema, release: Release) -> list[str]:
 def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
     """Say which columns were taken for binary only because those that the model tests are.
 
-    Parameters
-    ----------
-    schema : Schema
-        Inferred from a model alone.
-    tested : iterable of str
-        Columns that the model tests.
-
-    Returns
-    -------
-    list of str
-        One remark, or none.
+    ``schema``: inferred from a model alone. ``tested``: columns that the model tests. Returns one
+    remark, or none.
     """
     known = set(tested)
     taken = [a.name for a in schema.attributes if isinstance(a, Binary) and a.name not in known]

@@ -34,12 +34,7 @@ _DESCRIPTIONS: dict[tuple[str, str], Description] = {}
 def describes(package: str, *classes: str) -> Callable[[AnyDescription], AnyDescription]:
     """Register the function that lists the attributes of objects that cannot be pickled.
 
-    Parameters
-    ----------
-    package : str
-        First part of the classes' full names.
-    *classes : str
-        Names without module.
+    ``package``: first part of the classes' full names. ``*classes`` (str): names without module.
     """
 
     def register(function: AnyDescription) -> AnyDescription:

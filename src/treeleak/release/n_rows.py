@@ -67,22 +67,11 @@ def count_rows(
     Behind noise, the number is the median: where the noise hides the rows, the likeliest number is
     often 1, and nobody trains on one row. The interval is the shortest that holds 95 %.
 
-    Parameters
-    ----------
-    n_rows : int, optional
-        What the user says.
-    use_distinct : bool
-        Heed the numbers of distinct rows.
-    reachable : sequence of bool array, optional
-        Per tree, which of its leaves a row can reach. Noisy counts of the others are noise alone,
-        and are left out.
-
-    Raises
-    ------
-    BadInput
-        If the user's number is too small for some tree, or no number fits the noise.
-    NotCovered
-        If a tree counts nothing, or nothing bounds the number.
+    ``n_rows``: what the user says. ``use_distinct``: heed the numbers of distinct rows.
+    ``reachable``: per tree, which of its leaves a row can reach. Noisy counts of the others are
+    noise alone, and are left out. Raises BadInput if the user's number is too small for some tree,
+    or no number fits the noise. Raises NotCovered if a tree counts nothing, or nothing bounds the
+    number.
     """
     least, drawn, hit = 1, [], []
     for t, tree in enumerate(release.trees):
@@ -222,17 +211,8 @@ def check_row_count(
     hit as many distinct rows as that many rows make likely: what chance makes less than once in a
     million times is refused.
 
-    Parameters
-    ----------
-    reachable : sequence of bool array, optional
-        As for :func:`count_rows`.
-    said : str, optional
-        Where the number comes from, in words.
-
-    Raises
-    ------
-    BadInput
-        Saying what the trees count instead.
+    ``reachable``: as for :func:`count_rows`. ``said``: where the number comes from, in words.
+    Raises BadInput, saying what the trees count instead.
     """
     told = said or f"n_rows is {n_rows}"
     sampling, noise = release.sampling, release.noise

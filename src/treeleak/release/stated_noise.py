@@ -50,10 +50,7 @@ def check_counts_agree(release: Release) -> None:
 
     The law of the noise does not say that these carry noise.
 
-    Raises
-    ------
-    BadModel
-        Naming the tree, and the node where there is one.
+    Raises BadModel, naming the tree, and the node where there is one.
     """
     noisy = isinstance(release.noise, CountNoise)
     for t, tree in enumerate(release.trees):
@@ -103,12 +100,8 @@ def doubt_file(release: Release) -> Doubt | None:
 def noise_left(release: Release, rows: FloatArray, label: IntArray | None) -> NoiseLeft:
     """Take the counts of rows off those of a release with noise, and test what is left.
 
-    Parameters
-    ----------
-    rows : float array
-        In the model's columns.
-    label : int array or None
-        Class of each; without it, only sums over all classes are compared.
+    ``rows``: in the model's columns. ``label``: class of each; without it, only sums over all
+    classes are compared.
     """
     kind, noise = release.sampling.kind, release.noise
     if noise is None or kind == "unknown" or any(tree.counts is None for tree in release.trees):

@@ -31,12 +31,8 @@ def sheet_of(
 ) -> Sheet:
     """Say what an audit found.
 
-    Parameters
-    ----------
-    edition : {"releasable", "internal"}
-    command : str, optional
-        What to type to get the audit again; whoever writes the releasable edition leaves folders
-        out of it.
+    ``command``: what to type to get the audit again; whoever writes the releasable edition leaves
+    folders out of it.
     """
     found = audit.to_dict(edition)
     parts = [

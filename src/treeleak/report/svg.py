@@ -28,11 +28,7 @@ _LEAST = 0.4
 def draw(chart: Chart, key: str) -> Markup:
     """Draw a chart.
 
-    Parameters
-    ----------
-    chart : Stack or Bars
-    key : str
-        For its ids; nothing else on the page may have it.
+    ``chart``: Stack or Bars. ``key``: for its ids; nothing else on the page may have it.
     """
     if isinstance(chart, Stack):
         height, body = _stack(chart)

@@ -50,10 +50,7 @@ def described(attributes: Iterable[Attribute], rules: Iterable[Rule]) -> dict[st
 def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
     """Make the attributes and rules of what :func:`described` wrote.
 
-    Raises
-    ------
-    BadSchema
-        Naming the entry that cannot be read.
+    Raises BadSchema, naming the entry that cannot be read.
     """
     if not isinstance(data, Mapping) or data.get("version") != _VERSION:
         raise BadSchema(f"not a schema of version {_VERSION}")
@@ -66,10 +63,7 @@ def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
 def read(path: str | Path, make: Callable[[Any], T]) -> T:
     """Read a schema file, TOML or JSON by its ending, and make something of it.
 
-    Raises
-    ------
-    BadSchema
-        Naming the file and what is wrong with it.
+    Raises BadSchema, naming the file and what is wrong with it.
     """
     text = read_text(path, MOST_BYTES, BadSchema)
     try:

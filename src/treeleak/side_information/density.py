@@ -56,10 +56,7 @@ class Density:
         Over all points of the grid and all classes, the probabilities add up to 1, whether the
         schema's rules allow the point or not.
 
-        Parameters
-        ----------
-        points : int array, shape (n_points,)
-        label : int, or int array, shape (n_points,)
+        ``points``: shape (n_points,). ``label``: shape (n_points,).
         """
         label = np.broadcast_to(np.asarray(label, dtype=np.int64), points.shape)
         out = np.empty(len(points))
@@ -75,15 +72,8 @@ class Density:
     def within(self, atoms: IntArray) -> FloatArray:
         """Probability of each value given its atom, and given the other atoms of the row.
 
-        Parameters
-        ----------
-        atoms : int array, shape (n_rows, n_attributes + 1)
-            Numbered over all attributes; the last is the class.
-
-        Returns
-        -------
-        float array, shape (n_rows, n_values)
-            Of each atom, the values add up to 1.
+        ``atoms``, shape (n_rows, n_attributes + 1): numbered over all attributes; the last is the
+        class. Returns an array of shape (n_rows, n_values); those of each atom add up to 1.
         """
         log_type = self.log_weight + sum(self._log_atom.T[own] for own in atoms.T)
         conditional = np.exp(self.log_share - self._log_atom[:, self.values.atom_of])
@@ -295,14 +285,9 @@ def _totals(share: FloatArray, owner: IntArray) -> FloatArray:
 def _trust(times: IntArray, others: FloatArray, log_types: FloatArray) -> float:
     """Weight of the table under which its rows, each left out in turn, are likeliest (EM).
 
-    Parameters
-    ----------
-    times : int array, shape (n_seen,)
-        How often each row stands in the table.
-    others : float array, shape (n_seen,)
-        What the table says of it when one of these is left out.
-    log_types : float array, shape (n_seen,)
-        What the types say of it.
+    ``times``, shape (n_seen,): how often each row stands in the table. ``others``, shape (n_seen,):
+    what the table says of it when one of these is left out. ``log_types``, shape (n_seen,): what
+    the types say of it.
     """
     total = float(times.sum())
     with np.errstate(divide="ignore"):

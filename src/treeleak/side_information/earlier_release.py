@@ -34,12 +34,8 @@ EPOCH = "in the earlier training set"
 def aligned(earlier: Release, later: Release) -> Release:
     """Order the columns and classes of an earlier release as in a later one.
 
-    Raises
-    ------
-    BadInput
-        Naming a column or a class that only one of them has.
-    NotCovered
-        If their counts are of different kinds.
+    Raises BadInput, naming a column or a class that only one of them has. Raises NotCovered if
+    their counts are of different kinds.
     """
     for what, ours, theirs in (
         ("column", earlier.feature_names, later.feature_names),
@@ -74,21 +70,9 @@ def aligned(earlier: Release, later: Release) -> Release:
 def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Release:
     """Make one release of a later and an aligned earlier one, with the column :data:`EPOCH`.
 
-    Parameters
-    ----------
-    drawn : bool
-        Whether trees drew their rows: those of the earlier release then drew nothing of what is
-        new. Else every tree counts every row once.
-
-    Returns
-    -------
-    Release
-        Its last column is 1 for rows of the earlier training set.
-
-    Raises
-    ------
-    BadInput
-        If the earlier release holds more rows than the later one.
+    ``drawn``: whether trees drew their rows: those of the earlier release then drew nothing of what
+    is new. Else every tree counts every row once. Its last column is 1 for rows of the earlier
+    training set. Raises BadInput if the earlier release holds more rows than the later one.
     """
     root, trees = later.trees[0], []
     for t, tree in enumerate(earlier.trees):

@@ -81,19 +81,9 @@ class KnownTables:
     ) -> KnownTables:
         """Read the tables that a user gives.
 
-        Parameters
-        ----------
-        n_rows : int
-            N.
-        known_rows, known_columns : DataFrame or None
-            As for :func:`treeleak.reconstruct`.
-        ordered : bool
-            Whether row k of the answer must be row k of the training set.
-
-        Raises
-        ------
-        BadInput
-            Naming the table, the row and the column.
+        ``n_rows``: N. ``known_rows`` and ``known_columns``: as for :func:`treeleak.reconstruct`.
+        ``ordered``: whether row k of the answer must be row k of the training set. Raises BadInput,
+        naming the table, the row and the column.
         """
         columns, values, labels = np.zeros(0, dtype=np.int64), np.zeros((n_rows, 0)), None
         if known_columns is not None:
@@ -207,14 +197,9 @@ class KnownTables:
     def geometry(self, release: Release, *, counted: bool) -> Geometry:
         """Compile a release so that what is known can be said of its atoms.
 
-        Parameters
-        ----------
-        release : Release
-            Of the same columns and classes.
-        counted : bool
-            Whether the known columns become one attribute, with a tree that counts the rows of
-            each known part: for attacks that know counts only. The release has one column more
-            then, the number of the part.
+        ``release``: of the same columns and classes. ``counted``: whether the known columns become
+        one attribute, with a tree that counts the rows of each known part: for attacks that know
+        counts only. The release has one column more then, the number of the part.
         """
         names = release.feature_names
         if not (counted and self.parted):
@@ -230,12 +215,8 @@ class KnownTables:
     def parts(self, geometry: Geometry, *, rows: bool) -> KnownParts | None:
         """Say what each row of an attack's answer may be.
 
-        Parameters
-        ----------
-        geometry : Geometry
-            From :meth:`geometry`.
-        rows : bool
-            Whether the answer holds the known rows; else they were taken out.
+        ``geometry``: from :meth:`geometry`. ``rows``: whether the answer holds the known rows; else
+        they were taken out.
         """
         if not (self.parted or (rows and len(self.rows))):
             return None
@@ -282,14 +263,9 @@ class KnownTables:
     def filled(self, rest: Filled, *, ordered: bool, rows: bool) -> Filled:
         """Put back what was known.
 
-        Parameters
-        ----------
-        rest : Filled
-            The rows of the answer, in the columns of the release that was attacked.
-        ordered : bool
-            Whether the rows stand in their places.
-        rows : bool
-            Whether the known rows are among them.
+        ``rest``: the rows of the answer, in the columns of the release that was attacked.
+        ``ordered``: whether the rows stand in their places. ``rows``: whether the known rows are
+        among them.
         """
         n_features = self.release.n_features
         seats = np.arange(self.n_rows) if rows else self.others

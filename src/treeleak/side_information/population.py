@@ -49,17 +49,11 @@ class Population:
     ) -> Population:
         """Read and check what is given of the population.
 
-        Parameters
-        ----------
-        given : DataFrame or mapping
-            Rows in the model's columns, with at most one column more, the label. Or marginals:
-            for each column (of as many attributes as are known) a mapping of its values to their
-            shares; for 0/1 columns, those of one-hot groups included, the share of ones will do.
-
-        Raises
-        ------
-        BadInput
-            Naming the column, and the value that the schema or the model does not allow.
+        ``given``: rows in the model's columns, with at most one column more, the label. Or
+        marginals: for each column (of as many attributes as are known) a mapping of its values to
+        their shares; for 0/1 columns, those of one-hot groups included, the share of ones will do.
+        Raises BadInput, naming the column, and the value that the schema or the model does not
+        allow.
         """
         if isinstance(given, pd.DataFrame):
             return _from_rows(given, schema, release)

@@ -93,10 +93,7 @@ class Axis:
     def read(self, rows: pd.DataFrame, what: str = "rows") -> FloatArray:
         """Read the attribute's columns of a table as numbers; labels become codes.
 
-        Raises
-        ------
-        BadInput
-            Naming the column.
+        Raises BadInput, naming the column.
         """
         out = np.empty((len(rows), len(self.columns)))
         for i, column in enumerate(self.columns):
@@ -133,10 +130,7 @@ class Axis:
     def meeting(self, condition: Condition) -> BoolArray:
         """Atoms whose values meet a condition of a rule.
 
-        Raises
-        ------
-        BadSchema
-            If the condition names a value that the domain excludes.
+        Raises BadSchema if the condition names a value that the domain excludes.
         """
         if condition.values is not None:
             met = self._among(condition)
@@ -275,10 +269,7 @@ class Axis:
 def axis_of(attribute: Attribute, cuts: Sequence[float] | FloatArray, float_type: str) -> Axis:
     """Cut the domain of an attribute.
 
-    Raises
-    ------
-    BadSchema
-        If the domain has no bounds: nobody can say how much of it is left.
+    Raises BadSchema if the domain has no bounds: nobody can say how much of it is left.
     """
     missing = [np.full((1, 1), np.nan)] if getattr(attribute, "missing", False) else []
     if listable(attribute):

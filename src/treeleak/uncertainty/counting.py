@@ -33,15 +33,9 @@ SLICE = 1 << 18
 class Search:
     """What counting outside of boxes needs, whichever of them: all numbered, room to work in.
 
-    Parameters
-    ----------
-    sizes, box
-        As of a region.
-    boxes : sequence of Tests
-        Those to stay out of; each restricts some axis of the box, and meets it. These and the
-        box are of atoms that hold values.
-    exists : bool
-        Only say whether there is any point.
+    ``sizes`` and ``box``: as of a region. ``boxes`` (sequence of Tests): those to stay out of; each
+    restricts some axis of the box, and meets it. These and the box are of atoms that hold values.
+    ``exists`` (bool): only say whether there is any point.
     """
 
     def __init__(
@@ -312,24 +306,10 @@ def captured(
 ) -> list[int]:
     """Count the points that each rule of an ordered list takes.
 
-    Parameters
-    ----------
-    sizes : sequence of int array
-        Of each axis, how many values its atoms hold.
-    box : sequence of bool array
-        Of each axis, the atoms that are possible.
-    rules : sequence of Tests
-        In the order of the list: a point goes to the first that holds it.
-
-    Returns
-    -------
-    list of int
-        Of each rule, and last of those that no rule takes; together all points of the box.
-
-    Raises
-    ------
-    NotCovered
-        If the rules overlap in too many ways.
+    ``sizes``: of each axis, how many values its atoms hold. ``box``: of each axis, the atoms that
+    are possible. ``rules``: in the order of the list: a point goes to the first that holds it.
+    Returns a number for each rule, and last that of the points which no rule takes; together all
+    points of the box. Raises NotCovered if the rules overlap in too many ways.
     """
     out = [0] * (len(rules) + 1)
     whole = whole_of(sizes, box)

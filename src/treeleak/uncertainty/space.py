@@ -136,12 +136,8 @@ def space_of(
 ) -> Space:
     """Cut the attributes of a schema where a model does.
 
-    Raises
-    ------
-    BadSchema
-        If a column has no bounds.
-    NotCovered
-        If there is no column, or a rule of the schema excludes too many combinations to list them.
+    Raises BadSchema if a column has no bounds. Raises NotCovered if there is no column, or a rule
+    of the schema excludes too many combinations to list them.
     """
     if not columns:
         raise NotCovered(NO_COLUMNS)

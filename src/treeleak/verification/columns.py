@@ -53,10 +53,7 @@ def columns_by_name(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Put rows in the model's columns as they are, and tell how.
 
-    Raises
-    ------
-    Mismatch
-        Naming the columns that are missing, or one that stands twice.
+    Raises Mismatch, naming the columns that are missing, or one that stands twice.
     """
     names = list(feature_names)
     if not isinstance(X, pd.DataFrame):

@@ -111,12 +111,8 @@ def check_drawable(
     A leaf that counts draws of a class needs a row of it, and as many rows as it counts distinct
     ones, of each class no more than it counts draws.
 
-    Parameters
-    ----------
-    X, y : arrays
-        As for :func:`check_rows`.
-    use_distinct : bool
-        Heed the numbers of distinct rows, where the release has them.
+    ``X`` and ``y``: as for :func:`check_rows`. ``use_distinct``: heed the numbers of distinct rows,
+    where the release has them.
     """
     rows = np.ascontiguousarray(X, dtype=release.float_type)
     n_classes, lacking = release.n_classes, 0
@@ -145,10 +141,7 @@ def check_noisy(release: Release, X: NDArray[Any], y: IntArray) -> float:
     many rows that class is short of the largest. Of trees that saw different rows nothing can be
     said: 0.
 
-    Parameters
-    ----------
-    X, y : arrays
-        As for :func:`check_rows`.
+    ``X`` and ``y``: as for :func:`check_rows`.
     """
     if release.sampling.kind == "disjoint":
         return 0.0

@@ -221,18 +221,9 @@ def match_rules(
 ) -> TrainingRows:
     """Put training rows in the rules' columns, and check that the rules counted them.
 
-    Parameters
-    ----------
-    X : DataFrame or array
-    y : sequence, optional
-        Labels; without them, only the sums over all classes can be compared.
-    schema : Schema, optional
-        Says which texts codes stand for: rules may name one, and rows hold the other.
-
-    Raises
-    ------
-    Mismatch
-        Naming the column, the label, or the rule whose count differs.
+    ``y``: labels; without them, only the sums over all classes can be compared. ``schema``: says
+    which texts codes stand for: rules may name one, and rows hold the other. Raises Mismatch,
+    naming the column, the label, or the rule whose count differs.
     """
     table, notes = columns_by_name(rules.columns, X, "training rows")
     table = table.reset_index(drop=True)

@@ -49,11 +49,8 @@ def exact(
     An :data:`~treeleak.attacks.Attack`. Of known parts, it takes only those that stand in the
     geometry as a tree of their own.
 
-    Returns
-    -------
-    Answer
-        "unique" or "feasible" where every count is met, "infeasible" with the place of the
-        contradiction, "unknown" with the best rows so far when time ran out.
+    Returns "unique" or "feasible" where every count is met, "infeasible" with the place of the
+    contradiction, "unknown" with the best rows so far when time ran out.
     """
     given.check(geometry)
     values = values_of(geometry.parts, geometry.release.n_classes)

@@ -155,22 +155,10 @@ class WorldSearch:
     ) -> list[World]:
         """Search for several datasets that meet all counts.
 
-        Parameters
-        ----------
-        exact : sequence of int array
-            Histograms over the system's cells that meet all counts, if any are known.
-        problem : IntegerProblem or None
-            Helps when no run meets all counts; None where it is too large.
-
-        Returns
-        -------
-        list of World
-            At least one meets all counts, unless time ran out.
-
-        Raises
-        ------
-        NoSolution
-            If it is proved on the way that no dataset meets all counts.
+        ``exact``: histograms over the system's cells that meet all counts, if any are known.
+        ``problem``: helps when no run meets all counts; None where it is too large. At least one
+        world meets all counts, unless time ran out. Raises NoSolution if it is proved on the way
+        that no dataset meets all counts.
         """
         rng = np.random.default_rng(seed)
         if self.space.too_large and exact:

@@ -73,12 +73,7 @@ class RowProblem:
     ) -> RowProblem:
         """List the candidates of every row that some tree drew; ``group`` as for the row sets.
 
-        Raises
-        ------
-        Unmet
-            If a row has none.
-        NotCovered
-            If there are too many.
+        Raises Unmet if a row has none. Raises NotCovered if there are too many.
         """
         if (int(evidence.draws.max(initial=0)) + 1) * evidence.n.size > MAX_TABLE:
             raise NotCovered(f"a tree drew one row {int(evidence.draws.max()):,} times")
@@ -117,10 +112,7 @@ class RowProblem:
     ) -> RowProblem:
         """Take candidates that are listed, one after the other: their row, leaves and class.
 
-        Raises
-        ------
-        Unmet
-            If a row that some tree drew has none.
+        Raises Unmet if a row that some tree drew has none.
         """
         rows = np.flatnonzero(evidence.drawn)
         start = np.searchsorted(row, np.append(rows, evidence.n_rows))
@@ -163,10 +155,7 @@ class RowProblem:
     def only(self, alive: BoolArray) -> RowProblem:
         """Keep some candidates, settle rows that have one left, and drop unused columns.
 
-        Raises
-        ------
-        Unmet
-            If a row has none left.
+        Raises Unmet if a row has none left.
         """
         left = np.bincount(self.owner[alive], minlength=self.n_open)
         if (left == 0).any():
@@ -196,10 +185,7 @@ class RowProblem:
     def narrowed(self, clock: Clock) -> RowProblem:
         """Narrow by bounds on the equations until nothing changes or the time is up.
 
-        Raises
-        ------
-        Unmet
-            With the equation that cannot be met.
+        Raises Unmet, with the equation that cannot be met.
         """
         problem = self
         n_trees = len(self.draws)
@@ -278,11 +264,8 @@ class RowProblem:
     def likeliest(self, choice: NDArray[np.integer[Any]], expected: FloatArray) -> IntArray:
         """Move each open row to the likeliest of its candidates that leave every count as it is.
 
-        Parameters
-        ----------
-        choice : int array, shape (n_open,)
-        expected : float array, shape (n_columns,)
-            How likely each column is, for any row.
+        ``choice``: shape (n_open,). ``expected``, shape (n_columns,): how likely each column is,
+        for any row.
         """
         out = choice.astype(np.int64)
         for i, chosen in enumerate(out):

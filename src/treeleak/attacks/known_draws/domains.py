@@ -47,10 +47,7 @@ class Domains:
 
         ``group`` as for :meth:`KnownDraws.row_sets`.
 
-        Raises
-        ------
-        GridTooLarge
-            If there are too many leaves or rows.
+        Raises GridTooLarge if there are too many leaves or rows.
         """
         boxes = LeafBoxes.of(evidence.geometry)
         n, d, start = evidence.n, evidence.d, evidence.geometry.leaf_start
@@ -105,15 +102,9 @@ class Domains:
         Where counts alone move nothing more, two stronger looks are taken: at all leaves of a tree
         together, and at what would follow from a row's being in a leaf.
 
-        Parameters
-        ----------
-        changed : bool array, shape (n_rows,), optional
-            Rows of which leaves went since the last time; all of them, the first time.
-
-        Returns
-        -------
-        int
-            A leaf (row of A) whose counts no rows can meet; -1 if there is none.
+        ``changed``, shape (n_rows,): rows of which leaves went since the last time; all of them,
+        the first time. Returns a leaf (row of A) whose counts no rows can meet; -1 if there is
+        none.
         """
         evidence, boxes = self.evidence, self.boxes
         d = np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d

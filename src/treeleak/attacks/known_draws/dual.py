@@ -212,9 +212,7 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     a = (b, 1) for draws and distinct rows: the reaction term of the mean-field theory of Thouless,
     Anderson and Palmer (and of approximate message passing).
 
-    Returns
-    -------
-    float array, shape (n_candidates,)
+    Returns an array of shape (n_candidates,).
     """
     n_classes, n_equations = problem.n_classes, len(problem.n)
     first = problem.first

@@ -47,10 +47,7 @@ class LeafBoxes:
     def of(cls, geometry: Geometry) -> LeafBoxes:
         """Write down what each leaf admits.
 
-        Raises
-        ------
-        GridTooLarge
-            If the table of leaves that meet would be too large.
+        Raises GridTooLarge if the table of leaves that meet would be too large.
         """
         radix, n_leaves = geometry.radix, int(geometry.leaf_start[-1])
         per_tree = -(-np.diff(geometry.leaf_start) // 64)
@@ -87,9 +84,7 @@ class LeafBoxes:
     def common(self, leaves: NDArray[np.int32]) -> IntArray:
         """Lowest, middle and highest atom that all leaves of a line admit.
 
-        Returns
-        -------
-        int array, shape (3, n_lines, n_attributes)
+        Returns an array of shape (3, n_lines, n_attributes).
         """
         low, high = self.low[leaves].max(axis=1), self.high[leaves].min(axis=1)
         gone = self.gone[leaves].min(axis=1).astype(bool)
@@ -111,12 +106,8 @@ class LeafBoxes:
     def within_one(self, leaf: NDArray[np.int32], drawn: BoolArray) -> BoolArray:
         """Whether all that some leaves admit lies in one leaf of every tree.
 
-        Parameters
-        ----------
-        leaf : int32 array, shape (n_lines, n_trees)
-            A leaf (row of A) of every tree.
-        drawn : bool array, shape (n_lines, n_trees)
-            Which of them are meant.
+        ``leaf``, shape (n_lines, n_trees): a leaf (row of A) of every tree. ``drawn``, shape
+        (n_lines, n_trees): which of them are meant.
         """
         left = np.full((len(leaf), self.n_words), ~np.uint64(0))
         for t in range(leaf.shape[1]):

@@ -46,10 +46,7 @@ class Listing:
     def problem(self) -> RowProblem:
         """The choice among candidates; a pair is a candidate of one row.
 
-        Raises
-        ------
-        Unmet
-            If a row has no candidate.
+        Raises Unmet if a row has no candidate.
         """
         evidence = self.domains.evidence
         return RowProblem.of_lists(evidence, self.row, self.leaf(slice(None)), self.label)
@@ -84,10 +81,7 @@ class Listing:
 def listed(domains: Domains, clock: Clock) -> Listing:
     """Narrow domains, and list the candidates of rows; leaves that no candidate uses go.
 
-    Raises
-    ------
-    Unmet
-        With an equation that cannot be met.
+    Raises Unmet, with an equation that cannot be met.
     """
     clash, listing = domains.narrow(clock), None
     for most in _CAPS:

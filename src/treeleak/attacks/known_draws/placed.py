@@ -97,17 +97,9 @@ def typicality(
 ) -> FloatArray:
     """How typical some pairs are of rows: log of the product of their values' shares among these.
 
-    Parameters
-    ----------
-    pair : int array, shape (n_rows,)
-        Pair of each row; -1 where it is not known.
-    wanted : int array, shape (n_wanted,)
-        Pairs, ascending.
-
-    Returns
-    -------
-    float array, shape (n_wanted,)
-        For a cell of several points, the sum over them.
+    ``pair``, shape (n_rows,): pair of each row; -1 where it is not known. ``wanted``, shape
+    (n_wanted,): pairs, ascending. Returns an array of shape (n_wanted,); for a cell of several
+    points, the sum over them.
     """
     rows, times = np.unique(pair[pair >= 0], return_counts=True)
     points = _Points.of(rows, pairs, places, values)

@@ -52,24 +52,10 @@ class RowSolver:
     ) -> IntArray | None:
         """Look for a candidate per open row that meets every count.
 
-        Parameters
-        ----------
-        limit : float
-            Deterministic work, about seconds.
-        hint : int array, shape (n_open,), optional
-            Columns to start from.
-        score : float array, shape (n_candidates,), optional
-            Look for the choice of the highest sum, as far as the work goes.
-
-        Returns
-        -------
-        int array, shape (n_open,), or None
-            A column per row; None if there was not time enough.
-
-        Raises
-        ------
-        Unmet
-            If it is proved that there is none.
+        ``limit``: deterministic work, about seconds. ``hint``, shape (n_open,): columns to start
+        from. ``score``, shape (n_candidates,): look for the choice of the highest sum, as far as
+        the work goes. Returns a column per row, shape (n_open,); None if there was not time enough.
+        Raises Unmet if it is proved that there is none.
         """
         model, x = self._model
         if hint is not None:

@@ -27,11 +27,7 @@ def learned(
 ) -> Likes:
     """Fit what rows are like to datasets.
 
-    Parameters
-    ----------
-    samples : sequence of int32 array, shape (n_rows, n_attributes)
-        Atoms.
-    labels : sequence of int array, shape (n_rows,)
+    ``samples``, shape (n_rows, n_attributes): atoms. ``labels``: shape (n_rows,).
     """
     start = constraints.masks.start
     rows, label = np.concatenate(samples).astype(np.int64), np.concatenate(labels)

@@ -94,10 +94,7 @@ class RowConstraints:
     ) -> RowConstraints:
         """State counts of known draws; what is known of rows is held fast.
 
-        Parameters
-        ----------
-        label, open_label : arrays, shape (n_rows,)
-            As for the constraints.
+        ``label`` and ``open_label``, shape (n_rows,): as for the constraints.
         """
         n_rows, n_classes = len(label), evidence.n.shape[1]
         n_behind = len(geometry.release.trees) - len(evidence.draws)

@@ -98,20 +98,10 @@ def by_walking(
 ) -> Answer:
     """Rebuild rows without a list of the cells.
 
-    Parameters
-    ----------
-    why : str
-        Why cells are not enumerated.
-    doubt : callable
-        Looks for a proof that the counts contradict each other; asked once, when two attempts have
-        failed.
-
-    Returns
-    -------
-    Answer
-        "feasible" where every count is met, "infeasible" with the place of the contradiction,
-        "unknown" with the best rows so far when the time was up. No row is proved: of cells that
-        no row stepped into nothing is known.
+    ``why``: why cells are not enumerated. ``doubt``: looks for a proof that the counts contradict
+    each other; asked once, when two attempts have failed. Returns "feasible" where every count is
+    met, "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
+    the time was up. No row is proved: of cells that no row stepped into nothing is known.
     """
     stage = "rebuilding the rows"
     _compiled(constraints, clock)

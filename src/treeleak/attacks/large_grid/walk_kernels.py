@@ -387,10 +387,7 @@ def _trade(trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, ro
 def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: Any) -> int:
     """Move rows, in place; a sweep has as many moves as there are rows that may move.
 
-    Returns
-    -------
-    int
-        Sweeps done.
+    Returns sweeps done.
     """
     n_open, n_trees, n_attributes = len(rows.open_rows), rows.leaves.shape[1], rows.atoms.shape[1]
     most = max(counts.equation.shape[1], _PARTNERS)

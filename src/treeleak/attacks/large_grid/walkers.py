@@ -38,12 +38,8 @@ class Walker:
     ) -> Walker:
         """Start somewhere.
 
-        Parameters
-        ----------
-        begin : int32 array, shape (n_rows, n_attributes + 1), optional
-            Where to start, the class last; anywhere if not given ...
-        fixed : bool array, shape (n_rows,), optional
-            ... and which of the rows stay there, the others starting anywhere.
+        ``begin``, shape (n_rows, n_attributes + 1): where to start, the class last; anywhere if not
+        given. ``fixed``, shape (n_rows,): which of the rows stay there; the others start anywhere.
         """
         rng = np.random.default_rng(seed)
         radix = np.diff(constraints.masks.start)

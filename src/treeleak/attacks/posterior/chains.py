@@ -121,10 +121,8 @@ class Chain:
     def started(cls, target: PosteriorTarget, prior: Prior | None, seed: int) -> Chain:
         """Start where the counts alone put the rows, or anywhere if that is not known.
 
-        Parameters
-        ----------
-        prior : Prior or None
-            None: it is learned, and the rows begin as they are imagined before anything is counted.
+        Without ``prior`` it is learned, and the rows begin as they are imagined before anything is
+        counted.
         """
         rng = np.random.default_rng(seed)
         moves, start = target.moves, target.values.atom_start
@@ -172,14 +170,9 @@ class Chain:
     ) -> Chain:
         """Move on by so many steps per row, or until the clock stops.
 
-        Parameters
-        ----------
-        temperature : float
-            Divides the log posterior; only the log likelihood while the prior is learned.
-        missing_row_penalty : float
-            See :data:`MISSING_ROW_PENALTY`.
-        learns : bool
-            Whether a prior that is learned is redrawn on the way.
+        ``temperature``: divides the log posterior; only the log likelihood while the prior is
+        learned. ``missing_row_penalty``: see :data:`MISSING_ROW_PENALTY`. ``learns``: whether a
+        prior that is learned is redrawn on the way.
         """
         target, left = self.target, max(int(sweeps * self.target.n_rows), 1)
         learns = learns and self.hierarchy.every > 0

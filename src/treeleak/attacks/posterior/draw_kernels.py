@@ -114,12 +114,8 @@ def climb(table: Any, draws: Any, weight: Any, sweeps: int) -> None:
 
     m <- m / T x A'(n / A m), up to the total: a step never lowers sum n log(A m).
 
-    Parameters
-    ----------
-    table : int32 array, shape (n_points, n_trees)
-    draws : float64 array, shape (n_leaves,)
-    weight : float64 array, shape (n_points,)
-        m, shares of the rows of the class.
+    ``table``: shape (n_points, n_trees). ``draws``: shape (n_leaves,). ``weight``, shape
+    (n_points,): m, shares of the rows of the class.
     """
     n_points, n_trees = table.shape
     total = np.zeros(len(draws))
@@ -696,10 +692,7 @@ def walk(
     ``penalty`` is that of a missing row. ``room`` is None where no move is a Gibbs step: without
     them, the loop is compiled to a faster one.
 
-    Returns
-    -------
-    int
-        Moves that were taken.
+    Returns moves that were taken.
     """
     rng, atoms, leaves, log_prior = state.rng, state.atoms, state.leaves, state.log_prior
     n_trees, n_attributes = leaves.shape[1], atoms.shape[1] - 1

@@ -64,11 +64,8 @@ def hidden_draws(
 
     An :data:`~treeleak.attacks.Attack`. Rows keep their places where parts of them are known.
 
-    Returns
-    -------
-    Answer
-        "likely", with the samples and the likeliest dataset; "infeasible" where no draws give the
-        counts; "unknown" if the time was too short for the chains to settle.
+    Returns "likely", with the samples and the likeliest dataset; "infeasible" where no draws give
+    the counts; "unknown" if the time was too short for the chains to settle.
     """
     values = values_of(geometry.parts, geometry.release.n_classes)
     if (clash := evidence.contradiction()) is not None:

@@ -69,11 +69,8 @@ class MissingRow:
     def of(cls, release: Release, schema: Schema) -> MissingRow:
         """Enumerate the grid.
 
-        Raises
-        ------
-        NotCovered
-            If the release's counts are none of which one more row is told, the grid has too many
-            points, or there are too many leaves and classes.
+        Raises NotCovered if the release's counts are none of which one more row is told, the grid
+        has too many points, or there are too many leaves and classes.
         """
         says = _what_leaves_say(release)
         n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
@@ -137,10 +134,7 @@ class MissingRow:
     def posterior(self, log_prior: FloatArray, held: IntArray) -> Told:
         """Weigh each grid point and class, given the known rows of each leaf and class.
 
-        Raises
-        ------
-        Mismatch
-            If no row explains what the leaves say.
+        Raises Mismatch if no row explains what the leaves say.
         """
         gain = self._gain(held)
         likelihood = np.zeros_like(log_prior)

@@ -58,10 +58,7 @@ class Likelihood(ABC):
     def held(self, leaves: NDArray[np.int32], label: NDArray[Any]) -> NDArray[np.int32]:
         """How many rows lie in each equation: a = (A m)_tvc.
 
-        Parameters
-        ----------
-        leaves : int array, shape (n_rows, n_trees)
-        label : int array, shape (n_rows,)
+        ``leaves``: shape (n_rows, n_trees). ``label``: shape (n_rows,).
         """
         equation = leaves.astype(np.int64) * self.n_classes + label[:, None]
         return np.bincount(equation.ravel(), minlength=self.n_equations).astype(np.int32)
@@ -158,10 +155,7 @@ class DrawLikelihood(Likelihood):
     def missing(self, rows: NDArray[np.int32]) -> int:
         """How many rows are lacking in all leaves together for the counts to be possible.
 
-        Parameters
-        ----------
-        rows : int array, shape (n_equations,)
-            a = (A m)_tvc.
+        ``rows``, shape (n_equations,): a = (A m)_tvc.
         """
         present = self.draws > 0
         lacking = np.where(present, np.maximum(1 - rows, 0), 0).reshape(-1, self.n_classes)
@@ -176,12 +170,8 @@ class DrawLikelihood(Likelihood):
 
         Sum of n log a, or of log C(a, d) + log surj(n, d), over the splits of each mixed leaf.
 
-        Parameters
-        ----------
-        rows : int array, shape (n_equations,)
-            a = (A m)_tvc.
-        missing_row_penalty : float
-            Price of each row that an equation lacks; by default, such rows are impossible.
+        ``rows``, shape (n_equations,): a = (A m)_tvc. ``missing_row_penalty``: price of each row
+        that an equation lacks; by default, such rows are impossible.
         """
         if self.distinct is None:
             own = self.draws > 0

@@ -69,11 +69,8 @@ def behind_noise(
 
     An :data:`~treeleak.attacks.Attack`. Rows keep their places where parts of them are known.
 
-    Returns
-    -------
-    Answer
-        "likely", with the samples and the likeliest dataset; "unknown" if the time was too short
-        for the chains to settle.
+    Returns "likely", with the samples and the likeliest dataset; "unknown" if the time was too
+    short for the chains to settle.
     """
     values = values_of(geometry.parts, geometry.release.n_classes)
     apart = evidence.sampling == Disjoint.kind

@@ -42,10 +42,7 @@ def prior_only(
 
     An :data:`~treeleak.attacks.Attack`. The evidence is taken for its number of rows.
 
-    Returns
-    -------
-    Answer
-        "likely", without samples.
+    Returns "likely", without samples.
     """
     n_classes = geometry.release.n_classes
     values = values_of(geometry.parts, n_classes)

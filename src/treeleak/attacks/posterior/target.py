@@ -68,12 +68,8 @@ class PosteriorTarget:
     ) -> PosteriorTarget:
         """Lay out the grid and find where the counts alone put the rows.
 
-        Raises
-        ------
-        BadSchema
-            If no row meets the rules of the schema.
-        NotCovered
-            If a table would not fit, or if a rule of the schema speaks of too many values.
+        Raises BadSchema if no row meets the rules of the schema. Raises NotCovered if a table would
+        not fit, or if a rule of the schema speaks of too many values.
         """
         n_classes = likelihood.n_classes
         radix = np.append(geometry.radix, n_classes)
@@ -211,9 +207,7 @@ def start_weights(
 ) -> FloatArray:
     """Rows expected at each grid point if draws were shares: EM, class by class.
 
-    Returns
-    -------
-    float array, shape (n_points, n_classes)
+    Returns an array of shape (n_points, n_classes).
     """
     n_points = len(ground.table)
     draws = likelihood.draws.reshape(-1, likelihood.n_classes)

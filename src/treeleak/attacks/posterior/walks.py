@@ -197,10 +197,7 @@ def population_prior(density: Density | None, target: PosteriorTarget) -> FloatA
 
     None where it is not known.
 
-    Raises
-    ------
-    NotCovered
-        If the grid is too large to list.
+    Raises NotCovered if the grid is too large to list.
     """
     if density is None:
         return None

@@ -119,10 +119,7 @@ class IntegerProblem:
     def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
         """Find a solution, or none in time; ``limit`` is in units of work.
 
-        Raises
-        ------
-        NoSolution
-            If it is proved that there is none.
+        Raises NoSolution if it is proved that there is none.
         """
         if clock.stopped:
             return []

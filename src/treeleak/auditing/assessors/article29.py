@@ -93,10 +93,8 @@ class Article29(Described):
 def assess(case: Case) -> Case:
     """Try to single people out, and to guess what is sensitive of them, as a part of an audit.
 
-    Raises
-    ------
-    BadInput
-        If random rows cannot be drawn under the schema, or a sensitive column is none of its.
+    Raises BadInput if random rows cannot be drawn under the schema, or a sensitive column is none
+    of its.
     """
     found, wanted, others = case.found, case.given.sensitive, case.others
     rebuilt = found.reconstruction

@@ -104,14 +104,8 @@ def budget_of(
 ) -> Budget | None:
     """Work out the budget of a release; None if its counts carry no noise.
 
-    Parameters
-    ----------
-    release : Release
-        As it states its noise.
-    refuted : str, optional
-        Why the counts do not carry that noise.
-    scale : Scale, optional
-        How large it is.
+    ``release``: as it states its noise. ``refuted``: why the counts do not carry that noise.
+    ``scale``: how large it is.
     """
     noise, n_trees, kind = release.noise, len(release.trees), release.sampling.kind
     if noise is None:

@@ -80,15 +80,8 @@ def of_rules(case: Case, rules: RuleList) -> Case:
 def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     """Count leaves that say something about few rows.
 
-    Parameters
-    ----------
-    threshold : int
-        A leaf with fewer rows is small.
-
-    Raises
-    ------
-    NotCovered
-        If the model does not say how many rows lie in its leaves, or says it with noise.
+    ``threshold``: a leaf with fewer rows is small. Raises NotCovered if the model does not say how
+    many rows lie in its leaves, or says it with noise.
     """
     if release.noise is not None:
         noisy = release.counts_are != "labels"
@@ -112,10 +105,7 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
 def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
     """Count rules that say something about few rows.
 
-    Raises
-    ------
-    NotCovered
-        If nothing says how many rows the rules capture.
+    Raises NotCovered if nothing says how many rows the rules capture.
     """
     if rules.counts is None:
         raise NotCovered("the rules do not say how many rows they capture")

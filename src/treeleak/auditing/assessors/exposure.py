@@ -158,10 +158,7 @@ class Exposure:
 def assess(case: Case) -> Case:
     """Find out what was recovered, and of whom, as a part of an audit.
 
-    Raises
-    ------
-    BadInput
-        If training rows cannot be grouped by a column that was asked for.
+    Raises BadInput if training rows cannot be grouped by a column that was asked for.
     """
     found, given = case.found, case.given
     exposure: Exposure | None = None

@@ -17,10 +17,7 @@ def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
     Rows of which the same columns were given must be among the training rows, as often as they
     were given, as far as these columns tell.
 
-    Raises
-    ------
-    Mismatch
-        Saying how many are not.
+    Raises Mismatch, saying how many are not.
     """
     if rebuilt.X is None or not rebuilt.given.any():
         return

@@ -59,19 +59,9 @@ def measure_in_order(
     change places: the error would be that of any such shuffle. Of more than 6,000 people, some
     chosen at random are shuffled.
 
-    Parameters
-    ----------
-    rebuilt, true : DataFrame
-        Row by row, in the same columns.
-    group : int array, shape (n_rows,)
-        Class of each person.
-    open_ : bool array, shape (n_rows, n_columns)
-        Which values were not given.
-
-    Returns
-    -------
-    InOrder or None
-        None where all was given.
+    ``rebuilt`` and ``true``: row by row, in the same columns. ``group``, shape (n_rows,): class of
+    each person. ``open_``, shape (n_rows, n_columns): which values were not given. Returns None
+    where all was given.
     """
     rng = np.random.default_rng(seed)
     rows = np.flatnonzero(open_.any(axis=1))

@@ -31,11 +31,7 @@ def rows_in_nodes(tree: Tree) -> FloatArray | None:
 class LeafWords:
     """Says where the rows of leaves lie.
 
-    Parameters
-    ----------
-    release : Release
-    schema : Schema
-        Columns that it has for 0 and 1 are said so.
+    ``schema``: columns that it has for 0 and 1 are said so.
     """
 
     def __init__(self, release: Release, schema: Schema) -> None:
@@ -47,10 +43,7 @@ class LeafWords:
     def say(self, tree: int, leaf: int) -> str:
         """Say what all rows of a leaf have in common.
 
-        Parameters
-        ----------
-        tree, leaf : int
-            Numbers of the tree and of the node.
+        ``tree`` and ``leaf``: numbers of the tree and of the node.
         """
         low: dict[str, float] = {}
         high: dict[str, float] = {}

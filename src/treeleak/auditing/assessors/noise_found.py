@@ -41,10 +41,8 @@ class NoiseFound:
 def find_noise(release: Release, X: Any = None, y: Any = None) -> NoiseFound:
     """Hold the noise that a release states against its counts, and against training rows.
 
-    Raises
-    ------
-    BadModel
-        If counts contradict each other, or numbers stand beside noisy ones that carry no noise.
+    Raises BadModel if counts contradict each other, or numbers stand beside noisy ones that carry
+    no noise.
     """
     check_counts_agree(release)
     by_file, left = doubt_file(release), _left(release, X, y)

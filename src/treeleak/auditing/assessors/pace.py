@@ -23,10 +23,7 @@ def time_needed(trace: Sequence[Incumbent]) -> float | None:
     The misfit is taken to fall as a power of the time, fitted to the later half of the trace: a
     rough guess that is out by a factor of a few.
 
-    Returns
-    -------
-    float or None
-        None where there is no pace to speak of, or it would take a hundred times as long.
+    Returns None where there is no pace to speak of, or it would take a hundred times as long.
     """
     seconds = np.array([max(i.seconds, 1e-3) for i in trace])
     misfit = np.array([float(i.misfit) for i in trace])

@@ -38,10 +38,7 @@ _LAST_PART = re.compile(r"[_\-:=. |]*[^_\-:=. |]*$")
 def check_names(wanted: Sequence[str], known: Collection[str], what: str) -> None:
     """Refuse a name that is none of a table's columns.
 
-    Raises
-    ------
-    BadInput
-        Naming it, and the one that is meant, perhaps.
+    Raises BadInput, naming it, and the one that is meant, perhaps.
     """
     for name in wanted:
         if name not in known:
@@ -90,12 +87,8 @@ def groups_of(
 ) -> dict[str, pd.Series[Any]]:
     """Sort training rows into groups: by class, then by each column that is wanted.
 
-    Parameters
-    ----------
-    truth : DataFrame
-        The rows in the model's columns.
-    given : Given
-        The rows as they were given, perhaps with columns that the model lacks, with their labels.
+    ``truth``: the rows in the model's columns. ``given``: the rows as they were given, perhaps with
+    columns that the model lacks, with their labels.
     """
     found: dict[str, pd.Series[Any]] = {}
     if given.y is not None and release.classes:

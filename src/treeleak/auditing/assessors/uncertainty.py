@@ -190,17 +190,9 @@ def left_by_tree(
 ) -> Uncertainty:
     """Say what one tree leaves to know.
 
-    Parameters
-    ----------
-    X, y : optional
-        The training rows in the model's columns, held against the model already; y only with X.
-
-    Raises
-    ------
-    NotCovered
-        If the tree tells too little, or a column has no bounds.
-    BadInput
-        If counts or schema contradict each other.
+    ``X`` and ``y``: the training rows in the model's columns, held against the model already; y
+    only with X. Raises NotCovered if the tree tells too little, or a column has no bounds. Raises
+    BadInput if counts or schema contradict each other.
     """
     filled = _uncounted(release)
     if filled and X is None:

@@ -95,15 +95,10 @@ def try_all(
 ) -> tuple[Tried, ...]:
     """Hold every yardstick against the true rows that needs no attack.
 
-    Parameters
-    ----------
-    release : Release
-        Taken for its thresholds.
-    control : DataFrame or None
-        Rows of the same population. Where there are enough, they take the place of tables made
-        from the true rows, which know these better than anybody could.
-    given : (DataFrame, DataFrame of bool), optional
-        Rows, in the order of the true ones, of which some values are given, and which.
+    ``release``: taken for its thresholds. ``control``: rows of the same population. Where there are
+    enough, they take the place of tables made from the true rows, which know these better than
+    anybody could. ``given`` ((DataFrame, DataFrame of bool)): rows, in the order of the true ones,
+    of which some values are given, and which.
     """
     bounded = bounded_schema(schema, true)
     guesses = random_guesses(true, schema, _MANY if given is None else _FEW, seed, given)
@@ -138,13 +133,10 @@ def held_against(
 ) -> tuple[Yardstick, ...]:
     """Hold rebuilt rows against yardsticks, person by person.
 
-    Parameters
-    ----------
-    errors : float array, shape (n_rows,)
-        Error of each true row's values in the rebuilt rows; NaN for people who do not count: all of
-        whose values were given, or who are like so many others that nobody is told apart.
-    misses : float array, shape (n_rows,)
-        1 where some value of the row is wrong, else 0; NaN likewise.
+    ``errors``, shape (n_rows,): error of each true row's values in the rebuilt rows; NaN for people
+    who do not count: all of whose values were given, or who are like so many others that nobody is
+    told apart. ``misses``, shape (n_rows,): 1 where some value of the row is wrong, else 0; NaN
+    likewise.
     """
     return tuple(_held(t, errors, misses) for t in tried)
 

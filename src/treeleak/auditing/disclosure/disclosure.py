@@ -42,19 +42,10 @@ def told_together(
 
     Beside them, the figure of all people is told, whatever else is.
 
-    Parameters
-    ----------
-    sets : bool array, shape (n_people, n_figures)
-        Of whom each figure is the sum.
-    units : sequence of int or None
-        Figures of one unit are told together or not at all; None for one that is alone.
-    counted : bool array, shape (n_people,), optional
-        People whose figures are in the sums: all, unless given.
-
-    Returns
-    -------
-    bool array, shape (n_figures,)
-        Those of large sets are chosen first. What a search does not settle is left out.
+    ``sets``, shape (n_people, n_figures): of whom each figure is the sum. ``units``: figures of one
+    unit are told together or not at all; None for one that is alone. ``counted``, shape
+    (n_people,): people whose figures are in the sums: all, unless given. Returns an array of shape
+    (n_figures,): figures of large sets are chosen first. What a search does not settle is left out.
     """
     own = sets if counted is None else sets[counted]
     size = own.sum(axis=0)
@@ -88,22 +79,10 @@ def few_behind(
 ) -> BoolArray | None:
     """Find atoms of fewer people than the threshold to which some combination of figures is bound.
 
-    Parameters
-    ----------
-    matrix : int array, shape (n_figures, n_atoms)
-    people : int array, shape (n_atoms,)
-    work : list of int, optional
-        What the search may take; what is left of it, afterwards.
-
-    Returns
-    -------
-    bool array, shape (n_atoms,), or None
-        These atoms; None if every combination that is not zero has weight on enough people.
-
-    Raises
-    ------
-    TooHard
-        If the search would take too long.
+    ``matrix``: shape (n_figures, n_atoms). ``people``: shape (n_atoms,). ``work``: what the search
+    may take; what is left of it, afterwards. Returns these atoms, shape (n_atoms,); None if every
+    combination that is not zero has weight on enough people. Raises TooHard if the search would
+    take too long.
     """
     rows = _independent(matrix)
     members = [1 << k for k in range(len(people))]
@@ -239,17 +218,9 @@ def remainders(sets: BoolArray, owners: Sequence[int], threshold: int) -> frozen
     Of counts, unlike of errors, only what the names say can be used: that one set lies in another,
     and that some in it have nobody in common.
 
-    Parameters
-    ----------
-    sets : bool array, shape (n_people, n_sets)
-        Sets whose size is told; with each, that of all others is.
-    owners : sequence of int
-        Who tells each: below 0 for those that are told in any case.
-
-    Returns
-    -------
-    frozenset of int
-        Owners to be left out, those of small sets first.
+    ``sets``, shape (n_people, n_sets): sets whose size is told; with each, that of all others is.
+    ``owners``: who tells each: below 0 for those that are told in any case. Returns owners to be
+    left out, those of small sets first.
     """
     out: set[int] = set()
     everyone = np.ones((len(sets), 1), dtype=bool)

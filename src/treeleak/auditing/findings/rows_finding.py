@@ -80,14 +80,9 @@ def of_rows(
     right. Where a training row is not possible under the schema, no proof holds, and no leak shown
     is not assessed.
 
-    Parameters
-    ----------
-    singled_out : int
-        Rows that are proved, and proved to share their place with no other.
-    proofs_hold : bool
-        Whether the schema allows the training rows.
-    unfinished : bool
-        Whether proofs or the comparison were broken off: then no leak shown is not assessed.
+    ``singled_out``: rows that are proved, and proved to share their place with no other.
+    ``proofs_hold``: whether the schema allows the training rows. ``unfinished``: whether proofs or
+    the comparison were broken off: then no leak shown is not assessed.
     """
     if rebuilt.status == "infeasible":
         text = "No rows fit the counts and the schema"

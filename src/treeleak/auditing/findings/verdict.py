@@ -33,12 +33,9 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
       than ten in all: a table of many alike is a statistic. Otherwise no leak shown; not assessed
       where the counts are not the model's own, or the training rows not possible under the schema.
 
-    Parameters
-    ----------
-    singled_out : int
-        Rows that are proved, and proved to share their place with no other.
-    unfinished : bool
-        Whether proofs or the comparison were broken off: then no leak shown is not assessed.
+    ``singled_out``: rows that are proved, and proved to share their place with no other.
+    ``unfinished``: whether proofs or the comparison were broken off: then no leak shown is not
+    assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
     said = [*_of_inventory(found.inventory), *_of_counts(found.counts)]

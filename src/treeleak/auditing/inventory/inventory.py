@@ -109,15 +109,8 @@ def take_inventory(
 ) -> tuple[Entry, ...]:
     """List what a model holds, the leaks first.
 
-    Parameters
-    ----------
-    rows : DataFrame or array, optional
-        The training rows: what is unknown is searched for them.
-
-    Returns
-    -------
-    tuple of Entry
-        One for each place and rule; what no rule speaks of is unknown.
+    ``rows`` (DataFrame or array): the training rows: what is unknown is searched for them. Returns
+    one for each place and rule; what no rule speaks of is unknown.
     """
     if isinstance(model, Release):
         said = release_to_dict(model)
@@ -178,10 +171,7 @@ def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | Non
 def unknown_places(model: StoredObject) -> list[tuple[tuple[StoredObject, str], ...]]:
     """Find everything in a model that no rule knows.
 
-    Returns
-    -------
-    list of tuple
-        For each value the object and the attribute in which it stands, and those around it.
+    Returns for each value the object and the attribute in which it stands, and those around it.
     """
     context = Context(drawn=None, missing=None)
     judged = _judged(model, context)

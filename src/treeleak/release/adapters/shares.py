@@ -30,21 +30,11 @@ def counts_from_shares(
 ) -> list[Restored] | None:
     """Work out the counts of all nodes of trees that counted equally many rows.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        Without counts.
-    shares : sequence of float array, shape (n_nodes, n_classes)
-        Share of each class in each node.
-    total : int, optional
-        Rows (or draws) of every root, where that is known; else the least number for which all
-        counts are whole.
-
-    Returns
-    -------
-    list of (Tree, float array) or None
-        A tree ends at nodes whose children have equal shares: how the rows part there, shares do
-        not tell. None where shares are no fractions of whole numbers, or not those of one table.
+    ``trees``: without counts. ``shares``, shape (n_nodes, n_classes): share of each class in each
+    node. ``total``: rows (or draws) of every root, where that is known; else the least number for
+    which all counts are whole. A tree that is returned ends at nodes whose children have equal
+    shares: how the rows part there, shares do not tell. Returns None where shares are no fractions
+    of whole numbers, or not those of one table.
     """
     parts: list[tuple[list[int], dict[int, list[Fraction]]]] = []
     base = 1

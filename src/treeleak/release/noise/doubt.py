@@ -57,16 +57,10 @@ def doubt_noise(
     law has it (the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart); are the sums of trees
     too near to 0 (Fisher's method); do too many repeat those of another tree (binomial).
 
-    Parameters
-    ----------
-    off : sequence of array
-        The values of each tree.
-    centred : bool
-        Whether they are noise alone. If not, something that does not depend on the noise was added
-        to each; they are then at least as large as the noise, for the law is symmetric and falls on
-        either side (Anderson's inequality), and only too small values tell.
-    summed : int
-        Each value is the sum of so many noises.
+    ``off``: the values of each tree. ``centred``: whether they are noise alone. If not, something
+    that does not depend on the noise was added to each; they are then at least as large as the
+    noise, for the law is symmetric and falls on either side (Anderson's inequality), and only too
+    small values tell. ``summed``: each value is the sum of so many noises.
     """
     table = NoiseTable.of_sum(noise, summed)
     trees = [own.ravel() for own in off if own.size]
@@ -100,12 +94,8 @@ def doubt_noise(
 def doubt_counts(noise: CountNoise, counts: Sequence[FloatArray], agree: bool) -> Doubt | None:
     """Test noisy counts whose true ones are not known.
 
-    Parameters
-    ----------
-    counts : sequence of array
-        Those of the leaves of each tree.
-    agree : bool
-        Whether the true counts of all trees add up to the same number.
+    ``counts``: those of the leaves of each tree. ``agree``: whether the true counts of all trees
+    add up to the same number.
     """
     if not noise.whole and _whole_by_chance(NoiseTable.of(noise), counts) < LEVEL:
         return Doubt("other", "they are whole numbers, and the noise is not")
@@ -210,14 +200,9 @@ def doubt_labels(
     Counted are the leaves that name their largest class, or, if they name all that they hold, the
     classes that go unseen.
 
-    Parameters
-    ----------
-    held : sequence of array
-        Rows of each class in each leaf, tree by tree.
-    told : sequence of array
-        1 where the leaf names the class.
-    alone : bool
-        Whether each tree saw these very rows; else only some of them, and which is not known.
+    ``held``: rows of each class in each leaf, tree by tree. ``told``: 1 where the leaf names the
+    class. ``alone``: whether each tree saw these very rows; else only some of them, and which is
+    not known.
     """
     rows, named = np.concatenate(held), np.concatenate(told) > 0
     if noise.rule == "present":

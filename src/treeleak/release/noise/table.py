@@ -162,14 +162,8 @@ def excess_bound(table: NoiseTable, off: float, weights: Iterable[tuple[float, i
 
     By Chernoff: it is at most 2 e^(-s off) times the mean of e^(s sum), for every s.
 
-    Parameters
-    ----------
-    table : NoiseTable
-        Of one noise.
-    off : float
-        The sum.
-    weights : iterable of (float, int)
-        Weight of some noises, and how many have it.
+    ``table``: of one noise. ``off``: the sum. ``weights``: weight of some noises, and how many have
+    it.
     """
     groups = list(weights)
     heaviest = max(weight for weight, _ in groups)

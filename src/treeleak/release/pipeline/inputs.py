@@ -163,16 +163,9 @@ class Inputs:
     def table(self, X: pd.DataFrame) -> pd.DataFrame:
         """Write rows in the columns of the input.
 
-        Parameters
-        ----------
-        X : DataFrame
-            Rows in the model's columns.
-
-        Returns
-        -------
-        DataFrame
-            Without the columns that are lost. What a row of no 1, or of several, stands for in a
-            group that does not say so is missing; so is what an unknown code stands for.
+        ``X``: rows in the model's columns. Columns that are lost are left out. What a row of no 1,
+        or of several, stands for in a group that does not say so is missing; so is what an unknown
+        code stands for.
         """
         return self._each(X, lambda columns: self._column(X, columns))
 

@@ -32,17 +32,9 @@ from treeleak.release.stored import StoredObject
 def output_columns(steps: Sequence[Any], columns: Columns | None = None) -> Columns:
     """Name the columns that come out of some fitted steps.
 
-    Parameters
-    ----------
-    steps : sequence
-        Stored transformers, or ``"passthrough"``, in order.
-    columns : Columns, optional
-        What goes in; otherwise what the first step says of its input.
-
-    Raises
-    ------
-    UnknownStep
-        If a step is not known here, or its state is not what it should be.
+    ``steps``: stored transformers, or ``"passthrough"``, in order. ``columns``: what goes in;
+    otherwise what the first step says of its input. Raises UnknownStep if a step is not known here,
+    or its state is not what it should be.
     """
     for step in steps:
         if step is None or step == "passthrough":
@@ -67,10 +59,7 @@ def output_columns(steps: Sequence[Any], columns: Columns | None = None) -> Colu
 def input_columns(steps: Sequence[Any]) -> Columns:
     """Name the columns that go into some fitted steps, as the first of them says.
 
-    Raises
-    ------
-    UnknownStep
-        If none does.
+    Raises UnknownStep if none does.
     """
     for step in steps:
         if isinstance(step, StoredObject):

@@ -16,10 +16,7 @@ from treeleak.core.errors import BadModel, TreeleakError
 def parse_npy(data: bytes, name: str) -> NDArray[Any]:
     """Read an ``.npy`` member: header first, and memory only for what is there.
 
-    Raises
-    ------
-    BadModel
-        If the header promises anything but the bytes that follow it.
+    Raises BadModel if the header promises anything but the bytes that follow it.
     """
     file = io.BytesIO(data)
     try:

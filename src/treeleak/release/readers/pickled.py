@@ -34,15 +34,8 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     No class that the file names is imported, so a file of any scikit-learn version is readable
     without that version, and a call that the file asks for is recorded, not made.
 
-    Parameters
-    ----------
-    trust_pickle : bool
-        Open the file at all.
-
-    Raises
-    ------
-    BadModel
-        Naming the file: refused without ``trust_pickle``, or damaged.
+    ``trust_pickle``: open the file at all. Raises BadModel, naming the file: refused without
+    ``trust_pickle``, or damaged.
     """
     if not trust_pickle:
         raise BadModel(

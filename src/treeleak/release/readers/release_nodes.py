@@ -78,10 +78,7 @@ class Counted:
 def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
     """Read tree ``t``.
 
-    Raises
-    ------
-    BadModel
-        Naming the tree, the node and the key.
+    Raises BadModel, naming the tree, the node and the key.
     """
     where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
     if not isinstance(data, Mapping):
@@ -209,10 +206,7 @@ def statistics_from_dict(
 ) -> tuple[NodeStatistic, ...]:
     """Read what stands below ``statistics``.
 
-    Raises
-    ------
-    BadModel
-        Naming the key, and the node where there is one.
+    Raises BadModel, naming the key, and the node where there is one.
     """
     out = []
     for key, values in data.items():
@@ -272,10 +266,7 @@ def categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | Non
 def output_from(data: Mapping[str, Any], where: str) -> int | None:
     """Read which output a tree adds to.
 
-    Raises
-    ------
-    BadModel
-        If it is no whole number, or too large.
+    Raises BadModel if it is no whole number, or too large.
     """
     output: int | None = take(data, "output", int, None, f"{where}: ")
     if output is not None and not is_whole(output, 0, MOST_CLASSES):
@@ -286,10 +277,7 @@ def output_from(data: Mapping[str, Any], where: str) -> int | None:
 def check_sums(tree: Tree, where: str) -> None:
     """Refuse counts without noise of which an inner node has others than its children together.
 
-    Raises
-    ------
-    BadModel
-        Naming the node.
+    Raises BadModel, naming the node.
     """
     for entry in tree.statistics:
         if not entry.quantity.whole:

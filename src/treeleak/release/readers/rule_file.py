@@ -57,10 +57,7 @@ def read_rules(source: str | Path) -> RuleList:
 def rules_to_dict(rules: RuleList) -> dict[str, Any]:
     """Describe rules in plain lists, texts and numbers that JSON can hold.
 
-    Raises
-    ------
-    BadInput
-        If a class label is neither text nor a finite number nor a truth value.
+    Raises BadInput if a class label is neither text nor a finite number nor a truth value.
     """
     out: dict[str, Any] = {
         "format": FORMAT,
@@ -85,10 +82,7 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
 def rules_from_dict(data: Any) -> RuleList:
     """Read what :func:`rules_to_dict` wrote.
 
-    Raises
-    ------
-    BadModel
-        Naming the key, and the rule where there is one; rules are numbered from 1.
+    Raises BadModel, naming the key, and the rule where there is one; rules are numbered from 1.
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise BadModel(f'no rules: "format" is not "{FORMAT}"')

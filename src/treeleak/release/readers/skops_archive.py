@@ -23,15 +23,8 @@ from treeleak.release.stored import StoredObject
 def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noqa: ARG001
     """Read the object in a skops archive.
 
-    Parameters
-    ----------
-    trust_pickle : bool
-        Not used: reading an archive runs nothing.
-
-    Raises
-    ------
-    BadModel
-        Naming the file and what is wrong with it.
+    ``trust_pickle``: not used: reading an archive runs nothing. Raises BadModel, naming the file
+    and what is wrong with it.
     """
     with _located(path), path.open("rb") as file, zipfile.ZipFile(file) as archive:
         reading = Archive(archive, path.stat().st_size)
@@ -55,10 +48,7 @@ class Members:
 def read_members(path: Path) -> Members:
     """Read all members of an archive that :func:`read_archive` reads, with the same bounds.
 
-    Raises
-    ------
-    BadModel
-        Naming the file and what is wrong with it.
+    Raises BadModel, naming the file and what is wrong with it.
     """
     read_archive(path)
     with _located(path), zipfile.ZipFile(path) as archive:

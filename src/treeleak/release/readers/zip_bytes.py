@@ -21,15 +21,8 @@ _ZIP64, _IN_EXTRA = 1, 0xFFFFFFFF
 def unused_bytes(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[Leftover]:
     """List what stands in a zip file beside the content of its members.
 
-    Parameters
-    ----------
-    file : binary file
-        The same.
-
-    Raises
-    ------
-    BadModel
-        If members overlap, or are called one thing in one place and another elsewhere.
+    ``file`` (binary file): the same. Raises BadModel if members overlap, or are called one thing in
+    one place and another elsewhere.
     """
     size = file.seek(0, os.SEEK_END)
     if archive.comment:
