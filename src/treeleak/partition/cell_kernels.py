@@ -10,26 +10,32 @@ from treeleak.core.compiled import njit
 
 
 @njit()
-def mark_open(
-    start: int,
-    stop: int,
-    radix: Any,
-    mask: Any,
-    everyone: Any,
-    root: Any,
-    attribute: Any,
-    table: Any,
-    left: Any,
-    right: Any,
-    goes_left: Any,
-) -> Any:
+def _first(point: int, radix: Any) -> Any:
+    """Atom of each attribute at a grid point."""
+    atom = np.zeros(len(radix), dtype=np.int32)
+    for a in range(len(radix) - 1, -1, -1):
+        atom[a] = point % radix[a]
+        point //= radix[a]
+    return atom
+
+
+@njit()
+def _next(atom: Any, radix: Any) -> None:
+    """Go on to the next grid point."""
+    a = len(radix) - 1
+    while a >= 0:
+        atom[a] += 1
+        if atom[a] < radix[a]:
+            break
+        atom[a] = 0
+        a -= 1
+
+
+@njit()
+def mark_open(start: int, stop: int, radix: Any, mask: Any, everyone: Any, trees: Any) -> Any:
     """Classes still possible at each grid point from ``start`` to ``stop``, as bits."""
-    n_attributes = len(radix)
-    atom = np.zeros(n_attributes, dtype=np.int32)
-    rest = start
-    for a in range(n_attributes - 1, -1, -1):
-        atom[a] = rest % radix[a]
-        rest //= radix[a]
+    root, attribute, table, left, right, goes_left = trees
+    atom = _first(start, radix)
     out = np.zeros(stop - start, dtype=np.uint64)
     for p in range(stop - start):
         possible = everyone
@@ -41,21 +47,14 @@ def mark_open(
             if possible == 0:
                 break
         out[p] = possible
-        a = n_attributes - 1
-        while a >= 0:
-            atom[a] += 1
-            if atom[a] < radix[a]:
-                break
-            atom[a] = 0
-            a -= 1
+        _next(atom, radix)
     return out
 
 
 @njit()
-def signatures(
-    atoms: Any, root: Any, attribute: Any, table: Any, left: Any, right: Any, goes_left: Any
-) -> Any:
+def signatures(atoms: Any, trees: Any) -> Any:
     """Leaf of each point in every tree, as rows of A."""
+    root, attribute, table, left, right, goes_left = trees
     out = np.empty((len(atoms), len(root)), dtype=np.int32)
     for t in range(len(root)):
         for p in range(len(atoms)):
@@ -67,30 +66,14 @@ def signatures(
 
 
 @njit()
-def mark_drawable(
-    start: int,
-    stop: int,
-    radix: Any,
-    set_of: Any,
-    sets: Any,
-    root: Any,
-    attribute: Any,
-    table: Any,
-    left: Any,
-    right: Any,
-    goes_left: Any,
-) -> Any:
+def mark_drawable(start: int, stop: int, radix: Any, set_of: Any, sets: Any, trees: Any) -> Any:
     """Classes as which some row may lie at each grid point, as bits.
 
     ``sets[set_of[v, c]]`` are the rows that leaf v leaves open for class c, as bits.
     """
-    n_attributes = len(radix)
+    root, attribute, table, left, right, goes_left = trees
     n_classes, width = set_of.shape[1], sets.shape[1]
-    atom = np.zeros(n_attributes, dtype=np.int32)
-    rest = start
-    for a in range(n_attributes - 1, -1, -1):
-        atom[a] = rest % radix[a]
-        rest //= radix[a]
+    atom = _first(start, radix)
     out = np.zeros(stop - start, dtype=np.uint64)
     leaf = np.empty(len(root), dtype=np.int32)
     rows = np.empty(width, dtype=np.uint64)
@@ -116,11 +99,5 @@ def mark_drawable(
                     break
             if some:
                 out[p] |= np.uint64(1) << np.uint64(c)
-        a = n_attributes - 1
-        while a >= 0:
-            atom[a] += 1
-            if atom[a] < radix[a]:
-                break
-            atom[a] = 0
-            a -= 1
+        _next(atom, radix)
     return out

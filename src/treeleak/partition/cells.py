@@ -60,8 +60,10 @@ class Geometry:
     leaf_start: IntArray
     """Shape (n_trees + 1,). Where the leaves of each tree begin among those of all trees, which are
     the rows of A; those of a tree are in the order of :attr:`Tree.leaves`."""
-    _node: tuple[NDArray[np.int32], ...]
-    _goes_left: NDArray[np.uint8]
+    compiled: tuple[NDArray[Any], ...]
+    """The flattened trees, for kernels that walk them. Per tree its root; per node the attribute
+    that it tests (-1 at a leaf), where its test begins, and its children (a leaf keeps its row of A
+    on the left); per test and atom, whether it goes left."""
 
     @classmethod
     def of(cls, release: Release, schema: Schema, known: Collection[str] = ()) -> Geometry:
@@ -99,16 +101,6 @@ class Geometry:
             raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
         return np.append(np.cumprod(self.radix[::-1][:-1])[::-1], 1).astype(np.int64)
 
-    @property
-    def compiled(self) -> tuple[NDArray[Any], ...]:
-        """The flattened trees, for kernels that walk them themselves.
-
-        Per tree its root; per node the attribute that it tests (-1 at a leaf), where its test
-        begins, and its children (a leaf keeps its row of A on the left); per test and atom, whether
-        it goes left.
-        """
-        return (*self._node, self._goes_left)
-
     def atoms(self, points: IntArray) -> IntArray:
         """Atom of each attribute, shape (n_points, n_attributes)."""
         return points[:, None] // self.stride[None, :] % self.radix[None, :]
@@ -125,7 +117,7 @@ class Geometry:
     def trace_atoms(self, atoms: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
         """Do the same for points given as atoms, shape (n_points, n_attributes)."""
         atoms = np.ascontiguousarray(atoms, dtype=np.int32)
-        return np.asarray(signatures(atoms, *self.compiled))
+        return np.asarray(signatures(atoms, self.compiled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +220,7 @@ def enumeration_tick(geometry: Geometry, clock: Clock) -> Callable[[float], None
 
 def _mark(kernel: Any, geometry: Geometry, x: Any, y: Any, start: int, stop: int) -> Any:
     radix = geometry.radix.astype(np.int32)
-    return kernel(start, stop, radix, x, y, *geometry._node, geometry._goes_left)
+    return kernel(start, stop, radix, x, y, geometry.compiled)
 
 
 def _class_bits(n_classes: int) -> NDArray[np.uint64]:
@@ -288,7 +280,7 @@ def _too_many_live(live: int, total: int, n_trees: int) -> GridTooLarge:
 
 def _compile(
     release: Release, parts: Sequence[AttributeAtoms]
-) -> tuple[IntArray, tuple[NDArray[np.int32], ...], NDArray[np.uint8]]:
+) -> tuple[IntArray, tuple[NDArray[Any], ...]]:
     """Flatten the trees; a node's test becomes a table over the atoms of its attribute."""
     sizes = [t.n_nodes for t in release.trees]
     root = np.cumsum([0, *sizes])
@@ -329,8 +321,8 @@ def _compile(
     right = (joined("right", np.int64) + offset).astype(np.int32)
     # A leaf keeps its row of A in place of its left child.
     left[is_leaf] = np.arange(leaf_start[-1])
-    node = (root[:-1].astype(np.int32), attribute, table, left, right)
-    return leaf_start, node, np.concatenate(rows) if rows else np.zeros(1, dtype=np.uint8)
+    goes_left = np.concatenate(rows) if rows else np.zeros(1, dtype=np.uint8)
+    return leaf_start, (root[:-1].astype(np.int32), attribute, table, left, right, goes_left)
 
 
 def equal_rows(rows: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:

@@ -30,19 +30,9 @@ def number_leaves(attribute: Any, left: Any, right: Any) -> Any:
 
 
 @njit()
-def close_leaves(
-    root: Any,
-    attribute: Any,
-    table: Any,
-    left: Any,
-    goes_left: Any,
-    begin: Any,
-    end: Any,
-    start: Any,
-    radix: Any,
-    open_: Any,
-) -> None:
+def close_leaves(trees: Any, begin: Any, end: Any, start: Any, radix: Any, open_: Any) -> None:
     """Close, for every atom that goes right at a node, the leaves on the left; in place."""
+    root, attribute, table, left, _, goes_left = trees
     t = -1
     for v in range(len(attribute)):
         if t + 1 < len(root) and root[t + 1] == v:

@@ -64,16 +64,14 @@ class Masks:
                 f"{start[-1]:,} intervals and values times {geometry.leaf_start[-1]:,} leaves take "
                 f"more than {8 * MAX_MASKS / 2**30:.0f} GiB"
             )
-        root, attribute, table, left, right, goes_left = geometry.compiled
+        root, attribute, _, left, right, _ = geometry.compiled
         begin, end = number_leaves(attribute, left, right)
         open_ = np.zeros((start[-1], len(n_leaves), words), dtype=np.uint64)
         bit = np.arange(64 * words).reshape(words, 64)
         for t, n in enumerate(n_leaves.tolist()):
             own = (np.uint64(1) << np.arange(64, dtype=np.uint64))[None, :] * (bit < n)
             open_[:, t] = own.sum(axis=1, dtype=np.uint64)
-        close_leaves(
-            root, attribute, table, left, goes_left, begin, end, start, geometry.radix, open_
-        )
+        close_leaves(geometry.compiled, begin, end, start, geometry.radix, open_)
         changed = np.zeros((start[-1], len(n_leaves)), dtype=bool)
         changed[1:] = (open_[1:] != open_[:-1]).any(axis=2)
         changed[start[:-1][start[:-1] < start[-1]]] = False
