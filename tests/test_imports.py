@@ -15,6 +15,7 @@ import pytest
 import skops.io
 
 import treeleak
+from treeleak.core import errors as core_errors
 from treeleak.core.moved import MOVED
 from treeleak.core.on_demand import load
 from treeleak.learn import DPForestClassifier
@@ -96,6 +97,13 @@ def test_every_room_is_an_attribute():
     rooms -= {"cli", "studies"}
     code = f"import treeleak\nfor room in {rooms}: getattr(treeleak, room)"
     assert loaded_by(code, ("matplotlib", "ortools")) == []
+
+
+def test_errors_are_where_users_meet_them():
+    own = {name for name in vars(core_errors) if isinstance(getattr(core_errors, name), type)}
+    assert own <= {*treeleak.errors.__all__}
+    for name in treeleak.errors.__all__:
+        assert getattr(treeleak.errors, name) is getattr(core_errors, name)
 
 
 def test_names_are_listed_and_others_are_no_names():
