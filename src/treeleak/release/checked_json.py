@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -78,6 +79,29 @@ def choice(
     if value not in choices:
         raise BadModel(f"{where}{key} is {value!r:.40}, must be one of {', '.join(choices)}")
     return value
+
+
+def only(data: Mapping[str, Any], known: Iterable[str], where: str = "") -> None:
+    """Refuse keys that nobody reads."""
+    if unknown := set(data).difference(known):
+        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+
+
+def n_rows_of(data: Mapping[str, Any]) -> int | None:
+    """Take the number of training rows, where it is said."""
+    n_rows: int | None = take(data, "n_rows", int, None)
+    if n_rows is not None and not is_whole(n_rows, 0, EXACT_WHOLE):
+        raise BadModel(f"n_rows is {n_rows!r:.40}")
+    return n_rows
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Let errors begin with the place in the file that they speak of."""
+    try:
+        yield
+    except BadModel as error:
+        raise BadModel(f"{where}{error}") from error
 
 
 def is_finite(value: Any) -> bool:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
+
+import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
@@ -21,6 +24,9 @@ from treeleak.release.checked_json import (
     is_finite,
     is_whole,
     label,
+    located,
+    n_rows_of,
+    only,
     read_json,
     take,
     texts,
@@ -107,7 +113,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "classes": [label(c) for c in release.classes],
         "n_rows": _plain(release.n_rows),
         "counts_are": release.counts_are,
-        **({} if release.ensemble is None else {"ensemble": _ensemble_to_dict(release.ensemble)}),
+        **({} if release.ensemble is None else {"ensemble": _fields(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
         **({} if release.thresholds_are == "unknown" else {"thresholds_are": "midpoints"}),
@@ -136,8 +142,7 @@ def release_from_dict(data: Any) -> Release:
             f"release format version {data.get('version')!r:.40}; "
             f"this program reads version {FORMAT_VERSION}"
         )
-    if unknown := set(data) - _KEYS:
-        raise BadModel(f"unknown keys {sorted(map(str, unknown))[:5]}")
+    only(data, _KEYS)
     columns = texts(data, "columns")
     trees = take(data, "trees", list)
     at_most(MOST_COLUMNS, len(columns), "columns")
@@ -146,21 +151,11 @@ def release_from_dict(data: Any) -> Release:
         raise BadModel("trees is empty: a model has one or more")
     at_most(MOST_CLASSES, len(take(data, "classes", list)), "classes")
     classes = tuple(label(c) for c in data["classes"])
-    one_hot = {
-        name: tuple(texts({name: group}, name, "one_hot: "))
-        for name, group in take(data, "one_hot", dict, {}).items()
-    }
-    levels = {
-        name: tuple(texts({name: own}, name, "levels: "))
-        for name, own in take(data, "levels", dict, {}).items()
-    }
+    one_hot = _lists(data, "one_hot")
     maybe_missing = texts(data, "maybe_missing", default=[])
     if strange := {*maybe_missing, *(c for g in one_hot.values() for c in g)} - set(columns):
         raise BadModel(f"column {min(strange)!r:.80} is not listed under columns")
     noise = take(data, "noise", dict, None)
-    n_rows = take(data, "n_rows", int, None)
-    if n_rows is not None and not 0 <= n_rows < EXACT_WHOLE:
-        raise BadModel(f"n_rows is {n_rows!r:.40}")
     counts_are = choice(data, "counts_are", get_args(CountsAre))
     sampling = _sampling(take(data, "sampling", dict), len(trees))
     counted = Counted(
@@ -172,12 +167,12 @@ def release_from_dict(data: Any) -> Release:
         feature_names=tuple(columns),
         classes=classes,
         sampling=sampling,
-        n_rows=n_rows,
+        n_rows=n_rows_of(data),
         noise=None if noise is None else noise_from_dict(noise),
         not_covered=take(data, "not_covered", str, None),
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
-        levels=levels,
+        levels=_lists(data, "levels"),
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
@@ -195,58 +190,34 @@ _KEYS = {
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
     "notes", "trees", "ensemble",
 }  # fmt: skip
-_SAMPLING_KEYS = {
-    "all": set(),
-    "disjoint": set(),
-    "bootstrap": {
-        "n_draws", "tree_seeds", "forest_seed", "rule", "row_weights", "columns_drawn",
-        "columns_replaced", "rows_between", "hidden",
-    },
-    "subsample": {
-        "n_draws", "tree_seeds", "forest_seed", "rule", "columns_drawn", "columns_replaced",
-        "rows_between", "hidden",
-    },
-    "unknown": {"why"},
-}  # fmt: skip
+_SAMPLINGS: dict[str, type[Sampling]] = {
+    own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
+}
+
+
+def _lists(data: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
+    """Take lists of texts by their names."""
+    own = take(data, key, dict, {})
+    return {name: tuple(texts({name: listed}, name, f"{key}: ")) for name, listed in own.items()}
 
 
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
-    match sampling:
-        case AllRows():
-            return {"kind": "all"}
-        case Disjoint():
-            return {"kind": "disjoint"}
-        case Bootstrap(rows_between=ends) | Subsample(rows_between=ends):
-            weights = getattr(sampling, "row_weights", None)
-            own = [] if weights is None else [float(w) for w in weights]
-            drawn = {"row_weights": own or None} if isinstance(sampling, Bootstrap) else {}
-            return {
-                "kind": sampling.kind,
-                "n_draws": _plain(sampling.n_draws),
-                "tree_seeds": [_plain(s) for s in sampling.tree_seeds],
-                "forest_seed": _plain(sampling.forest_seed),
-                "rule": sampling.rule,
-                **drawn,
-                "columns_drawn": _plain(sampling.columns_drawn),
-                "columns_replaced": bool(sampling.columns_replaced),
-                "rows_between": None if ends is None else [int(end) for end in ends],
-                "hidden": sampling.hidden,
-            }
-        case UnknownSampling(why=why):
-            return {"kind": "unknown", "why": why}
-    raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
+    if not isinstance(sampling, _SAMPLINGS.get(sampling.kind, ())):
+        raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
+    return {"kind": sampling.kind, **_fields(sampling)}
+
+
+def _fields(part: Sampling | Ensemble) -> dict[str, Any]:
+    return {f.name: _plain(getattr(part, f.name)) for f in fields(part)}
 
 
 def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
-    kind = choice(data, "kind", tuple(_SAMPLING_KEYS), where="sampling: ")
-    if unknown := set(data) - _SAMPLING_KEYS[kind] - {"kind"}:
-        raise BadModel(f"sampling: unknown keys {sorted(unknown)[:5]}")
-    if kind == "all":
-        return AllRows()
-    if kind == "disjoint":
-        return Disjoint()
-    if kind == "unknown":
+    found = _SAMPLINGS[choice(data, "kind", tuple(_SAMPLINGS), where="sampling: ")]
+    only(data, ("kind", *(f.name for f in fields(found))), "sampling: ")
+    if found is UnknownSampling:
         return UnknownSampling(take(data, "why", str, "", "sampling: "))
+    if found not in (Bootstrap, Subsample):
+        return found()
     seeds = take(data, "tree_seeds", list, [], "sampling: ")
     n_draws, forest_seed, columns_drawn = (
         take(data, key, int, None, "sampling: ")
@@ -277,7 +248,7 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
         "rows_between": None if ends is None else (ends[0], ends[1]),
         "hidden": take(data, "hidden", str, "", "sampling: "),
     }
-    if kind == "subsample":
+    if found is Subsample:
         return Subsample(**told)
     return Bootstrap(**told, row_weights=None if weights is None else tuple(map(float, weights)))
 
@@ -313,8 +284,7 @@ def noise_from_dict(data: Mapping[str, Any]) -> CountNoise | LabelNoise:
     """
     where = "noise: "
     law = choice(data, "law", tuple(_LAWS), where=where)
-    if unknown := set(data) - {"law", *_NOISE_KEYS[law]}:
-        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+    only(data, ("law", *_NOISE_KEYS[law]), where)
     values: dict[str, Any] = {}
     for key in _NOISE_KEYS[law]:
         if key == "rounding":
@@ -338,35 +308,26 @@ def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: s
     return float(value)
 
 
-def _ensemble_to_dict(ensemble: Ensemble) -> dict[str, Any]:
-    rate = ensemble.learning_rate
-    return {
-        "objective": ensemble.objective,
-        "base_scores": [float(score) for score in ensemble.base_scores],
-        "learning_rate": None if rate is None else float(rate),
-    }
-
-
 def _ensemble(data: Mapping[str, Any] | None) -> Ensemble | None:
     if data is None:
         return None
     where = "ensemble: "
-    if unknown := set(data) - {"objective", "base_scores", "learning_rate"}:
-        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+    only(data, (f.name for f in fields(Ensemble)), where)
     scores = take(data, "base_scores", list, where=where)
     rate = data.get("learning_rate")
     for number in (*scores, *(() if rate is None else (rate,))):
         if not is_finite(number):
             raise BadModel(f"{where}{number!r:.40} is no number")
-    try:
+    with located(where):
         return Ensemble(
             take(data, "objective", str, where=where),
             tuple(map(float, scores)),
             None if rate is None else float(rate),
         )
-    except BadModel as error:
-        raise BadModel(f"{where}{error}") from error
 
 
-def _plain(value: int | None) -> int | None:
-    return None if value is None else int(value)
+def _plain(value: Any) -> Any:
+    """What JSON can hold of a number, a text, or several."""
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value

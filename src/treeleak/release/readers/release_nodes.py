@@ -19,6 +19,8 @@ from treeleak.release.checked_json import (
     REQUIRED,
     is_finite,
     is_whole,
+    located,
+    only,
     take,
 )
 from treeleak.release.release import Release
@@ -58,10 +60,10 @@ def tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
     if missing_left.any():
         out["missing_left"] = missing_left.tolist()
     noisy = release.noise is not None
-    counted = statistics_to_dict(
+    counted = _statistics_to_dict(
         tree, totals_are(release.counts_are, release.sampling), noisy=noisy
     )
-    return out | tests_to_dict(tree) | counted
+    return out | _tests_to_dict(tree) | counted
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,7 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
     where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
     if not isinstance(data, Mapping):
         raise BadModel(f"{where} is no object")
-    if unknown := set(data) - _TREE_KEYS:
-        raise BadModel(f"{where}: unknown keys {sorted(map(str, unknown))[:5]}")
+    only(data, _TREE_KEYS, f"{where}: ")
     n = len(take(data, "feature", list, where=f"{where}: "))
 
     def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
@@ -133,7 +134,7 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
             raise BadModel(f"{where}, node {node}: half a leaf, half a test")
     more = take(data, "statistics", dict, {}, f"{where}: ")
     leaf = np.array(feature) == LEAF
-    try:
+    with located(f"{where}: "):
         return Tree(
             feature=np.array(feature, dtype=np.int64),
             threshold=np.array([math.nan if v is None else float(v) for v in threshold]),
@@ -142,11 +143,9 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
             missing_left=np.array(missing_left or [False] * n, dtype=bool),
             statistics=_statistics(more, counts, totals, distinct, leaf, of),
             strict=None if strict is None else np.array(strict, dtype=bool),
-            categories=categories_from_list(sets),
-            output=output_from(data, where),
+            categories=_categories_from_list(sets),
+            output=_output_from(data, where),
         )
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error
 
 
 def _statistics(
@@ -164,7 +163,7 @@ def _statistics(
         entries.append(NodeStatistic(of.totals, np.array(totals, dtype=float)))
     if distinct is not None:
         entries.append(NodeStatistic(DISTINCT, np.array(distinct, dtype=np.int64)))
-    more = statistics_from_dict(data, n, n_classes)
+    more = _statistics_from_dict(data, n, n_classes)
     return Statistics((*entries, *more))
 
 
@@ -176,7 +175,7 @@ def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
     return DRAWS if drawn else ROWS
 
 
-def statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
+def _statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
     """Describe the statistics of a tree.
 
     Counts that every node has stand under keys of their own, and so do noisy ones, with 0 for
@@ -201,13 +200,10 @@ def statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str
     return out | ({"statistics": more} if more else {})
 
 
-def statistics_from_dict(
+def _statistics_from_dict(
     data: Mapping[str, Any], n_nodes: int, n_classes: int
 ) -> tuple[NodeStatistic, ...]:
-    """Read what stands below ``statistics``.
-
-    Raises BadModel, naming the key, and the node where there is one.
-    """
+    """Read what stands below ``statistics``."""
     out = []
     for key, values in data.items():
         quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
@@ -240,7 +236,7 @@ def _fits(value: Any, shape: tuple[int, ...], quantity: Quantity) -> bool:
     return all(map(is_finite, numbers))
 
 
-def tests_to_dict(tree: Tree) -> dict[str, Any]:
+def _tests_to_dict(tree: Tree) -> dict[str, Any]:
     """Describe tests other than ``value <= threshold``, and the tree's output."""
     out: dict[str, Any] = {}
     if tree.strict is not None and (tree.strict & ~tree.is_leaf).any():
@@ -255,7 +251,7 @@ def tests_to_dict(tree: Tree) -> dict[str, Any]:
     return out
 
 
-def categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | None:
+def _categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | None:
     """Join the categories of each node that tests for some."""
     size = [0 if own is None else len(own) for own in sets]
     values = [value for own in sets if own is not None for value in own]
@@ -263,11 +259,8 @@ def categories_from_list(sets: Sequence[list[int] | None]) -> CategorySets | Non
     return CategorySets(node, np.array(values, dtype=np.int64)) if values else None
 
 
-def output_from(data: Mapping[str, Any], where: str) -> int | None:
-    """Read which output a tree adds to.
-
-    Raises BadModel if it is no whole number, or too large.
-    """
+def _output_from(data: Mapping[str, Any], where: str) -> int | None:
+    """Read which output a tree adds to."""
     output: int | None = take(data, "output", int, None, f"{where}: ")
     if output is not None and not is_whole(output, 0, MOST_CLASSES):
         raise BadModel(f"{where}: output is {output!r:.40}, must be from 0 to {MOST_CLASSES - 1}")

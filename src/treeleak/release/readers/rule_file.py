@@ -18,10 +18,12 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
 from treeleak.release.bounds import MOST_ROWS, MOST_RULES, at_most
 from treeleak.release.checked_json import (
-    EXACT_WHOLE,
     is_finite,
     is_whole,
     label,
+    located,
+    n_rows_of,
+    only,
     read_json,
     take,
     texts,
@@ -91,12 +93,9 @@ def rules_from_dict(data: Any) -> RuleList:
             f"rule format version {data.get('version')!r:.40}; "
             f"this program reads version {FORMAT_VERSION}"
         )
-    _refuse_others(data, _KEYS)
+    only(data, _KEYS)
     rules = take(data, "rules", list)
     at_most(MOST_RULES, len(rules), "rules")
-    n_rows = take(data, "n_rows", int, None)
-    if n_rows is not None and not is_whole(n_rows, 0, EXACT_WHOLE):
-        raise BadModel(f"n_rows is {n_rows!r:.40}")
     return RuleList(
         columns=tuple(texts(data, "columns")),
         classes=tuple(label(c) for c in take(data, "classes", list)),
@@ -104,7 +103,7 @@ def rules_from_dict(data: Any) -> RuleList:
         default=_default(take(data, "default", dict)),
         ordered=take(data, "ordered", bool, True),
         covered=_counts(data, "covered"),
-        n_rows=n_rows,
+        n_rows=n_rows_of(data),
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
         of_file=True,
@@ -148,30 +147,28 @@ def _plain(value: Any) -> Any:
 def _rule(data: Any, where: str) -> DecisionRule:
     if not isinstance(data, Mapping):
         raise BadModel(f"{where}no object")
-    _refuse_others(data, {"if", "then", "counts"}, where)
+    only(data, {"if", "then", "counts"}, where)
     conditions = (_condition(c, where) for c in take(data, "if", list, where=where))
     return DecisionRule(tuple(conditions), _prediction(data, where), _counts(data, "counts", where))
 
 
 def _default(data: Mapping[str, Any]) -> DecisionRule:
     where = "default: "
-    _refuse_others(data, {"then", "counts"}, where)
+    only(data, {"then", "counts"}, where)
     return DecisionRule((), _prediction(data, where), _counts(data, "counts", where))
 
 
 def _prediction(data: Mapping[str, Any], where: str) -> Any:
     if "then" not in data:
         raise BadModel(f"{where}then is missing")
-    try:
+    with located(f"{where}then: "):
         return label(data["then"])
-    except BadModel as error:
-        raise BadModel(f"{where}then: {error}") from error
 
 
 def _condition(data: Any, where: str) -> Condition:
     if not isinstance(data, Mapping):
         raise BadModel(f"{where}a condition is no object")
-    _refuse_others(data, {"column", "is", "in", *_BOUNDS, "not"}, where)
+    only(data, {"column", "is", "in", *_BOUNDS, "not"}, where)
     column = take(data, "column", str, where=where)
     if ("is" in data) + ("in" in data) + any(key in data for key in _BOUNDS) != 1:
         raise BadModel(f'{where}the condition on {column!r:.80} needs "is", "in", or bounds')
@@ -185,10 +182,8 @@ def _condition(data: Any, where: str) -> Condition:
         if not is_finite(end):
             raise BadModel(f"{where}{key} is {end!r:.40}, must be a number")
     negated = take(data, "not", bool, False, where)
-    try:
+    with located(where):
         return Condition(column, values, negated=negated, **ends)
-    except BadModel as error:
-        raise BadModel(f"{where}{error}") from error
 
 
 def _value(value: Any, key: str, where: str) -> Value:
@@ -205,8 +200,3 @@ def _counts(data: Mapping[str, Any], key: str, where: str = "") -> tuple[int, ..
                 f"{where}{key} hold {value!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
             )
     return None if values is None else tuple(values)
-
-
-def _refuse_others(data: Mapping[str, Any], known: set[str], where: str = "") -> None:
-    if unknown := set(data) - known:
-        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
