@@ -62,10 +62,7 @@ def attack(kind: str, function: Attack, method: str = "auto") -> None:
 def attack_for(evidence: Evidence, method: str = "auto") -> Attack:
     """Find the attack on this evidence.
 
-    Raises
-    ------
-    BadInput
-        If there is none of this name; lists those that exist.
+    Raises BadInput if there is none of this name; lists those that exist.
     """
     found = _ATTACKS.get((evidence.kind, method))
     if found is None:

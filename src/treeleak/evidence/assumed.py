@@ -27,10 +27,7 @@ MAX_VALUES = 10**8
 class Assumed:
     """A release, and what is assumed beside it.
 
-    Raises
-    ------
-    BadInput
-        If there is no such assumption.
+    Raises BadInput if there is no such assumption.
     """
 
     release: Release
@@ -106,10 +103,7 @@ class Assumed:
     def check_given(self, what: str) -> None:
         """Refuse trees without ``"counts"`` or ``"totals"``, or with more than is rebuilt.
 
-        Raises
-        ------
-        NotCovered
-            Naming the tree.
+        Raises NotCovered, naming the tree.
         """
         for t, tree in enumerate(self.release.trees):
             given = getattr(tree, what)
@@ -121,10 +115,8 @@ class Assumed:
     def noisy_rows(self) -> int:
         """Give the number of rows, where leaves carry noise.
 
-        Raises
-        ------
-        NotCovered
-            If it is not known, or not how rows reached the trees; or if a tree gives no counts.
+        Raises NotCovered if it is not known, or not how rows reached the trees; or if a tree gives
+        no counts.
         """
         if self.release.sampling.kind == "unknown":
             raise NotCovered("noise, and how rows reached the trees is not known")

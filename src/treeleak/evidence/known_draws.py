@@ -91,10 +91,8 @@ class KnownDraws:
     def row_sets(self, group: IntArray | None = None) -> RowSets:
         """Leave a row open for a class where the leaf counts its draws: b_tk <= n_tvc.
 
-        Parameters
-        ----------
-        group : int array, shape (n_rows,), optional
-            The only leaf that each row may be in, of the tree behind those that drew.
+        ``group``, shape (n_rows,): the only leaf that each row may be in, of the tree behind those
+        that drew.
         """
         start = self.geometry.leaf_start
         set_of = np.empty((start[-1], self.n.shape[1]), dtype=np.int32)

@@ -33,10 +33,7 @@ class Evidence(Protocol):
     def fitting(cls, assumed: Assumed) -> Callable[[Geometry], Self] | None:
         """Make it of the geometry of a release, or None if the release gives no such evidence.
 
-        Raises
-        ------
-        NotCovered
-            If it would be of this kind, and cannot be used: with the reason.
+        Raises NotCovered if it would be of this kind, and cannot be used: with the reason.
         """
 
     @property

@@ -37,10 +37,7 @@ register(LeafLabels)
 def draws_needed(release: Release, bootstrap: str = "auto") -> bool:
     """Whether the evidence of this release rests on knowing the draws.
 
-    Raises
-    ------
-    BadInput
-        If there is no such assumption.
+    Raises BadInput if there is no such assumption.
     """
     return Assumed(release, bootstrap).draws_needed
 

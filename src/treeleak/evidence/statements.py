@@ -119,19 +119,9 @@ class Statements:
     ) -> FloatArray:
         """Add up rows, or cells with a class.
 
-        Parameters
-        ----------
-        leaf : int array, shape (n_items, n_trees)
-            Leaf (row of A) of each in each tree.
-        label : int array, shape (n_items,)
-            Class of each.
-        times : array, shape (n_items,), optional
-            How many rows each stands for: 1 if not given.
-
-        Returns
-        -------
-        float array
-            In the shape of the right sides.
+        ``leaf``, shape (n_items, n_trees): leaf (row of A) of each in each tree. ``label``, shape
+        (n_items,): class of each. ``times``, shape (n_items,): how many rows each stands for: 1 if
+        not given. Returns an array of the shape of the right sides.
         """
         n_leaves, n_classes = len(self.right), self.right.shape[1] if self.by_class else 1
         at = leaf - self.first

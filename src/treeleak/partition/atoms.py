@@ -80,16 +80,8 @@ class AttributeAtoms:
     ) -> BoolArray:
         """Say which atoms hold the values of each row of ``block``.
 
-        Parameters
-        ----------
-        block : float array, shape (n_rows, n_own)
-        release : Release
-        own : int array, shape (n_own,), optional
-            Which of the attribute's columns these are; all of them if not given.
-
-        Returns
-        -------
-        bool array, shape (n_rows, n_atoms)
+        ``block``: shape (n_rows, n_own). ``own``, shape (n_own,): which of the attribute's columns
+        these are; all of them if not given. Returns an array of shape (n_rows, n_atoms).
         """
         if len(self) == 1:
             return np.ones((len(block), 1), dtype=bool)
@@ -301,11 +293,7 @@ def rules_hold(
 ) -> BoolArray:
     """Say which points meet every rule.
 
-    Parameters
-    ----------
-    rules : sequence of Rule
-    attributes : sequence of AttributeAtoms
-    atoms : int array, shape (n_points, n_attributes)
+    ``atoms``: shape (n_points, n_attributes).
     """
     if not rules:
         return np.ones(len(atoms), dtype=bool)

@@ -124,14 +124,7 @@ def reachable_leaves(geometry: Geometry) -> tuple[BoolArray, ...]:
     Exact where the schema has no rules. Rules between columns are not heeded: a leaf that only a
     rule shuts counts as reachable.
 
-    Parameters
-    ----------
-    geometry : Geometry
-
-    Returns
-    -------
-    tuple of bool array
-        One per tree, over its leaves in the order of :attr:`Tree.leaves`.
+    Returns one array per tree, over its leaves in the order of :attr:`Tree.leaves`.
     """
     reached = np.zeros(int(geometry.leaf_start[-1]), dtype=bool)
     for root in geometry.compiled[0]:

@@ -71,12 +71,8 @@ class Geometry:
 
         Of ``known`` columns that hold few values, every value is an atom.
 
-        Raises
-        ------
-        BadSchema
-            If the schema does not fit the model's columns.
-        NotCovered
-            If a tree tests for categories.
+        Raises BadSchema if the schema does not fit the model's columns. Raises NotCovered if a tree
+        tests for categories.
         """
         release.check_ordered()
         parts = atoms_of(schema.for_model(release.feature_names), release, known)
@@ -92,10 +88,7 @@ class Geometry:
     def stride(self) -> IntArray:
         """Weight of each attribute's atom in the number of a grid point.
 
-        Raises
-        ------
-        GridTooLarge
-            If the points cannot be numbered: rows of atoms stand for them then.
+        Raises GridTooLarge if the points cannot be numbered: rows of atoms stand for them then.
         """
         if self.n_points > np.iinfo(np.int64).max:
             raise GridTooLarge(f"the {self.n_points:.3g} points of the grid cannot be numbered")
@@ -169,18 +162,9 @@ def enumerate_cells(
 ) -> Partition:
     """Enumerate the grid and keep the points that every tree leaves open for some class.
 
-    Parameters
-    ----------
-    geometry : Geometry
-    open_leaves : bool array, shape (n_leaves, n_classes)
-        Whether a row of the class may lie in the leaf (rows of A).
-    tick : callable
-        Called with the share done; what it raises ends the enumeration.
-
-    Raises
-    ------
-    GridTooLarge
-        Naming the size of the grid.
+    ``open_leaves``, shape (n_leaves, n_classes): whether a row of the class may lie in the leaf
+    (rows of A). ``tick``: called with the share done; what it raises ends the enumeration. Raises
+    GridTooLarge, naming the size of the grid.
     """
     bits = _class_bits(open_leaves.shape[1])
     mask = np.where(open_leaves, bits[None, :], np.uint64(0)).sum(axis=1, dtype=np.uint64)
@@ -203,10 +187,7 @@ def enumerate_drawable(
 def enumeration_tick(geometry: Geometry, clock: Clock) -> Callable[[float], None]:
     """Make the tick of an enumeration: it reports, and ends one that takes long when time is up.
 
-    Raises
-    ------
-    OutOfTime
-        At once, or when the tick is called.
+    Raises OutOfTime: at once, or when the tick is called.
     """
 
     def tick(done: float) -> None:

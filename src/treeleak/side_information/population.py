@@ -67,14 +67,9 @@ class Population:
     def fitted(self, geometry: Geometry, seed: int = 0) -> Density:
         """Fit the density over the grid of a geometry.
 
-        Parameters
-        ----------
-        geometry : Geometry
-            Of the release and schema with which the population was checked. Where known columns
-            are one attribute in it, the types alone speak, and the density adds up to no
-            particular number: it says what goes with each known part.
-        seed : int
-            Where the fit starts.
+        ``geometry``: of the release and schema with which the population was checked. Where known
+        columns are one attribute in it, the types alone speak, and the density adds up to no
+        particular number: it says what goes with each known part. ``seed``: where the fit starts.
         """
         if any(isinstance(part.attribute, Joint) for part in geometry.parts):
             return joined(self.fitted(taken_apart(geometry), seed), geometry)

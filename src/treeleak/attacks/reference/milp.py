@@ -57,18 +57,10 @@ def reference_milp(
 
     An :data:`~treeleak.attacks.Attack`. The seed has no effect: the program has nothing random.
 
-    Returns
-    -------
-    Answer
-        "feasible", "infeasible" where the solver proved that no rows meet the counts, or
-        "unknown" where time ran out. Nothing is proved of any row; confidences and untested
-        columns are as in :func:`reference_cp`.
-
-    Raises
-    ------
-    NotCovered
-        If the schema has rules, if rows, columns or a population are given, or if the program would
-        be too large.
+    Returns "feasible", "infeasible" where the solver proved that no rows meet the counts, or
+    "unknown" where time ran out. Nothing is proved of any row; confidences and untested columns are
+    as in :func:`reference_cp`. Raises NotCovered if the schema has rules, if rows, columns or a
+    population are given, or if the program would be too large.
     """
     given.refuse("the published integer program")
     refuse("integer program", geometry, given)
