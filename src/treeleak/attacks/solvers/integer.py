@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from treeleak.attacks.kernels import propagate
-from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, run
+from treeleak.attacks.solvers.cp_sat import LinearExpr, Model, Run, run
 from treeleak.core.arrays import IntArray, equal_entries
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
@@ -43,18 +43,6 @@ def bounds(system: CountSystem) -> Bounds:
     # A sweep touches every incidence once; twenty settle all but long chains.
     broken = int(propagate(system.signature, system.target, lower, upper, 200))
     return Bounds(lower, upper, broken)
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcome:
-    """What the solver says: a solution, a proof that there is none, or neither in time.
-
-    ``work`` is what it took, in the solver's units of work: about seconds.
-    """
-
-    status: Literal["solution", "none", "unknown"]
-    m: IntArray | None = None
-    work: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +94,12 @@ class IntegerProblem:
             model.add(LinearExpr.sum([m[i] for i in members]) == total)
         return model, m
 
-    def _solve(self, model: Model, m: list[Any], clock: Clock, limit: float, seed: int) -> _Outcome:
-        if clock.stopped:
-            return _Outcome("unknown")
-        ended = run(model, clock, seed, limit)
-        if ended.found:
-            full = self.bounds.lower.copy()
-            full[self.free] = [ended.solver.value(x) for x in m]
-            return _Outcome("solution", full, ended.work)
-        return _Outcome("none" if ended.none else "unknown", None, ended.work)
+    def _solution(self, ended: Run, m: list[Any]) -> IntArray | None:
+        if not ended.found:
+            return None
+        full = self.bounds.lower.copy()
+        full[self.free] = [ended.solver.value(x) for x in m]
+        return full
 
     def solutions(self, clock: Clock, limit: float, seed: int) -> list[IntArray]:
         """Find a solution, or none in time; ``limit`` is in units of work.
@@ -124,10 +109,11 @@ class IntegerProblem:
         if clock.stopped:
             return []
         model, m = self._model()
-        outcome = self._solve(model, m, clock, limit, seed)
-        if outcome.status == "none":
+        ended = run(model, clock, seed, limit)
+        if ended.none:
             raise NoSolution
-        return [] if outcome.m is None else [outcome.m]
+        found = self._solution(ended, m)
+        return [] if found is None else [found]
 
     def always(
         self, known: Iterable[IntArray], clock: Clock, limit: float, seed: int
@@ -169,10 +155,13 @@ class IntegerProblem:
             for i in candidates:
                 probe.add(m[i] <= int(common[self.free[i]]) - 1).only_enforce_if(fewer[i])
             probe.add_bool_or([fewer[i] for i in candidates])
-            outcome = self._solve(probe, m, clock, limit, seed)
-            limit -= outcome.work
-            if outcome.m is None:
-                return common, outcome.status == "none", found
-            found.append(outcome.m)
-            common = np.minimum(common, outcome.m)
+            if clock.stopped:
+                break
+            ended = run(probe, clock, seed, limit)
+            limit -= ended.work
+            other = self._solution(ended, m)
+            if other is None:
+                return common, ended.none, found
+            found.append(other)
+            common = np.minimum(common, other)
         return common, False, found

@@ -82,8 +82,25 @@ class DiscreteLaplace(CountNoise):
         return np.asarray(np.log(np.tanh(self.epsilon / 2)) - self.epsilon * np.abs(_floats(y)))
 
 
+class _Rounded(CountNoise):
+    """Noise that may be rounded to whole numbers."""
+
+    rounding: Rounding
+
+    @property
+    def whole(self) -> bool:
+        """Whether the noise is rounded."""
+        return self.rounding != "none"
+
+    def _check_rounding(self) -> None:
+        if self.rounding not in ROUNDINGS:
+            raise BadInput(
+                f"rounding of the noise must be one of {ROUNDINGS}, not {self.rounding!r}"
+            )
+
+
 @dataclass(frozen=True)
-class Laplace(CountNoise):
+class Laplace(_Rounded):
     """Laplace noise of scale 1 / epsilon, rounded or not.
 
     DRAFT-DP's noise is int(Y): rounded towards zero. Zero then stands for noise from -1 to 1, twice
@@ -102,12 +119,7 @@ class Laplace(CountNoise):
 
     def __post_init__(self) -> None:
         _check_positive("epsilon", self.epsilon)
-        _check_rounding(self.rounding)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the noise is rounded."""
-        return self.rounding != "none"
+        self._check_rounding()
 
     @property
     def variance(self) -> float:
@@ -143,7 +155,7 @@ class Laplace(CountNoise):
 
 
 @dataclass(frozen=True)
-class Gaussian(CountNoise):
+class Gaussian(_Rounded):
     """Normal noise, rounded or not. It gives (epsilon, delta) only, no pure epsilon.
 
     Attributes
@@ -158,12 +170,7 @@ class Gaussian(CountNoise):
 
     def __post_init__(self) -> None:
         _check_positive("sigma", self.sigma)
-        _check_rounding(self.rounding)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the noise is rounded."""
-        return self.rounding != "none"
+        self._check_rounding()
 
     @property
     def variance(self) -> float:
@@ -262,8 +269,3 @@ def _floats(y: ArrayLike) -> FloatArray:
 def _check_positive(name: str, value: float) -> None:
     if not (np.isfinite(value) and value > 0):
         raise BadInput(f"{name} of the noise must be positive, not {value!r}")
-
-
-def _check_rounding(rounding: str) -> None:
-    if rounding not in ROUNDINGS:
-        raise BadInput(f"rounding of the noise must be one of {ROUNDINGS}, not {rounding!r}")
