@@ -148,6 +148,13 @@ class RowProblem:
         return self.evidence.geometry.leaf_start[: len(self.draws) + 1] * self.n_classes
 
     @cached_property
+    def candidates(self) -> kernels.Candidates:
+        """The open rows and their candidates, for kernels."""
+        return kernels.Candidates(
+            self.start, self.column, self.equation, self.first, self.draws, self.n_classes
+        )
+
+    @cached_property
     def owner(self) -> IntArray:
         """Open row of each candidate."""
         return np.repeat(np.arange(self.n_open), np.diff(self.start))
@@ -192,14 +199,11 @@ class RowProblem:
         with threads() as pool:
             while problem.n_open and not clock.stopped:
                 alive = np.ones(len(problem.column), dtype=bool)
-                p = problem
+                given = problem.candidates, alive, problem.n, problem.d
                 jobs = [
-                    partial(
-                        kernels.narrow, np.arange(i, n_trees, THREADS), p.start, p.column, alive,
-                        p.equation, p.first, p.draws, p.n, p.d, p.n_classes,
-                    )
+                    partial(kernels.narrow, np.arange(i, n_trees, THREADS), *given)
                     for i in range(THREADS)
-                ]  # fmt: skip
+                ]
                 if broken := [e for e in run_all(jobs, pool=pool) if e >= 0]:
                     raise Unmet(min(broken))
                 if alive.all():
@@ -229,9 +233,7 @@ class RowProblem:
         out = choice.astype(np.int64)
         moved = True
         while moved and not clock.stopped:
-            moved = kernels.descend(
-                self.start, self.column, self.equation, self.draws, off, off_d, out, self.n_classes
-            )
+            moved = kernels.descend(self.candidates, off, off_d, out)
         return out
 
     def complete(self, choice: NDArray[np.integer[Any]]) -> IntArray:

@@ -105,9 +105,8 @@ def fit(
         expected_d = np.zeros((THREADS, n_equations // problem.n_classes))
         jobs = [
             partial(
-                kernels.fit_rows, edges[i], edges[i + 1], problem.start, problem.column,
-                problem.equation, problem.draws, score, base, u, expected[i], expected_d[i],
-                best, problem.n_classes,
+                kernels.fit_rows, edges[i], edges[i + 1], problem.candidates, score, base, u,
+                expected[i], expected_d[i], best,
             )
             for i in range(THREADS)
         ]  # fmt: skip
@@ -196,10 +195,7 @@ def _exact_scores(
     score = _scores(problem, whole)
     mine, other = np.zeros((2, problem.n_open), dtype=np.int64)
     rival = np.zeros(len(problem.column), dtype=bool)
-    kernels.best_scores(
-        problem.start, problem.column, problem.equation, problem.draws, score, choice, mine, other,
-        rival,
-    )  # fmt: skip
+    kernels.best_scores(problem.candidates, score, choice, mine, other, rival)
     return mine, other, rival
 
 
@@ -215,21 +211,18 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
     Returns an array of shape (n_candidates,).
     """
     n_classes, n_equations = problem.n_classes, len(problem.n)
-    first = problem.first
+    rows = problem.candidates
     var_n, cov = np.zeros(n_equations), np.zeros(n_equations)
     var_d = np.zeros(n_equations // n_classes)
+    spread = var_n, cov, var_d
     out = np.empty(len(u))
     edges = _even(problem.start)
     b = np.arange(int(problem.draws.max(initial=0)) + 1, dtype=float)[:, None]
     with threads() as pool:
         jobs = [
-            partial(
-                kernels.spread, np.arange(i, len(problem.draws), THREADS), problem.start,
-                problem.column, problem.equation, first, problem.draws, u, n_classes,
-                var_n, cov, var_d,
-            )
+            partial(kernels.spread, np.arange(i, len(problem.draws), THREADS), rows, u, *spread)
             for i in range(THREADS)
-        ]  # fmt: skip
+        ]
         run_all(jobs, pool=pool)
         var_n = np.maximum(var_n, _LEAST_VARIANCE)
         if len(problem.d):
@@ -239,12 +232,9 @@ def reaction(problem: RowProblem, u: FloatArray) -> FloatArray:
         else:
             gain = 0.5 * b**2 / var_n
         jobs = [
-            partial(
-                kernels.reaction, edges[i], edges[i + 1], problem.start, problem.column,
-                problem.equation, first, problem.draws, u, gain, _MOST_REACTION, out,
-            )
+            partial(kernels.reaction, edges[i], edges[i + 1], rows, u, gain, _MOST_REACTION, out)
             for i in range(THREADS)
-        ]  # fmt: skip
+        ]
         run_all(jobs, pool=pool)
     return out
 

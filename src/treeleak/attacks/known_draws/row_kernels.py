@@ -1,16 +1,27 @@
-"""Compiled loops over (row, candidate) pairs, for rows that are told apart by their draws.
-
-Candidates of row k are ``column[start[k]:start[k + 1]]``; a column is a (cell, class) pair, and
-``equation[t, column]`` the equation in which it stands in tree t: leaf * n_classes + class.
-"""
+"""Compiled loops over (row, candidate) pairs, for rows that are told apart by their draws."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeleak.core.compiled import njit
+
+
+class Candidates(NamedTuple):
+    """Rows, and the columns that each may be: (cell, class) pairs."""
+
+    start: Any
+    column: Any
+    """Candidates of row k are ``column[start[k]:start[k + 1]]``."""
+    equation: Any
+    """Shape (n_trees, n_columns). Where a column stands in each tree: leaf * n_classes + class."""
+    first: Any
+    """First equation of each tree, and the end."""
+    draws: Any
+    """Shape (n_trees, n_rows)."""
+    n_classes: int
 
 
 @njit()
@@ -61,18 +72,7 @@ def list_rows(bits: Any, start: Any) -> Any:
 
 
 @njit()
-def narrow(
-    trees: Any,
-    start: Any,
-    column: Any,
-    alive: Any,
-    equation: Any,
-    first: Any,
-    draws: Any,
-    n: Any,
-    d: Any,
-    n_classes: int,
-) -> Any:
+def narrow(trees: Any, rows: Candidates, alive: Any, n: Any, d: Any) -> Any:
     """Strike out candidates that one tree's counts rule out, given the bounds on its equations.
 
     In equation e, sum over rows k of b_k [k in e] = n_e: rows that can only be in e give a lower
@@ -81,6 +81,7 @@ def narrow(
     cannot be met, or -1. Threads may share ``alive``: it only shrinks,
     and bounds from an earlier state hold later.
     """
+    start, column, equation, first, draws, n_classes = rows
     n_rows = len(start) - 1
     widest = 0
     for t in trees:
@@ -173,23 +174,20 @@ def narrow(
 def fit_rows(
     begin: int,
     end: int,
-    start: Any,
-    column: Any,
-    equation: Any,
-    draws: Any,
+    rows: Candidates,
     score: Any,
     reference: Any,
     u: Any,
     expected: Any,
     expected_d: Any,
     best: Any,
-    n_classes: int,
 ) -> Any:
     """Softmax over the candidates of each row, and the counts to be expected from it.
 
     ``reference`` holds the logits without any count, ``score[b, e]`` what b draws in equation e
     add. Returns the sum of the log-normalisers.
     """
+    start, column, equation, _, draws, n_classes = rows
     n_trees = len(draws)
     most = 0
     for k in range(begin, end):
@@ -253,20 +251,13 @@ def argmax_rows(choice: Any, equation: Any, draws: Any, found: Any, found_d: Any
 
 @njit()
 def best_scores(
-    start: Any,
-    column: Any,
-    equation: Any,
-    draws: Any,
-    score: Any,
-    choice: Any,
-    mine: Any,
-    other: Any,
-    rival: Any,
+    rows: Candidates, score: Any, choice: Any, mine: Any, other: Any, rival: Any
 ) -> None:
     """Add up, in whole numbers, the score of each row's own column and the best of the others.
 
     Marks the others that score as much or more.
     """
+    start, column, equation, _, draws, _ = rows
     most = 0
     for k in range(len(start) - 1):
         most = max(most, start[k + 1] - start[k])
@@ -292,20 +283,9 @@ def best_scores(
 
 
 @njit()
-def spread(
-    trees: Any,
-    start: Any,
-    column: Any,
-    equation: Any,
-    first: Any,
-    draws: Any,
-    u: Any,
-    n_classes: int,
-    var_n: Any,
-    cov: Any,
-    var_d: Any,
-) -> None:
+def spread(trees: Any, rows: Candidates, u: Any, var_n: Any, cov: Any, var_d: Any) -> None:
     """Variances of each equation's draws and distinct rows, and their covariance, under u."""
+    start, column, equation, first, draws, n_classes = rows
     widest = 0
     for t in trees:
         widest = max(widest, first[t + 1] - first[t])
@@ -342,19 +322,10 @@ def spread(
 
 @njit()
 def reaction(
-    begin: int,
-    end: int,
-    start: Any,
-    column: Any,
-    equation: Any,
-    first: Any,
-    draws: Any,
-    u: Any,
-    gain: Any,
-    most: float,
-    out: Any,
+    begin: int, end: int, rows: Candidates, u: Any, gain: Any, most: float, out: Any
 ) -> None:
     """Add up, per candidate, ``gain[b, e]`` (2 p - 1): p is the row's probability to be in e."""
+    start, column, equation, first, draws, _ = rows
     n_trees = len(draws)
     widest = 0
     for t in range(n_trees):
@@ -394,21 +365,13 @@ def off_share(choice: Any, equation: Any, draws: Any, off: Any) -> Any:
 
 
 @njit()
-def descend(
-    start: Any,
-    column: Any,
-    equation: Any,
-    draws: Any,
-    off: Any,
-    off_d: Any,
-    choice: Any,
-    n_classes: int,
-) -> Any:
+def descend(rows: Candidates, off: Any, off_d: Any, choice: Any) -> Any:
     """Move each row in turn to the candidate with which most counts are met.
 
     ``off`` and ``off_d`` hold released minus present counts, and are kept up to date. Returns
     whether any row moved; each move meets more counts than before.
     """
+    start, column, equation, _, draws, n_classes = rows
     most = 0
     for k in range(len(start) - 1):
         most = max(most, start[k + 1] - start[k])
