@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,12 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from treeleak.core.arrays import BoolArray, IntArray
-from treeleak.core.private import dataclass
 from treeleak.learn.binary_table import BinaryTable, read_columns
 from treeleak.learn.checks import flag
 from treeleak.learn.optimal import OptimalModel, best_literal, errors_of
 from treeleak.learn.subcube_kernels import Search
 from treeleak.learn.subcubes import Subcubes
+from treeleak.release.growing import GrowingTree
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
@@ -105,64 +104,44 @@ class OptimalTreeClassifier(OptimalModel):
         return _error(tree)
 
 
-@dataclass
-class _Nodes:
-    """A tree that grows, parents before their children."""
-
-    column: list[int] = field(default_factory=list)
-    children: list[tuple[int, int]] = field(default_factory=list)
-    counts: list[IntArray] = field(default_factory=list)
-
-    def add(self, counts: IntArray) -> int:
-        self.column.append(LEAF)
-        self.children.append((LEAF, LEAF))
-        self.counts.append(counts)
-        return len(self.column) - 1
-
-    def tree(self) -> Tree:
-        column = np.array(self.column, dtype=np.int64)
-        left, right = np.array(self.children, dtype=np.int64).T
-        threshold = np.where(column == LEAF, np.nan, 0.5)
-        missing_left = np.zeros(len(column), dtype=bool)
-        counts = Statistics.counting(ROWS, np.array(self.counts, dtype=np.float64))
-        return Tree(column, threshold, left.copy(), right.copy(), missing_left, counts)
-
-
 def _walk(table: BinaryTable, search: Search, found: Subcubes, depth: int, full: bool) -> Tree:
-    nodes = _Nodes()
+    tree, counts = GrowingTree(), list[IntArray]()
 
-    def grow(state: int, rows: BoolArray, steps: int) -> int:
-        node = nodes.add(table.counts(rows))
+    def grow(state: int, rows: BoolArray, steps: int, parent: int, side: int) -> None:
+        counts.append(table.counts(rows))
         useless = found.error(state, steps) == found.error(state, 0)
-        if useless and not (full and steps and errors_of(nodes.counts[node])):
-            return node
+        if useless and not (full and steps and errors_of(counts[-1])):
+            tree.add(parent=parent, side=side)
+            return
         step = found.step(state, steps)
         # A part of which no more is known stands as one that nothing improves.
         literal, one, other = step or (best_literal(table, rows, search), LEAF, LEAF)
         if literal < 0:
-            return node
-        nodes.column[node] = literal // 2
+            tree.add(parent=parent, side=side)
+            return
+        node = tree.add(literal // 2, 0.5, parent, side)
         right = table.values[:, literal // 2]
-        nodes.children[node] = (
-            grow(one, rows & ~right, steps - 1),
-            grow(other, rows & right, steps - 1),
-        )
-        return node
+        grow(one, rows & ~right, steps - 1, node, 0)
+        grow(other, rows & right, steps - 1, node, 1)
 
-    grow(found.root, np.ones(table.n_rows, dtype=bool), depth)
-    return nodes.tree()
+    grow(found.root, np.ones(table.n_rows, dtype=bool), depth, LEAF, 0)
+    return tree.tree(Statistics.counting(ROWS, np.array(counts, dtype=np.float64)))
 
 
 def _cart(table: BinaryTable, least: int, depth: int) -> Tree:
     fitted = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=least, random_state=0)
     grown = fitted.fit(table.values, table.labels).tree_
     reached = fitted.decision_path(table.values).toarray().astype(bool)
-    nodes = _Nodes()
-    for node in range(grown.node_count):
-        nodes.add(table.counts(reached[:, node]))
-        nodes.column[node] = max(int(grown.feature[node]), LEAF)
-        nodes.children[node] = (int(grown.children_left[node]), int(grown.children_right[node]))
-    return nodes.tree()
+    counts = np.array([table.counts(own) for own in reached.T], dtype=np.float64)
+    leaf = grown.children_left == LEAF
+    return Tree(
+        np.where(leaf, LEAF, grown.feature).astype(np.int64),
+        np.where(leaf, np.nan, 0.5),
+        grown.children_left.astype(np.int64),
+        grown.children_right.astype(np.int64),
+        np.zeros(grown.node_count, dtype=bool),
+        Statistics.counting(ROWS, counts),
+    )
 
 
 def _error(tree: Tree) -> int:

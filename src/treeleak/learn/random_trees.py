@@ -11,6 +11,7 @@ import numpy as np
 
 from treeleak.core.errors import BadSchema
 from treeleak.core.private import dataclass
+from treeleak.release.growing import GrowingTree
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import Categorical, Numeric, OneHot, Ordinal, Schema
@@ -92,38 +93,21 @@ def random_tree(columns: Sequence[Column], max_depth: int, n_classes: int, sourc
 
     ``columns``: from :func:`columns_of`. The tree counts 0 everywhere.
     """
-    feature: list[int] = []
-    threshold: list[float] = []
-    left: list[int] = []
-    right: list[int] = []
-    missing_left: list[bool] = []
-    todo = [(0, LEAF, left, list(columns))]
+    tree = GrowingTree()
+    todo = [(0, LEAF, 0, list(columns))]
     while todo:
         depth, parent, side, here = todo.pop()
-        node = len(feature)
-        if parent != LEAF:
-            side[parent] = node
         candidates = [c for c, column in enumerate(here) if column.open]
-        tests = depth < max_depth and bool(candidates)
-        tested, at = LEAF, math.nan
-        if tests:
-            tested = source.choice(candidates)
-            at, low, high = here[tested].split(source)
-            todo.append((depth + 1, node, right, _settled(here, tested, high)))
-            todo.append((depth + 1, node, left, _settled(here, tested, low)))
-        feature.append(tested)
-        threshold.append(at)
-        left.append(LEAF)
-        right.append(LEAF)
-        missing_left.append(tests and here[tested].missing and bool(source.getrandbits(1)))
-    return Tree(
-        np.array(feature, dtype=np.int64),
-        np.array(threshold, dtype=np.float64),
-        np.array(left, dtype=np.int64),
-        np.array(right, dtype=np.int64),
-        np.array(missing_left, dtype=bool),
-        Statistics.counting(ROWS, np.zeros((len(feature), n_classes))),
-    )
+        if depth == max_depth or not candidates:
+            tree.add(parent=parent, side=side)
+            continue
+        tested = source.choice(candidates)
+        at, low, high = here[tested].split(source)
+        missing_left = here[tested].missing and bool(source.getrandbits(1))
+        node = tree.add(tested, at, parent, side, missing_left)
+        todo.append((depth + 1, node, 1, _settled(here, tested, high)))
+        todo.append((depth + 1, node, 0, _settled(here, tested, low)))
+    return tree.tree(Statistics.counting(ROWS, np.zeros((len(tree), n_classes))))
 
 
 def _settled(columns: Sequence[Column], tested: int, narrowed: Column) -> list[Column]:

@@ -21,6 +21,7 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COLUMNS, at_most
+from treeleak.release.growing import GrowingTree
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -168,29 +169,18 @@ def _number(name: str) -> int:
 
 
 def _tree(root: Any, read: Callable[[Any], _Node]) -> Tree:
-    nodes: list[_Node] = []
-    children: list[list[int]] = []
+    tree, counts = GrowingTree(), list[Sequence[float]]()
     todo = [(root, LEAF, 0)]
     while todo:
         stored, parent, side = todo.pop()
         node = read(stored)
-        if parent != LEAF:
-            children[parent][side] = len(nodes)
+        number = tree.add(node.column, node.cut, parent, side)
         if node.column != LEAF:
-            todo += [(node.above, len(nodes), 1), (node.below, len(nodes), 0)]
-        nodes.append(node)
-        children.append([LEAF, LEAF])
-        if len(nodes) > MAX_NODES:
+            todo += [(node.above, number, 1), (node.below, number, 0)]
+        if node.counts is not None:
+            counts.append(node.counts)
+        if len(tree) > MAX_NODES:
             raise BadModel(f"a tree of more than {MAX_NODES} nodes")
-    counts = [node.counts for node in nodes if node.counts is not None]
     table = np.array(counts) if counts else None
     distinct = None if table is None else table.sum(axis=1).astype(np.int64)
-    links = np.array(children)
-    return Tree(
-        feature=np.array([node.column for node in nodes]),
-        threshold=np.array([node.cut for node in nodes]),
-        left=links[:, 0],
-        right=links[:, 1],
-        missing_left=np.zeros(len(nodes), dtype=bool),
-        statistics=Statistics.counting(ROWS, table, distinct=distinct),
-    )
+    return tree.tree(Statistics.counting(ROWS, table, distinct=distinct))

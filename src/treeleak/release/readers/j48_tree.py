@@ -13,6 +13,7 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_COUNTS, MOST_ROWS, at_most
+from treeleak.release.growing import GrowingTree
 from treeleak.release.statistics import ROWS, Statistics
 from treeleak.release.tree import LEAF, Tree
 
@@ -93,9 +94,7 @@ class TreeBuilder:
         self.thresholds: list[str] = []
         self.leaves: dict[int, _Leaf] = {}
         self.splits = 0
-        self._feature: list[int] = []
-        self._cut: list[float] = []
-        self._children: list[list[int]] = []
+        self._tree = GrowingTree()
 
     def grow(self, lines: list[_Line]) -> None:
         """Add the nodes that the lines describe."""
@@ -113,7 +112,7 @@ class TreeBuilder:
             for i, (line, reading) in enumerate(zip(siblings, readings, strict=True)):
                 at = parent, side
                 if i < len(cuts):
-                    parent, side = self._node(column, cuts[i], *at), 1
+                    parent, side = self._tree.add(column, cuts[i], *at), 1
                     at = parent, 0
                 if reading.label is None:
                     todo.append((line.below, *at))
@@ -125,50 +124,35 @@ class TreeBuilder:
         # Each leaf of a hostile text may name a class of its own.
         at_most(MOST_CLASSES, len(classes), "classes")
         at_most(MOST_COLUMNS, len(self.levels), "columns")
-        at_most(MOST_COUNTS, len(self._feature) * len(classes), "counts")
+        at_most(MOST_COUNTS, len(self._tree) * len(classes), "counts")
         number = {label: i for i, label in enumerate(classes)}
-        counts = np.zeros((len(self._feature), len(classes)))
-        totals = np.zeros(len(self._feature))
+        counts = np.zeros((len(self._tree), len(classes)))
+        totals = np.zeros(len(self._tree))
         for node, leaf in self.leaves.items():
             own = number[leaf.label]
             totals[node] = leaf.rows
             counts[node, own] = leaf.rows - leaf.wrong
             # With two classes, the other one is the last but own; with none wrong, adding is idle.
             counts[node, len(classes) - 1 - own] += leaf.wrong
-        for node in reversed(range(len(self._feature))):
+        for node, children in reversed(list(enumerate(self._tree.children))):
             if node not in self.leaves:
-                counts[node] = counts[self._children[node]].sum(axis=0)
-                totals[node] = totals[self._children[node]].sum()
-        children = np.array(self._children)
-        return Tree(
-            feature=np.array(self._feature),
-            threshold=np.array(self._cut),
-            left=children[:, 0],
-            right=children[:, 1],
-            missing_left=np.zeros(len(self._feature), dtype=bool),
-            statistics=Statistics.counting(
+                counts[node] = counts[children].sum(axis=0)
+                totals[node] = totals[children].sum()
+        return self._tree.tree(
+            Statistics.counting(
                 ROWS,
                 counts=counts if by_class else None,
                 totals=None if by_class else totals,
                 distinct=totals.astype(np.int64),
-            ),
+            )
         )
-
-    def _node(self, feature: int, cut: float, parent: int, side: int) -> int:
-        node = len(self._feature)
-        self._feature.append(feature)
-        self._cut.append(cut)
-        self._children.append([LEAF, LEAF])
-        if parent != LEAF:
-            self._children[parent][side] = node
-        return node
 
     def _leaf(self, line: _Line, label: str, parent: int, side: int) -> None:
         if self._classes is not None and label not in self._classes:
             known = ", ".join(map(repr, self._classes[:10]))
             raise BadModel(f"line {line.number}: {label!r:.80} is none of the classes {known}")
         rows, wrong = _counts(line)
-        self.leaves[self._node(LEAF, math.nan, parent, side)] = _Leaf(label, rows, wrong)
+        self.leaves[self._tree.add(parent=parent, side=side)] = _Leaf(label, rows, wrong)
 
     def _read(self, lines: list[_Line]) -> list[_Reading]:
         """Find the one way to read branches that stand beside each other."""

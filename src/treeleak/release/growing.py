@@ -1,0 +1,57 @@
+"""Trees laid out node by node."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from treeleak.release.statistics import Statistics
+from treeleak.release.tree import LEAF, Tree
+
+
+class GrowingTree:
+    """A tree that grows: nodes are numbered as they come, parents before their children."""
+
+    def __init__(self) -> None:
+        self._feature: list[int] = []
+        self._threshold: list[float] = []
+        self._missing_left: list[bool] = []
+        self.children: list[list[int]] = []
+        """Of each node, on the left and on the right; -1 for none yet."""
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+    def add(
+        self,
+        feature: int = LEAF,
+        threshold: float = math.nan,
+        parent: int = LEAF,
+        side: int = 0,
+        missing_left: bool = False,
+    ) -> int:
+        """Add a node, on the left (0) or the right (1) of its parent, and give its number."""
+        node = len(self)
+        self._feature.append(feature)
+        self._threshold.append(threshold)
+        self._missing_left.append(missing_left)
+        self.children.append([LEAF, LEAF])
+        if parent != LEAF:
+            self.children[parent][side] = node
+        return node
+
+    def tree(self, statistics: Statistics) -> Tree:
+        """Give the tree as it stands.
+
+        Raises BadModel if it is none.
+        """
+        left, right = np.array(self.children, dtype=np.int64).reshape(-1, 2).T
+        return Tree(
+            np.array(self._feature, dtype=np.int64),
+            np.array(self._threshold, dtype=np.float64),
+            left.copy(),
+            right.copy(),
+            np.array(self._missing_left, dtype=bool),
+            statistics,
+        )
