@@ -23,25 +23,16 @@ _HISTOGRAM = "HistGradientBoosting"
 
 @dataclass(frozen=True)
 class Answers(Described):
-    """Predictions of the original and of the hardened file on the same rows.
-
-    Attributes
-    ----------
-    rows : int
-    of : str
-        Which rows, in words.
-    same_labels : float
-        Share of the rows whose label is the same.
-    changed_labels : int
-    largest_change : float
-        Greatest difference of a probability (of a mean, of a regression).
-    """
+    """Predictions of the original and of the hardened file on the same rows."""
 
     rows: int
     of: str
+    """Which rows, in words."""
     same_labels: float
+    """Share of the rows whose label is the same."""
     changed_labels: int
     largest_change: float
+    """Greatest difference of a probability (of a mean, of a regression)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ class Place:
     name: str
     """Attribute, or key of a dictionary."""
     node: Node
-    """Dict. The value, as the archive describes it."""
+    """The value, as the archive describes it."""
 
     @property
     def is_none(self) -> bool:

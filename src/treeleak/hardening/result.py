@@ -20,39 +20,29 @@ AS_IT_WAS = "as it was"
 
 @dataclass(frozen=True)
 class Leak(Described):
-    """What an attack made of one state of the file, in a line.
-
-    Attributes
-    ----------
-    verdict, status : str or None
-        Of the audit, and of the reconstruction; None where no attack was run.
-    wrong : float or None
-        Share of values that are wrong.
-    measured : bool
-        Whether ``wrong`` was found by comparing with the training rows; else the attack expects it.
-    exact_rows : float or None
-        Share of the training rows that were rebuilt without any difference that a tree could tell.
-    guess : float or None
-        Share of values that are wrong in a random guess.
-    shape : float or None
-        The same for a guess from the shape of the trees alone, where leaves name classes only.
-    draws : str or None
-        What the draws are known from; None where they are hidden, or every tree saw every row.
-    why : str or None
-        Why it was not assessed.
-    """
+    """What an attack made of one state of the file, in a line."""
 
     _said: ClassVar = ("verdict", "status", "measured")
 
     verdict: str
     status: str | None
+    """Of the audit, and of the reconstruction; None where no attack was run."""
     wrong: float | None
+    """Share of values that are wrong."""
     measured: bool
+    """Whether ``wrong`` was found by comparing with the training rows; else the attack expects
+    it."""
     exact_rows: float | None
+    """Share of the training rows that were rebuilt without any difference that a tree could
+    tell."""
     guess: float | None
+    """Share of values that are wrong in a random guess."""
     shape: float | None
+    """The same for a guess from the shape of the trees alone, where leaves name classes only."""
     draws: str | None
+    """What the draws are known from; None where they are hidden, or every tree saw every row."""
     why: str | None
+    """Why it was not assessed."""
 
     @classmethod
     def of(cls, found: Audit) -> Leak:
@@ -78,28 +68,19 @@ class Leak(Described):
 
 @dataclass(frozen=True)
 class State(Described):
-    """The file after a step.
-
-    Attributes
-    ----------
-    step : str
-        Its name; :data:`AS_IT_WAS` for the original.
-    takes, costs : str
-        What the step takes away, and what no longer works.
-    changed : bool
-        Whether there was something to take away.
-    attacked : bool
-        Whether this state was attacked; if not, an attack meets what it met before the step.
-    leak : Leak
-    """
+    """The file after a step."""
 
     _said: ClassVar = ("step", "changed", "attacked")
 
     step: str
+    """Its name; :data:`AS_IT_WAS` for the original."""
     takes: str
     costs: str
+    """What the step takes away, and what no longer works."""
     changed: bool
+    """Whether there was something to take away."""
     attacked: bool
+    """Whether this state was attacked; if not, an attack meets what it met before the step."""
     leak: Leak
 
     @classmethod

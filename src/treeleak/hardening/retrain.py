@@ -36,48 +36,32 @@ _INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class Alternative(Described):
-    """One way to train.
-
-    Attributes
-    ----------
-    what : str
-        In words.
-    settings : mapping
-        What was set.
-    accuracy : float
-        Share of right labels, cross-validated.
-    lost : float
-        How much less that is than with the settings as they are, in the mean over folds.
-    lost_se : float
-        Standard error of that mean.
-    verdict : str
-        Of the audit, with the training rows.
-    status : str or None
-        Of the reconstruction; None where there was no attack.
-    error, guess : float or None
-        Share of the rebuilt values that is wrong, and of those of a random guess.
-    exact_rows : float or None
-        Share of the training rows rebuilt exactly.
-    why : str or None
-        Why the leak was not measured.
-    seconds : float
-    epsilon : float or None
-        Privacy budget, of a differentially private forest.
-    """
+    """One way to train."""
 
     what: str
+    """In words."""
     settings: Mapping[str, Any]
+    """What was set."""
     accuracy: float
+    """Share of right labels, cross-validated."""
     lost: float
+    """How much less that is than with the settings as they are, in the mean over folds."""
     lost_se: float
+    """Standard error of that mean."""
     verdict: Verdict
+    """Of the audit, with the training rows."""
     status: str | None
+    """Of the reconstruction; None where there was no attack."""
     error: float | None
     guess: float | None
+    """Share of the rebuilt values that is wrong, and of those of a random guess."""
     exact_rows: float | None
+    """Share of the training rows rebuilt exactly."""
     why: str | None
+    """Why the leak was not measured."""
     seconds: float
     epsilon: float | None = None
+    """Privacy budget, of a differentially private forest."""
 
     @property
     def as_a_guess(self) -> float | None:

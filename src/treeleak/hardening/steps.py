@@ -29,27 +29,18 @@ _NOTHING = "nothing that predictions need"
 
 @dataclass(frozen=True)
 class Step:
-    """A measure.
-
-    Attributes
-    ----------
-    name : str
-        As it is asked for.
-    takes : str
-        What it takes away, in words.
-    costs : str
-        What no longer works, in words.
-    apply : callable
-        From an archive to the changed one, or to the very same if there is nothing to change.
-    lossless : bool
-        Whether predictions stay what they are.
-    """
+    """A measure."""
 
     name: str
+    """As it is asked for."""
     takes: str
+    """What it takes away, in words."""
     costs: str
+    """What no longer works, in words."""
     apply: Callable[[Archive], Archive]
+    """From an archive to the changed one, or to the very same if there is nothing to change."""
     lossless: bool = True
+    """Whether predictions stay what they are."""
 
 
 # ------------------------------------------------------------------------------ what is deleted

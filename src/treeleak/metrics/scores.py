@@ -18,45 +18,30 @@ from treeleak.schema import Numeric, Ordinal, Schema
 
 @dataclass(frozen=True)
 class Numbers:
-    """How near the numbers of a table are to the true ones.
-
-    Attributes
-    ----------
-    off : float
-        Mean difference, in standard deviations of the true column; a difference counts as the
-        column's range at most. Columns in which all true values are equal are left out.
-    exact : float
-        Share without any difference.
-    near : float
-        Share within 1 % of the column's range.
-    """
+    """How near the numbers of a table are to the true ones."""
 
     off: float
+    """Mean difference, in standard deviations of the true column; a difference counts as the
+    column's range at most. Columns in which all true values are equal are left out."""
     exact: float
+    """Share without any difference."""
     near: float
+    """Share within 1 % of the column's range."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How far rows are from the true rows that they are matched with, over what was not given.
-
-    Attributes
-    ----------
-    error : float
-        Mean distance of a value, as DRAFT has it: 0 or 1 for a category, the difference over the
-        range for a number.
-    right_rows : float
-        Share of the true rows in which every value is right, numbers within 1 % of their range.
-    categories : float or None
-        Share of the values of categories that are wrong; None without such columns.
-    numbers : Numbers or None
-        None without columns of numbers.
-    """
+    """How far rows are from the true rows that they are matched with, over what was not given."""
 
     error: float
+    """Mean distance of a value, as DRAFT has it: 0 or 1 for a category, the difference over the
+    range for a number."""
     right_rows: float
+    """Share of the true rows in which every value is right, numbers within 1 % of their range."""
     categories: float | None = None
+    """Share of the values of categories that are wrong; None without such columns."""
     numbers: Numbers | None = None
+    """None without columns of numbers."""
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the scores (formats/audit.schema.json)."""

@@ -29,20 +29,13 @@ _ONCE_IN_A_MILLION = math.log(1e-6)
 
 @dataclass(frozen=True)
 class RowCount:
-    """The number of training rows.
-
-    Attributes
-    ----------
-    n : int
-    between : tuple of two int
-        Where it lies with 95 % probability; both are ``n`` where it is known.
-    origin : str
-        In words.
-    """
+    """The number of training rows."""
 
     n: int
     between: tuple[int, int]
+    """Where it lies with 95 % probability; both are ``n`` where it is known."""
     origin: str
+    """In words."""
 
     def __str__(self) -> str:
         low, high = self.between

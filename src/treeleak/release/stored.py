@@ -56,18 +56,11 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class Leftover:
-    """A part of a file that belongs to no value of the model.
-
-    Attributes
-    ----------
-    where : str
-        Place in the file, in words.
-    what : str
-        What it is, in words.
-    content : value
-        What stands there.
-    """
+    """A part of a file that belongs to no value of the model."""
 
     where: str
+    """Place in the file, in words."""
     what: str
+    """What it is, in words."""
     content: Any
+    """What stands there."""

@@ -57,7 +57,7 @@ class KnownTables:
     """N."""
     rows: FloatArray
     row_labels: IntArray
-    """Float array, shape (n_known, n_features); int array, shape (n_known,)."""
+    """Shapes (n_known, n_features), (n_known,)."""
     at: IntArray
     """Shape (n_known,). Place of each known row in the answer, -1 where that is not settled."""
     columns: IntArray

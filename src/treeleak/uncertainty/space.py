@@ -29,23 +29,15 @@ MOST_POINTS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """All rows that the schema allows.
-
-    Attributes
-    ----------
-    schema : Schema
-    columns : tuple of str
-        In the order in which rows are written.
-    axes : tuple of Axis
-        One for each attribute of the schema.
-    forbidden : tuple of Tests
-        Boxes that the schema's rules exclude.
-    """
+    """All rows that the schema allows."""
 
     schema: Schema
     columns: tuple[str, ...]
+    """In the order in which rows are written."""
     axes: tuple[Axis, ...]
+    """One for each attribute of the schema."""
     forbidden: tuple[Tests, ...]
+    """Boxes that the schema's rules exclude."""
 
     @cached_property
     def sizes(self) -> tuple[IntArray, ...]:

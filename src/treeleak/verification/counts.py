@@ -26,7 +26,7 @@ class Miss:
     tree: int
     node: int
     label: Any
-    """Object. Class label, or None for the total."""
+    """Class label, or None for the total."""
     released: float
     found: float
     unit: str = "rows"
@@ -45,7 +45,7 @@ class Check:
     """How far rows are from the released leaf counts."""
 
     misfit: float
-    """Int. Sum of |released - found| over all leaves and classes."""
+    """Sum of |released - found| over all leaves and classes."""
     misses: int
     """Number of counts that differ."""
     first: Miss | None

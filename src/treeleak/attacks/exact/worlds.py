@@ -67,8 +67,7 @@ class WorldSearch:
     """Shape (n_live,). The system's points that a row may take."""
     settled: IntArray
     anchored: IntArray
-    """Int array, shape (n_settled,), (n_anchored,). Live points of these rows, one entry per
-    row."""
+    """Shapes (n_settled,), (n_anchored,). Live points of these rows, one entry per row."""
     space: SearchSpace
     """Over the live points that open rows may take."""
     live_of: IntArray

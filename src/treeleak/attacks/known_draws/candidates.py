@@ -56,7 +56,7 @@ class RowProblem:
     equation: NDArray[np.int32]
     """Shape (n_trees, n_columns). leaf * n_classes + class of each column in every tree."""
     draws: NDArray[np.unsignedinteger[Any]]
-    """Array of unsigned int, shape (n_trees, n_open)."""
+    """Shape (n_trees, n_open)."""
     n: IntArray
     """Shape (n_leaves * n_classes,). Draws that the settled rows leave over."""
     d: IntArray

@@ -21,28 +21,19 @@ _MOST_PEOPLE = 6_000
 
 @dataclass(frozen=True)
 class InOrder(Described):
-    """Row k held against person k.
-
-    Attributes
-    ----------
-    error : float
-        Mean distance of a value that was not given from that of the person in its place.
-    usual : float
-        The same for the usual values of the person's class: what somebody writes down who knows the
-        population and the class of each person.
-    others : float
-        The same for the rebuilt rows against other people of the same class.
-    nearer_than_usual : float
-        Probability of so large a margin over the usual values, were there none, over people.
-    nearer_than_others : float
-        (1 + shuffles of the people within their classes that are as near) / (1 + shuffles).
-    """
+    """Row k held against person k."""
 
     error: float
+    """Mean distance of a value that was not given from that of the person in its place."""
     usual: float
+    """The same for the usual values of the person's class: what somebody writes down who knows the
+    population and the class of each person."""
     others: float
+    """The same for the rebuilt rows against other people of the same class."""
     nearer_than_usual: float
+    """Probability of so large a margin over the usual values, were there none, over people."""
     nearer_than_others: float
+    """(1 + shuffles of the people within their classes that are as near) / (1 + shuffles)."""
 
 
 def measure_in_order(

@@ -38,37 +38,28 @@ from treeleak.verification.training_rows import TrainingRows
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Which rebuilt row stands for which training row, and how far each value is off.
-
-    Attributes
-    ----------
-    rebuilt : int array, shape (n_rows,)
-        Numbers of the rebuilt rows that were compared.
-    true : int array, shape (n_rows,)
-        Number of the training row matched with each.
-    distance : float array, shape (n_rows, n_columns)
-    given : bool array, shape (n_rows, n_columns)
-        Which values were given.
-    columns : tuple of str
-    errors : float array, shape (n_rows,)
-        Of each training row, in their order: mean over what was not given, NaN where all was.
-    tested : float array, shape (n_rows,)
-        The same, without people who are like nine others or more: none of them is told apart.
-    misses : float array, shape (n_rows,)
-        Of each of these: 1 where some value is wrong, numbers by more than 1 % of their range.
-    tried : tuple of Tried
-        Yardsticks, measured; first random guesses.
-    """
+    """Which rebuilt row stands for which training row, and how far each value is off."""
 
     rebuilt: IntArray
+    """Shape (n_rows,). Numbers of the rebuilt rows that were compared."""
     true: IntArray
+    """Shape (n_rows,). Number of the training row matched with each."""
     distance: FloatArray
+    """Shape (n_rows, n_columns)."""
     given: BoolArray
+    """Shape (n_rows, n_columns). Which values were given."""
     columns: tuple[str, ...]
     errors: FloatArray
+    """Shape (n_rows,). Of each training row, in their order: mean over what was not given, NaN
+    where all was."""
     tested: FloatArray
+    """Shape (n_rows,). The same, without people who are like nine others or more: none of them is
+    told apart."""
     misses: FloatArray
+    """Shape (n_rows,). Of each of these: 1 where some value is wrong, numbers by more than 1 % of
+    their range."""
     tried: tuple[Tried, ...]
+    """Yardsticks, measured; first random guesses."""
 
 
 @dataclass(frozen=True)

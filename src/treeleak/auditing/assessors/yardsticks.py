@@ -58,31 +58,21 @@ class Tried:
 
 @dataclass(frozen=True)
 class Yardstick(Described):
-    """A reconstruction held against a yardstick.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`WORDS`.
-    knows : {"schema", "model", "people"}
-        What it takes: the people as a population, never one of them alone.
-    scores : Scores
-        Of the yardstick.
-    sd : float
-        Standard deviation of its error from draw to draw.
-    nearer : float
-        Probability of so large a margin in the error, were there none
-        (:func:`~treeleak.metrics.margin.margin`).
-    more_rows : float
-        The same for the share of rows in which every value is right.
-    """
+    """A reconstruction held against a yardstick."""
 
     name: str
+    """One of :data:`WORDS`."""
     knows: Knows
+    """What it takes: the people as a population, never one of them alone."""
     scores: Scores
+    """Of the yardstick."""
     sd: float
+    """Standard deviation of its error from draw to draw."""
     nearer: float
+    """Probability of so large a margin in the error, were there none
+    (:func:`~treeleak.metrics.margin.margin`)."""
     more_rows: float
+    """The same for the share of rows in which every value is right."""
 
 
 def try_all(

@@ -24,43 +24,29 @@ Change = Literal[
 
 @dataclass(frozen=True)
 class Rule:
-    """What some attributes are, and whether they give rows away.
-
-    Attributes
-    ----------
-    names : str
-        Patterns of attributes, separated by blanks.
-    mark : {"leaks", "harmless", "not assessed"}
-    what, why : str
-        In plain words.
-    owner : str
-        Patterns of the class that holds the attribute.
-    when : callable
-        Gets the value and the context.
-    change : str or None
-        Key of the advice that helps.
-    rows : bool
-        Whether training rows stand there as they are.
-    unknown : bool
-        Whether nobody knows what it is.
-    form : callable
-        Gets the value and the object that holds it, and says whether type and size are those that
-        such a value has. If not, the rule does not speak of it.
-    told : callable
-        Gets them as well, and says in numbers what a stranger reads there; perhaps nothing.
-    """
+    """What some attributes are, and whether they give rows away."""
 
     names: str
+    """Patterns of attributes, separated by blanks."""
     mark: Mark
     what: str
     why: str
+    """In plain words."""
     owner: str = "*"
+    """Patterns of the class that holds the attribute."""
     when: Callable[[Any, conditions.Context], bool] = field(default=lambda *_: True)
+    """Gets the value and the context."""
     change: Change | None = None
+    """Key of the advice that helps."""
     rows: bool = False
+    """Whether training rows stand there as they are."""
     unknown: bool = False
+    """Whether nobody knows what it is."""
     form: forms.Form = forms.anything
+    """Gets the value and the object that holds it, and says whether type and size are those that
+    such a value has. If not, the rule does not speak of it."""
     told: Callable[[Any, StoredObject], str] = numbers.nothing
+    """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
 
     def names_it(self, owner: StoredObject, name: str) -> bool:
         """Say whether the rule speaks of an attribute of this name."""

@@ -30,23 +30,16 @@ MAX_ROWS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """How often each tree drew each row.
-
-    Attributes
-    ----------
-    counts : array of unsigned int, shape (n_trees, n_rows)
-    origin : str
-        Where the draws come from, in words.
-    forest_seed : int or None
-        The forest's seed that gave the trees theirs; None where the trees' own were used.
-    checked : bool
-        Whether the model's numbers of distinct rows confirm the draws; False where it has none.
-    """
+    """How often each tree drew each row."""
 
     counts: NDArray[np.unsignedinteger[Any]]
+    """Shape (n_trees, n_rows)."""
     origin: str
+    """Where the draws come from, in words."""
     forest_seed: int | None
+    """The forest's seed that gave the trees theirs; None where the trees' own were used."""
     checked: bool
+    """Whether the model's numbers of distinct rows confirm the draws; False where it has none."""
 
     def __str__(self) -> str:
         return self.origin

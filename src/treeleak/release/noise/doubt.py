@@ -33,18 +33,12 @@ _WIDEST = 1e6
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why values are not noise of a law.
-
-    Attributes
-    ----------
-    how : {"larger", "smaller", "other"}
-        Than noise of the law would be; or of another kind.
-    why : str
-        In words.
-    """
+    """Why values are not noise of a law."""
 
     how: Literal["larger", "smaller", "other"]
+    """Than noise of the law would be; or of another kind."""
     why: str
+    """In words."""
 
 
 def doubt_noise(
@@ -247,23 +241,16 @@ def _hits_bound(hit: BoolArray, chance: FloatArray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """The parameter of a law, given the noise: its posterior.
-
-    Attributes
-    ----------
-    parameter : str
-        epsilon, sigma or scale; of one count.
-    stated : float
-    low, high : float or None
-        Where it lies with 95 % probability, all of its orders of size being equally probable
-        before. None where nothing bounds it, as of noise that is all 0; the other is then where
-        the noise is 20 times less probable than at best.
-    """
+    """The parameter of a law, given the noise: its posterior."""
 
     parameter: str
+    """epsilon, sigma or scale; of one count."""
     stated: float
     low: float | None
     high: float | None
+    """Where it lies with 95 % probability, all of its orders of size being equally probable before.
+    None where nothing bounds it, as of noise that is all 0; the other is then where the noise is 20
+    times less probable than at best."""
 
     @property
     def weaker(self) -> bool:
