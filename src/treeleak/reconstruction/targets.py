@@ -27,19 +27,13 @@ _MOST_SURE = 0.9999
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What leaves say of the targets of rows.
-
-    Attributes
-    ----------
-    values : float array, shape (n_rows,)
-        NaN where no leaf says it.
-    sure : float array, shape (n_rows,)
-        Share of the leaves that say this value, of those that say any; 1 only where the row is
-        proved and all agree; 0 where none says it.
-    """
+    """What leaves say of the targets of rows."""
 
     values: FloatArray
+    """Shape (n_rows,). NaN where no leaf says it."""
     sure: FloatArray
+    """Shape (n_rows,). Share of the leaves that say this value, of those that say any; 1 only where
+    the row is proved and all agree; 0 where none says it."""
 
 
 def told_targets(
@@ -50,19 +44,9 @@ def told_targets(
 ) -> Targets | None:
     """Read the targets of rows off the leaves in which they lie.
 
-    Parameters
-    ----------
-    release : Release
-    table : float array, shape (n_rows, n_features)
-    proved : bool array, shape (n_rows,)
-        Rows whose place in every tree is proved.
-    draws : int array, shape (n_trees, n_rows), optional
-        How often each tree drew each row; without it, every tree saw every row.
-
-    Returns
-    -------
-    Targets or None
-        None where no leaf says the target of a row.
+    ``table``: shape (n_rows, n_features). ``proved``, shape (n_rows,): rows whose place in every
+    tree is proved. ``draws``, shape (n_trees, n_rows): how often each tree drew each row; without
+    it, every tree saw every row. Returns None where no leaf says the target of a row.
     """
     pure = [_pure(tree) for tree in release.trees]
     if release.classes or not any(own is not None for own in pure):

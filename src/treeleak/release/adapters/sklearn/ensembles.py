@@ -154,15 +154,8 @@ def release_of(
 ) -> Release:
     """Read an ensemble of scikit-learn's trees.
 
-    Parameters
-    ----------
-    stored : StoredObject
-    trees : sequence of StoredObject
-    training : Training
-    says : {"classes", "targets", "rows"}, optional
-        By default what the model's own name says.
-    not_covered : str, optional
-        Why rows cannot be rebuilt, where that is known already.
+    ``says``: by default what the model's own name says. ``not_covered``: why rows cannot be
+    rebuilt, where that is known already.
     """
     version = Version.of(version_of(stored))
     names, notes = feature_names(stored)

@@ -53,24 +53,17 @@ _BITS = 256
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of a model, as its trees number them.
-
-    Attributes
-    ----------
-    place : int array, shape (n_columns,)
-        Column of the model's input behind each column of the trees.
-    categories : mapping of int to array
-        By column of the trees: the values, or for want of whole numbers the codes, behind each bit.
-    levels : mapping of str to tuple of str
-        Texts behind codes.
-    encoded : bool
-        Whether categories were numbered by an encoder; else a bit stands for the value itself.
-    """
+    """The columns of a model, as its trees number them."""
 
     place: IntArray
+    """Shape (n_columns,). Column of the model's input behind each column of the trees."""
     categories: dict[int, IntArray] = field(default_factory=dict)
+    """By column of the trees: the values, or for want of whole numbers the codes, behind each
+    bit."""
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Texts behind codes."""
     encoded: bool = False
+    """Whether categories were numbered by an encoder; else a bit stands for the value itself."""
 
 
 @adapter("sklearn", *("HistGradientBoosting" + kind for kind in KINDS))

@@ -26,15 +26,8 @@ ABSOLUTE = ("absolute_error", "mae")
 def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 0.0) -> Tree:
     """Add the mean and the variance of the targets, as far as the criterion tells them.
 
-    Parameters
-    ----------
-    stored : StoredObject
-        The tree, with its criterion.
-    nodes : Nodes
-    tree : Tree
-        The same with counts.
-    shift : float
-        What was taken off each target before the tree was fitted.
+    ``stored``: the tree, with its criterion. ``tree``: the same with counts. ``shift``: what was
+    taken off each target before the tree was fitted.
     """
     mean, criterion = nodes.value[:, 0, 0] + shift, stored.get("criterion")
     impurity = nodes.impurity
