@@ -18,11 +18,6 @@ from treeleak.release.bounds import MOST_CATEGORY
 class CategorySets:
     """Tests for membership: a row goes left where its value is one of a node's.
 
-    Attributes
-    ----------
-    node, value : int array, shape (n_members,)
-        The values of each node that has such a test, by node and then ascending.
-
     Raises
     ------
     BadModel
@@ -31,6 +26,8 @@ class CategorySets:
 
     node: IntArray
     value: IntArray
+    """Shape (n_members,). The values of each node that has such a test, by node and then
+    ascending."""
 
     def __post_init__(self) -> None:
         if self.node.shape != self.value.shape or self.node.ndim != 1:

@@ -38,15 +38,6 @@ NO_COLUMNS = (
 class Ensemble:
     """How the outputs of trees become a prediction, where they are added up.
 
-    Attributes
-    ----------
-    objective : str
-        The loss that was minimised, as the library calls it.
-    base_scores : tuple of float
-        What each output is before the first tree, in the scale in which trees add to it.
-    learning_rate : float or None
-        By which each tree's values were multiplied, where the release says so.
-
     Raises
     ------
     BadModel
@@ -54,8 +45,11 @@ class Ensemble:
     """
 
     objective: str
+    """The loss that was minimised, as the library calls it."""
     base_scores: tuple[float, ...]
+    """What each output is before the first tree, in the scale in which trees add to it."""
     learning_rate: float | None = None
+    """By which each tree's values were multiplied, where the release says so."""
 
     def __post_init__(self) -> None:
         at_most(MOST_CLASSES, len(self.base_scores), "outputs")

@@ -21,26 +21,18 @@ from treeleak.release.bounds import MOST_REAL, MOST_ROWS
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number at a node is.
-
-    Attributes
-    ----------
-    name : str
-        As release files call it.
-    unit : str
-        In which it is measured; empty where that depends on the model.
-    whole : bool
-        Whether it numbers rows or draws, and is a whole number unless it carries noise.
-    adds_up : bool
-        Whether that of an inner node is the sum of its children's.
-    """
+    """What a number at a node is."""
 
     _said: ClassVar = ("name", "unit")
 
     name: str
+    """As release files call it."""
     unit: str
+    """In which it is measured; empty where that depends on the model."""
     whole: bool = False
+    """Whether it numbers rows or draws, and is a whole number unless it carries noise."""
     adds_up: bool = True
+    """Whether that of an inner node is the sum of its children's."""
 
 
 ROWS = Quantity("rows", "rows", whole=True)
@@ -95,14 +87,6 @@ QUANTITIES = {
 class NodeStatistic:
     """One quantity at the nodes of a tree.
 
-    Attributes
-    ----------
-    quantity : Quantity
-    values : array, shape (n_nodes,) or (n_nodes, n_classes)
-        All classes together, or each.
-    present : bool array, shape (n_nodes,), or None
-        At which nodes the model gives it; None: at all of them. Elsewhere ``values`` are 0.
-
     Raises
     ------
     BadModel
@@ -111,7 +95,10 @@ class NodeStatistic:
 
     quantity: Quantity
     values: NDArray[Any]
+    """Shape (n_nodes,) or (n_nodes, n_classes). All classes together, or each."""
     present: BoolArray | None = None
+    """Shape (n_nodes,). At which nodes the model gives it; None: at all of them. Elsewhere
+    ``values`` are 0."""
 
     def __post_init__(self) -> None:
         if self.values.ndim not in (1, 2):
@@ -175,10 +162,6 @@ class NodeStatistic:
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """What a tree stores at its nodes: each quantity once, and once more by class.
-
-    Attributes
-    ----------
-    entries : tuple of NodeStatistic
 
     Raises
     ------

@@ -53,15 +53,10 @@ class CountNoise(ABC):
 
 @dataclass(frozen=True)
 class DiscreteLaplace(CountNoise):
-    """Two-sided geometric: P(Y = y) = tanh(epsilon / 2) e^(-epsilon |y|), y a whole number.
-
-    Attributes
-    ----------
-    epsilon : float
-        Of one count.
-    """
+    """Two-sided geometric: P(Y = y) = tanh(epsilon / 2) e^(-epsilon |y|), y a whole number."""
 
     epsilon: float
+    """Of one count."""
     law: ClassVar[str] = "discrete-laplace"
 
     def __post_init__(self) -> None:
@@ -105,15 +100,10 @@ class Laplace(_Rounded):
 
     DRAFT-DP's noise is int(Y): rounded towards zero. Zero then stands for noise from -1 to 1, twice
     the width of any other value, so that one count costs epsilon + ln 2.
-
-    Attributes
-    ----------
-    epsilon : float
-        Of one count, before rounding.
-    rounding : {"none", "nearest", "towards zero"}
     """
 
     epsilon: float
+    """Of one count, before rounding."""
     rounding: Rounding = "none"
     law: ClassVar[str] = "laplace"
 
@@ -156,13 +146,7 @@ class Laplace(_Rounded):
 
 @dataclass(frozen=True)
 class Gaussian(_Rounded):
-    """Normal noise, rounded or not. It gives (epsilon, delta) only, no pure epsilon.
-
-    Attributes
-    ----------
-    sigma : float
-    rounding : {"none", "nearest", "towards zero"}
-    """
+    """Normal noise, rounded or not. It gives (epsilon, delta) only, no pure epsilon."""
 
     sigma: float
     rounding: Rounding = "none"
@@ -201,23 +185,17 @@ class Gaussian(_Rounded):
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """A leaf names one class c only, chosen by how many rows a_c of each it holds; or all.
-
-    Attributes
-    ----------
-    rule : {"majority", "permute-and-flip", "exponential", "present"}
-        majority: the largest class; a tie is broken at random. exponential: P(c) ~ e^(scale a_c).
-        permute-and-flip (McKenna and Sheldon 2020): classes in random order, each taken with
-        probability e^(scale (a_c - max a)), until one is. present: every class of which the leaf
-        saw a row, where a_c rows go unseen with probability e^(-scale a_c): in a bootstrap of N
-        draws scale is 1, for it misses a row with probability 1 / e.
-    scale : float
-        Weight of one row in the exponent. Noise for epsilon has scale epsilon where rows can only
-        add to counts (neighbours add or remove a row), else epsilon / 2.
-    """
+    """A leaf names one class c only, chosen by how many rows a_c of each it holds; or all."""
 
     rule: LabelRule = "majority"
+    """majority: the largest class; a tie is broken at random. exponential: P(c) ~ e^(scale a_c).
+    permute-and-flip (McKenna and Sheldon 2020): classes in random order, each taken with
+    probability e^(scale (a_c - max a)), until one is. present: every class of which the leaf saw a
+    row, where a_c rows go unseen with probability e^(-scale a_c): in a bootstrap of N draws scale
+    is 1, for it misses a row with probability 1 / e."""
     scale: float = 0.0
+    """Weight of one row in the exponent. Noise for epsilon has scale epsilon where rows can only
+    add to counts (neighbours add or remove a row), else epsilon / 2."""
 
     def __post_init__(self) -> None:
         if self.rule not in get_args(LabelRule):

@@ -14,15 +14,10 @@ from treeleak.release.bounds import MOST_TEXT_BYTES, at_most
 
 @dataclass(frozen=True)
 class ARFFHeader:
-    """What the header of an ARFF file says of the columns.
-
-    Attributes
-    ----------
-    attributes : mapping of str to tuple of str, or None
-        In order: the values of a nominal attribute, None for any other.
-    """
+    """What the header of an ARFF file says of the columns."""
 
     attributes: Mapping[str, tuple[str, ...] | None]
+    """In order: the values of a nominal attribute, None for any other."""
 
 
 def text_of(source: str | Path) -> tuple[str, str]:
