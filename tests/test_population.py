@@ -240,14 +240,17 @@ GOOD = pd.DataFrame(
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        (GOOD.assign(b=[0, 2]), "column 'b' has a value in row 1 that"),
-        (GOOD.assign(g1=[1, 1]), "column 'g0', 'g1' has a value in row 0 that"),
-        (GOOD.assign(k=[1.0, np.nan]), "column 'k' has a value in row 1 that"),
-        (GOOD.assign(r=[1, 1]), "row 1 breaks the schema's rule .* 'b', 'r'"),
+        (GOOD.assign(b=[0, 2]), "row 1, column 'b': the value is outside"),
+        (GOOD.assign(g1=[1, 1]), "row 0, column 'g0', 'g1': the value is outside"),
+        (GOOD.assign(k=[1.0, np.nan]), "row 1, column 'k': the value is outside"),
+        (GOOD.assign(r=[1, 1]), r"row 1 breaks the 'at-most' rule over columns \['b', 'r'\]"),
         (GOOD.assign(b=["x", "y"]), "column 'b' .* something other than numbers"),
         (GOOD.drop(columns="k"), "lack column 'k'"),
-        (GOOD.assign(z=1), "columns that the model lacks: 'y', 'z'"),
-        (GOOD.assign(y=["no", "maybe"]), "'y', taken for the label, has another value in row 1"),
+        (GOOD.assign(z=1), r"columns \['y', 'z'\] are none of the model's"),
+        (
+            GOOD.assign(y=["no", "maybe"]),
+            "row 1: column 'y' .* is none of the classes",
+        ),
         (GOOD[:0], "there are none"),
         ({}, "there are none"),
         ([1], "must be a table of rows, or a mapping"),

@@ -97,16 +97,13 @@ class KnownTables:
         at = np.zeros(0, dtype=np.int64)
         if known_rows is not None:
             read = KnownTable("known_rows", known_rows, release, schema)
-            absent = np.setdiff1d(np.arange(release.n_features), read.columns)
-            if len(absent):
-                raise BadInput(f"known_rows lack column {release.feature_names[absent[0]]!r}")
+            rows = read.whole(release)
             if release.classes and read.labels is None:
                 raise BadInput("known_rows lack the label: one column beside those of the model")
             if len(known_rows) > n_rows:
                 raise BadInput(
                     f"known_rows has {len(known_rows)} rows, the training set only {n_rows}"
                 )
-            rows = read.values[:, np.argsort(read.columns)]
             row_labels = np.zeros(len(rows), np.int64) if read.labels is None else read.labels
             at = positions(known_rows, n_rows)
             if known_columns is not None:

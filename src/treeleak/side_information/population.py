@@ -18,12 +18,11 @@ from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
-from treeleak.partition.atoms import rule_holds
 from treeleak.partition.values import values_of
-from treeleak.release.check_schema import read_columns
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Binary, Joint, OneHot, Schema
 from treeleak.side_information.density import Density, joined, mixture, product, taken_apart
+from treeleak.side_information.user_tables import KnownTable
 
 _ROUNDED = 0.02
 """How far published shares may add up to something other than 1."""
@@ -80,27 +79,10 @@ class Population:
 
 
 def _from_rows(given: pd.DataFrame, schema: Schema, release: Release) -> Population:
-    what = "the population's rows"
-    extra = _beyond([str(c) for c in given.columns], release, what)
+    read = KnownTable("the population's rows", given, release, schema)
     if not len(given):
-        raise BadInput(f"{what}: there are none")
-    columns = read_columns(release, given, what)
-    for attribute in schema.attributes:
-        block = np.column_stack([columns[c] for c in attribute.columns])
-        _check_domain(attribute, block, what, named=False)
-    for rule in schema.rules:
-        values = {c: columns[c] for c in rule.columns}
-        if (bad := ~rule_holds(rule, values)).any():
-            raise BadInput(
-                f"{what}: row {bad.argmax()} breaks the schema's rule of kind {rule.kind!r} about "
-                f"{', '.join(map(repr, rule.columns))}"
-            )
-    label = None
-    if extra is not None:
-        found = given.set_axis([str(c) for c in given.columns], axis=1)[extra]
-        label = release.class_numbers(found)
-        _check_classes(label, None, extra, release, what)
-    return Population(np.column_stack([columns[c] for c in release.feature_names]), label, {})
+        raise BadInput(f"{read.what}: there are none")
+    return Population(read.whole(release), read.labels, {})
 
 
 def _from_marginals(given: Mapping[str, Any], schema: Schema, release: Release) -> Population:
@@ -124,7 +106,7 @@ def _from_marginals(given: Mapping[str, Any], schema: Schema, release: Release) 
             (column,) = named
             table = _as_mapping(own[column], isinstance(attribute, Binary), column, what)
             points = np.array([_as_value(v, column, what) for v in table])[:, None]
-            _check_domain(attribute, points, what, named=True)
+            _check_domain(attribute, points, what)
             shares[attribute.name] = points, _as_shares(list(table.values()), column, what)
     class_shares: FloatArray | None = None
     if extra is not None:
@@ -135,7 +117,12 @@ def _from_marginals(given: Mapping[str, Any], schema: Schema, release: Release) 
             table = {release.classes[0]: 1.0 - one, release.classes[1]: one}
         table = _as_mapping(table, False, extra, what)
         number = release.class_numbers(table)
-        _check_classes(number, list(table), extra, release, what)
+        if (number < 0).any():
+            raise BadInput(
+                f"{what}: column {extra!r}, taken for the label, has the value "
+                f"{list(table)[number.argmin()]!r}; the model's classes are "
+                f"{', '.join(map(repr, release.classes[:10]))}"
+            )
         found = _as_shares(list(table.values()), extra, what)
         class_shares = np.zeros(len(release.classes))
         np.add.at(class_shares, number, found)
@@ -153,28 +140,13 @@ def _beyond(names: list[str], release: Release, what: str) -> str | None:
     return extra[0] if extra else None
 
 
-def _check_domain(attribute: Attribute, block: FloatArray, what: str, named: bool) -> None:
-    """Refuse values outside of the domain; of rows, only their number is told."""
+def _check_domain(attribute: Attribute, block: FloatArray, what: str) -> None:
     bad = ~attribute.holds(block)
     if bad.any():
-        k = int(bad.argmax())
-        values = ", ".join(f"{v:g}" for v in block[k])
-        told = f"the value {values}" if named else f"a value in row {k}"
+        values = ", ".join(f"{v:g}" for v in block[bad.argmax()])
         raise BadInput(
-            f"{what}: column {', '.join(map(repr, attribute.columns))} has {told} "
+            f"{what}: column {', '.join(map(repr, attribute.columns))} has the value {values} "
             f"that the schema does not allow ({attribute.kind})"
-        )
-
-
-def _check_classes(
-    number: IntArray, label: list[Any] | None, column: str, release: Release, what: str
-) -> None:
-    if (number < 0).any():
-        k = int(number.argmin())
-        told = f"the value {label[k]!r}" if label is not None else f"another value in row {k}"
-        raise BadInput(
-            f"{what}: column {column!r}, taken for the label, has {told}; the model's classes are "
-            f"{', '.join(map(repr, release.classes[:10]))}"
         )
 
 
@@ -229,7 +201,7 @@ def _group_shares(
     for column in attribute.columns:
         table = _as_mapping(own[column], True, column, what)
         points = np.array([[_as_value(v, column, what)] for v in table])
-        _check_domain(Binary(column), points, what, named=True)
+        _check_domain(Binary(column), points, what)
         shares = _as_shares(list(table.values()), column, what)
         ones.append(float(shares @ points[:, 0]))
     points = np.eye(len(ones))

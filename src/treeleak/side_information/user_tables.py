@@ -46,6 +46,13 @@ class KnownTable:
         self.labels = self._classes(table.iloc[:, beside[0]], release) if beside else None
         self._check(schema, {c: i for i, c in enumerate(names[i] for i in own)})
 
+    def whole(self, release: Release) -> FloatArray:
+        """All columns of the model, in its order; refuses a table that lacks one."""
+        absent = np.setdiff1d(np.arange(release.n_features), self.columns)
+        if len(absent):
+            raise BadInput(f"{self.what} lack column {release.feature_names[absent[0]]!r}")
+        return self.values[:, np.argsort(self.columns)]
+
     def row(self, k: int) -> str:
         """Name a row, by its index unless that may be somebody's name."""
         own = self.index[k]
@@ -63,8 +70,8 @@ class KnownTable:
             k = int(found.argmin())
             raise BadInput(
                 f"{self.row(k)}: column {series.name!r} is none of the model's and was taken for "
-                f"the label, but what it holds is none of the classes "
-                f"{list(release.classes)}"
+                "the label, but what it holds is none of the classes "
+                f"{', '.join(map(repr, release.classes[:10]))}"
             )
         return found
 
