@@ -115,16 +115,10 @@ def expected_distance(
 ) -> float:
     """Mean distance of samples from one dataset, per row and without the class.
 
-    Parameters
-    ----------
-    chosen : int array, shape (n_rows, n_attributes + 1)
-        Values, numbered over all attributes.
-    samples : sequence of int arrays, shape (n_rows, n_attributes + 1)
-        Atoms, numbered over all attributes; each sample is matched with the dataset.
-    value_prior : float array, shape (n_values,)
-        Probability of each value given its atom.
-    group : int array, shape (n_rows,), optional
-        Rows of different groups are never exchanged.
+    ``chosen``, shape (n_rows, n_attributes + 1): values, numbered over all attributes. ``samples``,
+    shape (n_rows, n_attributes + 1): atoms, numbered over all attributes; each sample is matched
+    with the dataset. ``value_prior``, shape (n_values,): probability of each value given its atom.
+    ``group``, shape (n_rows,): rows of different groups are never exchanged.
     """
     held = np.zeros((len(chosen), values.n_values))
     np.put_along_axis(held, chosen, 1.0, axis=1)

@@ -57,16 +57,9 @@ def scores_of(
 ) -> Scores:
     """Score matched rows.
 
-    Parameters
-    ----------
-    distance : float array, shape (n_rows, n_columns)
-        As :class:`~treeleak.metrics.matching.Matching` has it.
-    open_ : bool array, shape (n_rows, n_columns)
-        What counts, because it was not given.
-    true : DataFrame
-        The true rows, in any order.
-    schema : Schema
-        Says which columns hold numbers, and their ranges.
+    ``distance``, shape (n_rows, n_columns): as :class:`~treeleak.metrics.matching.Matching` has it.
+    ``open_``, shape (n_rows, n_columns): what counts, because it was not given. ``true``: the true
+    rows, in any order. ``schema``: says which columns hold numbers, and their ranges.
     """
     owner = {c: a for a in schema.attributes for c in a.columns}
     counted = np.array([isinstance(owner.get(c), (Numeric, Ordinal)) for c in columns], dtype=bool)

@@ -52,17 +52,9 @@ def table(
 ) -> Table:
     """Make a table of words and, right of them, figures.
 
-    Parameters
-    ----------
-    rows : iterable of sequence of str or Text
-    words : int
-        Columns of words, the first ones.
-    wraps : bool
-        Whether words may go on in the next line.
-    widest : int, optional
-        Letters of the other columns.
-    gap : int
-        Blanks between columns.
+    ``words``: columns of words, the first ones.
+    ``wraps``: whether words may go on in the next line. ``widest``: letters of the other columns.
+    ``gap``: blanks between columns.
     """
     out = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="")
     for k, head in enumerate(heads):

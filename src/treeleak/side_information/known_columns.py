@@ -27,18 +27,10 @@ def joint_geometry(
 ) -> Geometry:
     """Compile a release with the known columns as one attribute, and a tree that counts its values.
 
-    Parameters
-    ----------
-    release : Release
-        It gets one column more, the number of the known part.
-    members : tuple of str
-        The known columns.
-    values : float array, shape (n_parts, n_columns)
-        The different known parts of rows.
-    size : int array, shape (n_parts,)
-        Rows that have each of them.
-    label : int array, shape (n_parts,), or None
-        Their classes, where known.
+    ``release``: it gets one column more, the number of the known part. ``members``: the known
+    columns. ``values``, shape (n_parts, n_columns): the different known parts of rows. ``size``,
+    shape (n_parts,): rows that have each of them. ``label``, shape (n_parts,): their classes, where
+    known.
     """
     names, number = release.feature_names, PART
     while number in {*names, *(a.name for a in schema.attributes)}:

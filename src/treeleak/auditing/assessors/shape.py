@@ -75,18 +75,10 @@ def guesses_from_shape(
 ) -> tuple[Reconstruction, ...]:
     """Guess rows as the attack would if the counts said nothing, with all else that it was given.
 
-    Parameters
-    ----------
-    release : Release
-        Its counts, if it has any without noise, are blotted out.
-    rebuilt : Reconstruction
-        What the attack made of the counts; after an interruption nothing is guessed.
-    n_true : int
-        Training rows.
-    time_limit : float
-        That of the attack.
-    given : mapping
-        What was known beside the model, as for :func:`treeleak.reconstruct`.
+    ``release``: its counts, if it has any without noise, are blotted out. ``rebuilt``: what the
+    attack made of the counts; after an interruption nothing is guessed. ``n_true``: training rows.
+    ``time_limit``: that of the attack. ``given``: what was known beside the model, as for
+    :func:`treeleak.reconstruct`.
     """
     parts = rebuilt.given.any()
     n_rows = rebuilt.n_rows if parts else min(n_true, MOST_ROWS)

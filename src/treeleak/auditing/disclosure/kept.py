@@ -22,16 +22,9 @@ def keep(
 ) -> Kept:
     """Choose figures so that none follows of fewer people than the threshold.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Those of the exposure, in their order.
-    groups : sequence of str
-        For each group, the column that it is of.
-    apart : bool array, shape (n_people,), or None
-        Who stands apart from the others, where their errors would be told.
-    few : collection of str
-        Columns whose very name speaks of few rows: 0 and 1 by category.
+    ``columns``: those of the exposure, in their order. ``groups``: for each group, the column that
+    it is of. ``apart``, shape (n_people,): who stands apart from the others, where their errors
+    would be told. ``few``: columns whose very name speaks of few rows: 0 and 1 by category.
     """
     hidden = set(few) | _of_few(behind, columns, threshold)
     told = np.array([g not in hidden for g in groups], dtype=bool)

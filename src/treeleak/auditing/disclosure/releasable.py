@@ -52,16 +52,9 @@ def releasable(
 ) -> dict[str, Any]:
     """Take out of an audit's document what may tell of single people.
 
-    Parameters
-    ----------
-    document : mapping
-        As the internal edition has it, without rows.
-    names : collection of str
-        Columns, labels and texts of the data, that no free text may hold.
-    kept : Kept
-        What of columns and groups may be told.
-    threshold : int
-        Rows that a group must have to be told.
+    ``document``: as the internal edition has it, without rows. ``names``: columns, labels and texts
+    of the data, that no free text may hold. ``kept``: what of columns and groups may be told.
+    ``threshold``: rows that a group must have to be told.
     """
 
     def sentences(texts: Sequence[str]) -> list[str]:
