@@ -27,29 +27,19 @@ Attack = Callable[[Any, Geometry, Clock, int, Given], Answer]
 """A function of evidence (of the kind that it is registered for), geometry, clock, seed, and of
 what is known beside the model."""
 
-_EXACT = "treeleak.attacks.exact.run:exact"
-_KNOWN_DRAWS = "treeleak.attacks.known_draws.run:known_draws"
-_HIDDEN_DRAWS = "treeleak.attacks.posterior.hidden_draws:hidden_draws"
-_BEHIND_NOISE = "treeleak.attacks.posterior.noisy_counts:behind_noise"
-_PRIOR_ONLY = "treeleak.attacks.posterior.prior_only:prior_only"
-_REFERENCE_CP = "treeleak.attacks.reference.cp:reference_cp"
-_REFERENCE_MILP = "treeleak.attacks.reference.milp:reference_milp"
-_REFERENCE_NOISY = "treeleak.attacks.reference.noisy:reference_noisy"
-
 _ATTACKS: dict[tuple[str, str], Attack | str] = {
-    (ExactCounts.kind, "auto"): _EXACT,
-    (ExactTotals.kind, "auto"): _EXACT,
-    (KnownDraws.kind, "auto"): _KNOWN_DRAWS,
-    (HiddenDraws.kind, "auto"): _HIDDEN_DRAWS,
-    (NoisyCounts.kind, "auto"): _BEHIND_NOISE,
-    (LeafLabels.kind, "auto"): _BEHIND_NOISE,
-    (NoisyCounts.kind, "without-counts"): _PRIOR_ONLY,
-    (LeafLabels.kind, "without-counts"): _PRIOR_ONLY,
-    (ExactCounts.kind, "reference-cp"): _REFERENCE_CP,
-    (KnownDraws.kind, "reference-cp"): _REFERENCE_CP,
-    (HiddenDraws.kind, "reference-cp"): _REFERENCE_CP,
-    (NoisyCounts.kind, "reference-cp"): _REFERENCE_NOISY,
-    (ExactCounts.kind, "reference-milp"): _REFERENCE_MILP,
+    (kind.kind, method): f"treeleak.attacks.{place}"
+    for place, method, kinds in (
+        ("exact.run:exact", "auto", (ExactCounts, ExactTotals)),
+        ("known_draws.run:known_draws", "auto", (KnownDraws,)),
+        ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
+        ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),
+        ("posterior.prior_only:prior_only", "without-counts", (NoisyCounts, LeafLabels)),
+        ("reference.cp:reference_cp", "reference-cp", (ExactCounts, KnownDraws, HiddenDraws)),
+        ("reference.noisy:reference_noisy", "reference-cp", (NoisyCounts,)),
+        ("reference.milp:reference_milp", "reference-milp", (ExactCounts,)),
+    )
+    for kind in kinds
 }
 """By kind of evidence and method; by name ("module:function") until it is asked for."""
 
