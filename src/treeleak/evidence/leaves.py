@@ -41,9 +41,6 @@ def unequal(per_tree: IntArray, names: list[str]) -> Contradiction | None:
     if not differs.any():
         return None
     t, c = (int(i) for i in np.argwhere(differs)[0])
-    return Contradiction(
-        t,
-        0,
-        f"its leaves hold {per_tree[t, c]} rows of {names[c]}, those of tree 0 hold "
-        f"{per_tree[0, c]}",
-    )
+    held, first = per_tree[t, c], per_tree[0, c]
+    why = f"its leaves hold {held} rows of {names[c]}, those of tree 0 hold {first}"
+    return Contradiction(t, 0, why)

@@ -182,23 +182,15 @@ def _empty_leaf(system: CountSystem, geometry: Geometry) -> Contradiction | None
     if not len(short):
         return None
     equation = int(short[0])
-    tree, node = geometry.leaf_of_row(system.row_of(equation))
-    return Contradiction(
-        tree,
-        node,
-        f"holds {system.held(equation, geometry.release.classes)}, but the other trees and the "
-        "schema leave no place for them there",
-    )
+    held = system.held(equation, geometry.release.classes)
+    why = f"holds {held}, but the other trees and the schema leave no place for them there"
+    return Contradiction(*geometry.leaf_of_row(system.row_of(equation)), why)
 
 
 def _located(system: CountSystem, geometry: Geometry, equation: int) -> Contradiction:
-    tree, node = geometry.leaf_of_row(system.row_of(equation))
-    return Contradiction(
-        tree,
-        node,
-        f"no dataset under this schema puts {system.held(equation, geometry.release.classes)} "
-        "there and meets the counts of the other trees",
-    )
+    held = system.held(equation, geometry.release.classes)
+    why = f"no dataset under this schema puts {held} there and meets the counts of the other trees"
+    return Contradiction(*geometry.leaf_of_row(system.row_of(equation)), why)
 
 
 def _unmet(problem: IntegerProblem, geometry: Geometry, clock: Clock, seed: int) -> Contradiction:

@@ -186,18 +186,15 @@ def _expected(prior: Density, pairs: Pairs, n_rows: int) -> FloatArray:
 
 def _located(evidence: KnownDraws, geometry: Geometry, equation: int) -> Contradiction:
     if equation < 0:
-        return Contradiction(
-            0, 0, "no rows under this schema meet the counts of all trees, given these draws"
-        )
+        why = "no rows under this schema meet the counts of all trees, given these draws"
+        return Contradiction(0, 0, why)
     row, label = divmod(equation, evidence.n.shape[1])
-    tree, node = geometry.leaf_of_row(row)
     names = geometry.release.classes
     what = f"draws of class {names[label]!r}" if names else "draws"
     if evidence.d is not None:
         what += f" and {evidence.d[row]} distinct rows"
-    return Contradiction(
-        tree,
-        node,
+    why = (
         f"no rows under this schema put {evidence.n[row, label]} {what} there, given the draws, "
-        "and meet the counts of the other trees",
+        "and meet the counts of the other trees"
     )
+    return Contradiction(*geometry.leaf_of_row(row), why)
