@@ -225,15 +225,8 @@ _MAJORITY = Step(
 def parse_steps(text: str | Sequence[str]) -> tuple[Step, ...]:
     """Find measures by their names, in the order given.
 
-    Parameters
-    ----------
-    text : str or sequence of str
-        Names, separated by commas: ``"seeds,counts,round=2"``.
-
-    Raises
-    ------
-    BadInput
-        If there is no such measure, one stands twice, or its number is out of bounds.
+    ``text``: names, separated by commas: ``"seeds,counts,round=2"``. Raises BadInput if there is no
+    such measure, one stands twice, or its number is out of bounds.
     """
     names = text.split(",") if isinstance(text, str) else list(text)
     found: list[Step] = []

@@ -21,13 +21,7 @@ _ALWAYS = (
 
 
 def render_hardened(result: Hardened, console: Console) -> None:
-    """Print what hardening did, step by step, and what is left.
-
-    Parameters
-    ----------
-    result : Hardened
-    console : rich.console.Console
-    """
+    """Print what hardening did, step by step, and what is left."""
     with plainly(console):
         console.print(Text(f"{result.out} (sha256 {result.sha256[:16]})", style="dim"))
         part(console, "What an attack finds after each step", _leaks(result))

@@ -11,13 +11,7 @@ from treeleak.report.tables import table
 
 
 def render_informed(audit: InformedAudit, console: Console) -> None:
-    """Print how well single rows are told.
-
-    Parameters
-    ----------
-    audit : InformedAudit
-    console : rich.console.Console
-    """
+    """Print how well single rows are told."""
     targets = audit.targets
     inlier = ~targets["outlier"]
     groups = {"all": targets, "inliers": targets[inlier], "outliers": targets[~inlier]}

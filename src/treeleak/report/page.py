@@ -35,18 +35,9 @@ def render_html(
 ) -> str:
     """Write an audit as a page.
 
-    Parameters
-    ----------
-    audit : Audit
-    edition : {"releasable", "internal"}
-        The internal one shows rows. Write it to files that nobody else may read.
-    command : str, optional
-        What to type to get the audit again.
-
-    Returns
-    -------
-    str
-        One HTML document that holds its style and its program, and loads nothing.
+    ``edition``: the internal one shows rows. Write it to files that nobody else may read.
+    ``command``: what to type to get the audit again. Returns one HTML document that holds its style
+    and its program, and loads nothing.
     """
     sheet = sheet_of(audit, edition, command)
     style, script = _file("page.css"), _file("page.js")

@@ -38,13 +38,9 @@ MOST_COLUMNS = 5
 def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     """Print an audit.
 
-    Parameters
-    ----------
-    audit : Audit
-    console : rich.console.Console
-    include_rows : bool
-        Show what the internal edition has: the first rebuilt rows, single leaves, small groups.
-        Without it only messages on input that does not fit speak of single leaves and columns.
+    ``include_rows``: show what the internal edition has: the first rebuilt rows, single leaves,
+    small groups. Without it only messages on input that does not fit speak of single leaves and
+    columns.
     """
     edition: Edition = "internal" if include_rows else "releasable"
     told = audit.to_dict(edition)
