@@ -14,6 +14,7 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.listed import listed
 from treeleak.release.check_schema import check_schema, match_levels, read_columns
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -208,14 +209,13 @@ def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
     remark, or none.
     """
     known = set(tested)
-    taken = [a.name for a in schema.attributes if isinstance(a, Binary) and a.name not in known]
+    binary = (a.name for a in schema.attributes if isinstance(a, Binary))
+    taken = [repr(name) for name in binary if name not in known]
     if not taken:
         return []
-    named = ", ".join(map(repr, taken[:MOST_NAMED]))
-    more = f" and {len(taken) - MOST_NAMED} more" if len(taken) > MOST_NAMED else ""
     return [
         f"{len(taken)} columns that the model never tests were taken to hold 0 and 1, as all that "
-        f"it tests do: {named}{more}."
+        f"it tests do: {listed(taken, MOST_NAMED)}."
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from treeleak.core.percent import percent
@@ -32,12 +32,6 @@ def capital(text: str) -> str:
 def ended(text: str) -> str:
     """End a sentence."""
     return text if text.endswith((".", "?")) else f"{text}."
-
-
-def listed(texts: Sequence[str], most: int = 5) -> str:
-    """List the first of some texts, and count the others."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def reasons(found: Doc, part: str) -> list[str]:

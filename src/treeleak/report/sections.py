@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
+from treeleak.core.listed import listed
 from treeleak.core.percent import percent
 from treeleak.report import facts
 from treeleak.report.blocks import (
@@ -250,7 +251,7 @@ def not_assessed(found: Doc) -> Section:
     ]
     unknown = dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "not assessed")
     if unknown:
-        rows.append(("Parts of the file", f"{facts.capital(facts.listed(list(unknown)))}."))
+        rows.append(("Parts of the file", f"{facts.capital(listed(list(unknown)))}."))
     rows.append(
         (
             "All other attacks",

@@ -15,6 +15,7 @@ from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
+from treeleak.core.listed import listed
 from treeleak.core.percent import percent
 from treeleak.report import facts, sections
 from treeleak.report import sections_of_rows as of_rows
@@ -90,7 +91,7 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
 def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
     m, rebuilt, left = found["measurement"], found["reconstruction"], found["uncertainty"]
     kinds = list(dict.fromkeys(e["what"] for e in found["inventory"] if e["mark"] == "leaks"))
-    more = [f"In the file, for attacks to work with: {facts.listed(kinds)}."] if kinds else []
+    more = [f"In the file, for attacks to work with: {listed(kinds)}."] if kinds else []
     if m is not None:
         share, how = _exact(m, rebuilt)
         said = f"{percent(share)} of the training rows can be rebuilt {how}."

@@ -14,6 +14,7 @@ from treeleak.auditing import Audit, Counts, Measurement, Ruling
 from treeleak.auditing.assessors.yardsticks import WORDS
 from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.score_words import by_chance
+from treeleak.core.listed import listed
 from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
@@ -109,9 +110,7 @@ def _inventory(entries: Sequence[Doc]) -> Iterator[RenderableType]:
 
 
 def _names(entries: Sequence[Doc]) -> str:
-    names = list(dict.fromkeys(n for e in entries for n in e["names"]))
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    return listed(list(dict.fromkeys(n for e in entries for n in e["names"])), MOST_NAMES)
 
 
 def _indented(rows: Any) -> Iterator[tuple[str, ...]]:

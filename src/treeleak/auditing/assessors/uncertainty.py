@@ -13,6 +13,7 @@ import pandas as pd
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.described import Described
 from treeleak.core.errors import NotCovered
+from treeleak.core.listed import listed
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.release import Release, RuleList
@@ -264,12 +265,11 @@ def _bounded(
         known = Schema(attributes, known.rules)
         source = "given; missing bounds are those of the training rows"
     if endless := _endless(known):
-        names = ", ".join(repr(a.name) for a in endless[:MOST_NAMED])
-        more = f" and {len(endless) - MOST_NAMED} more" if len(endless) > MOST_NAMED else ""
+        names = listed([repr(a.name) for a in endless], MOST_NAMED)
         s = "s" * (len(endless) > 1)
         raise NotCovered(
-            f"nobody can say how much of a range is left that has no bounds (column{s} {names}"
-            f"{more}): give a schema with bounds, or the training rows"
+            f"nobody can say how much of a range is left that has no bounds (column{s} {names}): "
+            "give a schema with bounds, or the training rows"
         )
     return known, source
 
@@ -299,11 +299,10 @@ def _left(
     told, small = bits == 0, support < THRESHOLD
     numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
     if numeric:
-        more = f" and {len(numeric) - MOST_NAMED} more" if len(numeric) > MOST_NAMED else ""
         notes = [
             *notes,
             f"Columns of numbers count as {NUMERIC_STEPS:,} steps of their range each: "
-            f"{', '.join(numeric[:MOST_NAMED])}{more}.",
+            f"{listed(numeric, MOST_NAMED)}.",
         ]
     some = data.n_rows > 0
     return Uncertainty(

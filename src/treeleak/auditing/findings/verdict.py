@@ -10,6 +10,7 @@ from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.core.listed import listed
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:
@@ -73,9 +74,8 @@ def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
         n = len(unknown)
         of = "1 part of the model is" if n == 1 else f"{n:,} parts of the model are"
         places = list(dict.fromkeys(e.where for e in unknown))
-        named = ", ".join(places[:3]) + (f" and {len(places) - 3:,} more" * (len(places) > 3))
         text = f"{of} known to no rule: rows may stand there, and nothing is said about them"
-        found.append(Finding("inventory", OPEN, f"{text} ({named})."))
+        found.append(Finding("inventory", OPEN, f"{text} ({listed(places, 3)})."))
     if leaks := [e for e in inventory if e.mark == "leaks"]:
         kinds = ", ".join(dict.fromkeys(e.what for e in leaks))
         found.append(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.listed import listed
 from treeleak.release.readers.arff import ARFFHeader, columns_and_classes, read_arff_header, text_of
 from treeleak.release.readers.j48_tree import TreeBuilder, nested_lines
 from treeleak.release.readers.weka_report import (
@@ -139,8 +140,7 @@ def _rounded(thresholds: Sequence[str]) -> str:
     long = [t for t in dict.fromkeys(thresholds) if len(t.partition(".")[2]) == DIGITS]
     if not long:
         return ""
-    more = f" and {len(long) - 5} more" if len(long) > 5 else ""
     return (
         f"WEKA prints {DIGITS} digits: thresholds may be rounded, and a value within the rounding "
-        f"may lie on the wrong side ({', '.join(long[:5])}{more})."
+        f"may lie on the wrong side ({listed(long)})."
     )
