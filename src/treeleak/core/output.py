@@ -22,17 +22,11 @@ def write_file(
     """Write a file that has its name only once it is whole.
 
     What stood there before stays until then: a full disk, an interruption or a signal leaves the
-    old file, and no part of the new one. A link is replaced, not followed.
+    old file, and no part of the new one. A link is replaced, not followed. Text is written as
+    UTF-8.
 
-    Parameters
-    ----------
-    path : path
-    content : str or bytes
-        Text is written as UTF-8.
-    private : bool
-        Let nobody else read it, not for a moment.
-    overwrite : bool
-        Take the place of a file that is there.
+    ``private``: let nobody else read it, not for a moment. ``overwrite``: take the place of a file
+    that is there.
 
     Raises
     ------

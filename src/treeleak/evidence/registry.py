@@ -52,19 +52,7 @@ def evidence_for(
 ) -> MakeEvidence:
     """Choose the kind of evidence of a release.
 
-    Parameters
-    ----------
-    release : Release
-    bootstrap : {"auto", "none", "known", "hidden"}
-        What to assume of the draws; "auto" believes the release.
-    draws : int array, shape (n_trees, n_rows), optional
-        How often each tree drew each row, where that is needed and known.
-    use_distinct : bool
-        With draws, known or hidden: use the numbers of distinct rows as well.
-    n_rows : int, optional
-        N, for hidden draws and for noise.
-    rows_between : tuple of two int, optional
-        Where N lies, for noise; by default it is known.
+    The parameters are the fields of :class:`~treeleak.evidence.assumed.Assumed`.
 
     Raises
     ------

@@ -123,14 +123,8 @@ def add_state(count: Any, size: Any, search: Any, points: Any, states: Any) -> A
 
     A subcube that nothing can improve is no state: its error comes back, negative and less one.
 
-    Parameters
-    ----------
-    count : int array, shape (n_columns, n_classes)
-        Its rows in which each column is 1.
-    size : int array, shape (n_classes,)
-    search : Search
-    points : Points
-    states : States
+    ``count``: its rows in which each column is 1, (n_columns, n_classes). ``size``: its rows,
+    (n_classes,).
     """
     n_columns, n_classes = count.shape
     n = size.sum()

@@ -193,12 +193,7 @@ def _tables(rng: Any, atoms: Any, ground: Any, hierarchy: Any, buffer: Any) -> A
 def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     """Redraw, in place, what rows are like, given rows (or none).
 
-    Parameters
-    ----------
-    rng : uint64 array, shape (1,)
-    atoms : int16 array, shape (n_rows, n_attributes + 1)
-    ground : Ground
-    hierarchy : HierarchicalPrior
+    ``atoms``: int16, (n_rows, n_attributes + 1).
     """
     radix, start, parent = ground.radix, ground.start, hierarchy.parent
     buffer = np.empty((hierarchy.offset[1:] - hierarchy.offset[:-1]).max())

@@ -41,30 +41,19 @@ def reference_cp(
 ) -> Answer:
     """Rebuild the rows with the published constraint program.
 
-    Parameters
-    ----------
-    evidence : ExactCounts, KnownDraws or HiddenDraws
-        The published program knows no distinct counts. With known draws they are not used; with
-        hidden draws they are demanded too if the evidence has them (``evidence.d``): leave them
-        out to have the program as it was published.
-    geometry : Geometry
-    clock : Clock
-    seed : int
-        Equal seeds give equal rows, unless time runs out.
-    given : Given
-        What is known of the rows' values is fixed; row k of the answer has the known part k.
+    The published program knows no distinct counts. With known draws they are not used; with hidden
+    draws they are demanded too if the evidence has them (``evidence.d``): leave them out to have
+    the program as it was published. Equal seeds give equal rows, unless time runs out. What is
+    known of the rows' values is fixed; row k of the answer has the known part k.
 
-    Returns
-    -------
-    Answer
-        "feasible" where all evidence is met, "likely" where the draws are hidden and some were
-        found that give the counts (``numbers["optimal"]`` says whether they are proved to be the
-        likeliest), "infeasible" where the solver proved that no rows meet the counts, and else
-        "unknown": time ran out, or the rows miss distinct counts of known draws. The program
-        proves no row, and the answer is never "unique". With known draws, row k of the answer is
-        row k of the training set. Where the trees part no values of an attribute, the first
-        listed one stands. The program says nothing of its certainty, so each value is given the
-        probability that it has without the counts.
+    The answer is "feasible" where all evidence is met, "likely" where the draws are hidden and some
+    were found that give the counts (``numbers["optimal"]`` says whether they are proved to be the
+    likeliest), "infeasible" where the solver proved that no rows meet the counts, and else
+    "unknown": time ran out, or the rows miss distinct counts of known draws. The program proves no
+    row, and the answer is never "unique". With known draws, row k of the answer is row k of the
+    training set. Where the trees part no values of an attribute, the first listed one stands. The
+    program says nothing of its certainty, so each value is given the probability that it has
+    without the counts.
 
     Raises
     ------

@@ -53,24 +53,14 @@ def reference_noisy(
 ) -> Answer:
     """Rebuild the rows with the published constraint program for noisy counts.
 
-    Parameters
-    ----------
-    evidence : NoisyCounts
-        The number of rows is left to the solver where the ends of ``rows_between`` differ; the
-        paper's ends are those of :func:`rows_interval`.
-    geometry : Geometry
-    clock : Clock
-    seed : int
-        Of the solver. Its workers run side by side, so that equal seeds need not give equal rows.
-    given : Given
-        What is known of the rows' values is fixed; row k of the answer has the known part k.
+    The number of rows is left to the solver where the ends of ``rows_between`` differ; the paper's
+    ends are those of :func:`rows_interval`. The solver's workers run side by side, so that equal
+    seeds need not give equal rows. What is known of the rows' values is fixed; row k of the answer
+    has the known part k.
 
-    Returns
-    -------
-    Answer
-        "likely" where rows were found (``numbers["optimal"]`` says whether they are proved to be
-        the likeliest), else "unknown". The misfit is the sum of all noise, in rows. The program
-        proves no row and says nothing of its certainty, as the other published ones.
+    The answer is "likely" where rows were found (``numbers["optimal"]`` says whether they are
+    proved to be the likeliest), else "unknown". The misfit is the sum of all noise, in rows. The
+    program proves no row and says nothing of its certainty, as the other published ones.
 
     Raises
     ------
