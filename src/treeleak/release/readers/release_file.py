@@ -116,6 +116,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     """
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
     levels = {name: list(texts) for name, texts in release.levels.items()}
+    borders = {name: list(cuts) for name, cuts in release.borders.items()}
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -132,6 +133,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "maybe_missing": sorted(release.maybe_missing),
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
         **({"levels": levels} if levels else {}),
+        **({"borders": borders} if borders else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
         "trees": [_tree_to_dict(tree, release) for tree in release.trees],
@@ -195,6 +197,7 @@ def release_from_dict(data: Any) -> Release:
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
         levels=levels,
+        borders=_borders(take(data, "borders", dict, {})),
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
@@ -210,7 +213,7 @@ def release_from_dict(data: Any) -> Release:
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
-    "notes", "trees", "ensemble",
+    "notes", "trees", "ensemble", "borders",
 }  # fmt: skip
 _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
@@ -231,6 +234,13 @@ _SAMPLING_KEYS = {
 }  # fmt: skip
 
 
+def _borders(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    for column, cuts in data.items():
+        if not isinstance(cuts, list) or not all(map(is_finite, cuts)):
+            raise BadModel(f"borders of column {column!r:.80}: no list of numbers")
+    return {column: tuple(map(float, cuts)) for column, cuts in data.items()}
+
+
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     match sampling:
         case AllRows():
@@ -239,8 +249,8 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
             return {"kind": "disjoint"}
         case Bootstrap(rows_between=ends) | Subsample(rows_between=ends):
             weights = getattr(sampling, "row_weights", None)
-            own = [] if weights is None else [float(w) for w in weights]
-            drawn = {"row_weights": own or None} if isinstance(sampling, Bootstrap) else {}
+            own = {"row_weights": None if weights is None else [float(w) for w in weights]}
+            drawn = own if isinstance(sampling, Bootstrap) else {}
             return {
                 "kind": sampling.kind,
                 "n_draws": _plain(sampling.n_draws),
