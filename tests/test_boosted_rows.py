@@ -90,15 +90,7 @@ def library_counts(model, X):
     return [Counter(tree.tree_.apply(rows).tolist()) for tree in trees]
 
 
-SLOW = (
-    "histogram",
-    "extra",
-    "boosted",
-    "boosted regression",
-    "ada",
-    "histogram regression",
-    "isolation",
-)
+SLOW = [name for name in MODELS if name != "tree"]
 NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
 
 
