@@ -1,5 +1,6 @@
 """Rows of boosted models and regression forests, from the model to the table and the audit."""
 
+import itertools
 import json
 import warnings
 from collections import Counter
@@ -31,8 +32,10 @@ import treeleak
 from helpers.cli import run
 from helpers.documents import valid
 from helpers.examples import examples
+from treeleak.auditing.assessors.measurement import measure
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.metrics.targets import right_targets
 from treeleak.reconstruction.targets import told_targets
 from treeleak.release import snapshot, to_release
 from treeleak.schema import Binary, Schema
@@ -87,7 +90,7 @@ def library_counts(model, X):
     return [Counter(tree.tree_.apply(rows).tolist()) for tree in trees]
 
 
-SLOW = ("extra", "boosted", "boosted regression", "ada", "histogram regression", "isolation")
+SLOW = [name for name in MODELS if name != "tree"]
 NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
 
 
@@ -216,6 +219,7 @@ def test_audits_of_all_kinds(name, tmp_path):
             assert audit.measurement is not None
 
 
+@pytest.mark.slow
 def test_an_audit_counts_the_targets_that_leaves_store():
     model, X, y = fitted("tree")
     audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
@@ -225,6 +229,39 @@ def test_an_audit_counts_the_targets_that_leaves_store():
     )
     shown = json.loads(audit.to_json("internal"))
     assert valid(shown)["reconstruction"]["status"] == audit.reconstruction.status
+
+
+def test_targets_are_measured_beside_their_rows():
+    model, X, y = fitted("tree")
+    found = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
+    told = found.reconstruction.y.notna().mean()
+    assert 0 < found.measurement.targets <= told
+    assert f"The target of {found.measurement.targets:.0%}"[:-1] in str(
+        [f.text for f in found.findings]
+    )
+    assert valid(json.loads(found.to_json("releasable")))["measurement"]["targets"] > 0
+    # Other targets than those of training are none of them.
+    rebuilt = found.reconstruction
+    other = replace(rebuilt, y=rebuilt.y + 1000)
+    truth = found.truth
+    assert measure(other, truth, found.release, labels=y).targets == 0
+    assert measure(rebuilt, truth, found.release).targets is None
+
+
+@examples(60, fast=15)
+@given(st.integers(0, 2**32 - 1))
+def test_right_targets_are_the_most_that_can_be_paired(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    found, true = rng.integers(0, 3, (2, n)).astype(float)
+    found[rng.random(n) < 0.3] = np.nan
+    group = rng.integers(0, 2, n)
+    most = 0
+    for order in itertools.permutations(range(n)):
+        within = all(group[i] == group[k] for i, k in enumerate(order))
+        most = max(most, within * int((found == true[list(order)]).sum()))
+    assert right_targets(found, true, group) == most
+    assert right_targets(found, true) == int((found == true).sum())
 
 
 def test_labels_of_a_boosted_model_are_not_made_up():

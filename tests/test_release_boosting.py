@@ -1,5 +1,7 @@
 """Boosted models and forests of scikit-learn, read as the library itself applies them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,8 +24,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 from helpers.examples import examples
+from helpers.releases import assert_same
 from treeleak.core.errors import BadModel
 from treeleak.release import StoredObject, snapshot, to_release
+from treeleak.release.infer_schema import infer_schema
+from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.sampling import AllRows, Bootstrap
 from treeleak.release.statistics import GAIN, GRADIENT, MEAN, VALUE, VARIANCE
 
@@ -196,6 +201,25 @@ def test_histogram_boosting_knows_where_values_were_missing():
     # What was never missing goes with most rows, and shows no gap.
     whole = to_release(HistGradientBoostingRegressor(max_iter=5).fit(X[:, [0, 2]], y))
     assert whole.maybe_missing == set()
+
+
+def test_borders_between_all_values_tell_what_a_column_can_be():
+    rng = np.random.default_rng(8)
+    X = pd.DataFrame({"n": rng.integers(0, 6, 200), "b": rng.integers(0, 2, 200)})
+    X["x"] = rng.normal(size=200)
+    X["k"] = pd.Categorical(rng.choice(["u", "v"], 200))
+    model = HistGradientBoostingRegressor(max_iter=2, max_leaf_nodes=2)
+    release = to_release(model.fit(X[["k", "n", "b", "x"]], X["b"] + 0.0))
+    assert release.borders["n"] == (0.5, 1.5, 2.5, 3.5, 4.5)
+    assert release.borders["b"] == (0.5,)
+    assert set(release.borders) == {"n", "b", "x"}
+    kinds = {a.name: a.kind for a in infer_schema(release).attributes}
+    # No tree tests any column but one, and they are told apart all the same.
+    assert kinds == {"n": "ordinal", "b": "binary", "x": "numeric", "k": "categorical"}
+    assert_same(release_from_dict(release_to_dict(release)), release)
+    for wrong in ({"y": (1.0,)}, {"n": (1.0, 1.0)}, {"n": (np.inf,)}):
+        with pytest.raises(BadModel, match="borders"):
+            replace(release, borders=wrong)
 
 
 def test_early_stopping_leaves_counts_of_the_others():

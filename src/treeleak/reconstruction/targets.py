@@ -19,7 +19,7 @@ from treeleak.release.tree import Tree
 
 _SAME = 1e-9
 """Difference, as a part of their size, up to which two targets are one."""
-_PURE = 1e-15
+_PURE = 1e-14
 """Variance, as a part of the squared mean, that rounding alone leaves of zero."""
 _AT_ONCE = 4_000_000
 _MOST_SURE = 0.9999

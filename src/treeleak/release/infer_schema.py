@@ -228,6 +228,9 @@ def _judge(
         column: thresholds[np.isfinite(thresholds)]
         for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
     }
+    # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
+    for column, borders in release.borders.items():
+        cuts[column] = np.union1d(cuts[column], borders)
     tested = [t for t in cuts.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
     said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}

@@ -91,6 +91,9 @@ class Release:
         Groups of 0/1 columns that the file itself declares (a fitted encoder): name to columns.
     levels : mapping of str to tuple of str
         Texts that the codes 0, 1, 2 and so on of a column stand for.
+    borders : mapping of str to tuple of float
+        Of columns of numbers, the borders between values of the training rows that the file holds,
+        ascending, whether a tree tests them or not.
     inputs : Inputs or None
         The columns that went into the transformers before the model, where the file holds some.
     float_type : str
@@ -130,6 +133,7 @@ class Release:
     maybe_missing: frozenset[str] = frozenset()
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    borders: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     inputs: Inputs | None = None
     float_type: str = "float64"
     thresholds_are: ThresholdsAre = "unknown"
@@ -155,6 +159,7 @@ class Release:
         for column, texts in self.levels.items():
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
+        self._check_borders()
         noisy = isinstance(self.noise, CountNoise) and not self.noise.whole
         units = set()
         for t, tree in enumerate(self.trees):
@@ -177,6 +182,15 @@ class Release:
                 _check_labels(tree, f"tree {t}", several)
         if len(units) > 1:
             raise BadModel(f"trees count in {len(units)} units: {sorted(q.name for q in units)}")
+
+    def _check_borders(self) -> None:
+        if strange := set(self.borders) - set(self.feature_names):
+            raise BadModel(f"borders name {min(strange)!r:.80}: no such column")
+        at_most(MOST_COUNTS, sum(map(len, self.borders.values())), "borders in all columns")
+        for column, cuts in self.borders.items():
+            own = np.asarray(cuts, dtype=float)
+            if not (np.isfinite(own).all() and (np.diff(own) > 0).all()):
+                raise BadModel(f"borders of column {column!r:.80}: not ascending, or not finite")
 
     def _check_statistic(self, entry: NodeStatistic, where: str, noisy: bool) -> None:
         if entry.per_class and entry.values.shape[1] != len(self.classes):

@@ -30,6 +30,7 @@ from treeleak.metrics.baseline import bounded_schema
 from treeleak.metrics.encoding import table_columns
 from treeleak.metrics.matching import best_matching, right_values
 from treeleak.metrics.scores import Scores, scores_of
+from treeleak.metrics.targets import right_targets
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release, class_numbers
 from treeleak.schema import Schema
@@ -99,6 +100,9 @@ class Measurement(Described):
         How far the rebuilt rows are off, categories and numbers apart.
     yardsticks : tuple of Yardstick
         The rebuilt rows held against guesses of those who know less than the counts of leaves.
+    targets : float or None
+        Of a regression: the share of the training rows whose target was rebuilt beside them, to
+        nine digits; None where no target was rebuilt, or none was given.
     in_order : InOrder or None
         Row k held against person k; None where the reconstruction has no order.
     pairs : Pairs or None
@@ -121,7 +125,13 @@ class Measurement(Described):
     scores: Scores | None = None
     yardsticks: tuple[Yardstick, ...] = ()
     in_order: InOrder | None = None
+    targets: float | None = None
     pairs: Pairs | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json); of targets only where there are any."""
+        told = super().to_dict()
+        return told if self.targets is not None else {k: told[k] for k in told if k != "targets"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +201,7 @@ def measure(
     wrong = ~right_values(matching.distance * ~told, columns, schema.attributes).all(axis=1)
     misses = np.empty(len(true))
     misses[matching.true_row] = np.where(told.all(axis=1), np.nan, wrong)
-    alike = true.groupby(list(true.columns), dropna=False).ngroup().to_numpy()
+    alike = true.groupby(list(true.columns), dropna=False).ngroup().to_numpy(dtype=np.int64)
     counts = np.bincount(alike)[alike] < THRESHOLD
     errors, misses = (np.where(counts, x, np.nan) for x in (individual.errors, misses))
     pairs = Pairs(
@@ -233,6 +243,9 @@ def measure(
         ),
         yardsticks=held_against(tried, errors, misses),
         in_order=in_order,
+        targets=_targets(
+            reconstruction, labels, numbers, matching.true_row, alike.astype(np.int64)
+        ),
         pairs=pairs,
     )
 
@@ -254,6 +267,23 @@ def with_shape(
         yardsticks=(*measured.yardsticks, *held_against([tried], pairs.tested, pairs.misses)),
         pairs=replace(pairs, tried=(*pairs.tried, tried)),
     )
+
+
+def _targets(
+    reconstruction: Reconstruction, labels: Any, rebuilt: IntArray, true: IntArray, alike: IntArray
+) -> float | None:
+    """Share of the training rows whose target stands beside them."""
+    if reconstruction.y is None or reconstruction.labelled or labels is None:
+        return None
+    given = pd.to_numeric(pd.Series(np.ravel(np.asarray(labels))), errors="coerce")
+    known, n = given.to_numpy(dtype=float), len(alike)
+    if len(known) != n:
+        return None
+    own = reconstruction.y.to_numpy(dtype=float)
+    if reconstruction.ordered:
+        return right_targets(own, known) / n
+    # Of people who are alike, nobody says whose row a rebuilt one is.
+    return right_targets(own[rebuilt], known[true], alike[true]) / n
 
 
 def _classes(release: Release, labels: Any, n_rows: int) -> IntArray:

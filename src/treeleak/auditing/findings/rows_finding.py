@@ -241,8 +241,12 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> str:
     wrong = f"{percent(m.error, 1)} of the rebuilt values are wrong"
     if m.scores is not None:
         wrong = in_full(m.scores)
+    targets = ""
+    if m.targets is not None:
+        targets = f" The target of {percent(m.targets)} of the training rows was rebuilt exactly."
     return (
         f"{wrong}{beside}; {percent(rows)} of the training rows{given} were rebuilt {how}{order}."
+        f"{targets}"
     )
 
 

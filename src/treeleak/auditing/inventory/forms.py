@@ -214,7 +214,7 @@ def distinct(value: Any, owner: StoredObject) -> bool:
         parts = list(value.T)
     if len(parts) > n_columns(owner) + 1:
         return False
-    return all(_each_once(part) for part in parts if part is not None)
+    return all(each_once(part) for part in parts if part is not None)
 
 
 def encodings(value: Any, owner: StoredObject) -> bool:
@@ -229,7 +229,8 @@ def encodings(value: Any, owner: StoredObject) -> bool:
     )
 
 
-def _each_once(part: Any) -> bool:
+def each_once(part: Any) -> bool:
+    """Values each of which stands there once; numbers ascending."""
     if isinstance(part, Mapping):
         return all(is_scalar(v, MAX_NAME) for v in (*part.keys(), *part.values()))
     if is_scalar(part, MAX_NAME):
@@ -307,33 +308,6 @@ def tree_values(value: Any, owner: StoredObject) -> bool:
     )
 
 
-def of_regression_values(value: Any, owner: StoredObject) -> bool:
-    """What each node of a regression tree says: one number."""
-    return _of_regression(owner) and tree_values(value, owner)
-
-
-def of_regression_nodes(value: Any, owner: StoredObject) -> bool:
-    """A number for each node of a regression tree."""
-    return _of_regression(owner) and per_node(value, owner)
-
-
-def _of_regression(owner: StoredObject) -> bool:
-    """Whether a tree has one value for each target, and so no classes."""
-    args = owner.args
-    return (
-        len(args) == 3
-        and isinstance(args[1], np.ndarray)
-        and args[1].dtype.kind in "iu"
-        and bool((args[1] == 1).all())
-    )
-
-
-def seed_of_split(value: Any, owner: StoredObject) -> bool:
-    """A seed, where it parted the rows that trees were fitted to from others."""
-    stops = owner.get("do_early_stopping_", owner.get("n_iter_no_change") is not None)
-    return bool(stops) and owner.get("validation_fraction") is not None and seeds(value, owner)
-
-
 def per_row(value: Any, owner: StoredObject) -> bool:
     """A number for each row, or a share for each class."""
     if isinstance(value, Mapping):
@@ -353,17 +327,6 @@ def scores(value: Any, owner: StoredObject) -> bool:
         plain = [v for k, v in value.items() if not str(k).startswith("param")]
         return named and len(sizes) <= 1 and all(numbers_in(v) is not None for v in plain)
     return short(value, owner) or per_tree(value, owner) or per_column(2)(value, owner)
-
-
-def borders(value: Any, owner: StoredObject) -> bool:
-    """For each column, ascending numbers between its values, no more than there are bins."""
-    flags = owner.get("is_categorical_")
-    n = len(flags) if isinstance(flags, np.ndarray) else n_columns(owner)
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) <= max(n, 1)
-        and all(isinstance(v, np.ndarray) and len(v) < 256 and _each_once(v) for v in value)
-    )
 
 
 def edges(value: Any, owner: StoredObject) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from treeleak.auditing.inventory.owners import numbers_in, whole
@@ -18,7 +19,8 @@ def nothing(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
 
 def of_borders(value: Any, owner: StoredObject) -> str:
     """Count the values of columns whose borders are midpoints of all of them."""
-    parts = [numbers_in(part) for part in value] if isinstance(value, (list, tuple)) else []
+    listed = list(value.values()) if isinstance(value, Mapping) else value
+    parts = [numbers_in(part) for part in listed] if isinstance(listed, (list, tuple)) else []
     borders = [part for part in parts if part is not None and part.ndim == 1]
     if not borders:
         return ""

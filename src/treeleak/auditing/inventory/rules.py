@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Literal
 
 from treeleak.auditing.inventory import conditions, forms, numbers
+from treeleak.auditing.inventory import forms_of_boosting as boosting
 from treeleak.core.private import dataclass
 from treeleak.release.stored import StoredObject
 
@@ -127,11 +128,11 @@ RULES: tuple[Rule, ...] = (
          "Of a boosted model it is what earlier trees left to explain, which everybody can work "
          "out: one equation on the rows of each node.",
          owner="Tree", when=conditions.plain_values, change="counts",
-         form=forms.of_regression_values),
+         form=boosting.of_regression_values),
     Rule("impurity", "leaks", "variance in each node",
          "With the mean it is the sum of squares over the rows of a node; zero says that all of "
          "them have one target.",
-         owner="Tree", change="counts", form=forms.of_regression_nodes),
+         owner="Tree", change="counts", form=boosting.of_regression_nodes),
     Rule("values", "leaks", "what each leaf predicts",
          "Needed to predict. In a tree that was grown to the end it is the class of the few rows "
          "in each leaf, and many such trees together determine the rows.",
@@ -193,7 +194,7 @@ RULES: tuple[Rule, ...] = (
          "Early stopping kept part of the rows from the trees: by the seed and the number of rows, "
          "everybody knows which.",
          owner="HistGradientBoosting* GradientBoosting*", when=conditions.given,
-         change="seeds", form=forms.seed_of_split),
+         change="seeds", form=boosting.seed_of_split),
     Rule(SEED_NAMES, "leaks", "seeds", _SEEDS,
          when=conditions.drawn, change="seeds", form=forms.seeds),
     Rule(SEED_NAMES, "harmless", "seeds", "Every tree saw every row: the seed names none of them.",
@@ -272,11 +273,11 @@ RULES: tuple[Rule, ...] = (
     Rule("encodings_ X_thresholds_ y_thresholds_ f_", "leaks", "means of small groups",
          "For a value that few rows have, the mean gives their label away.",
          change="values", form=forms.encodings),
-    Rule("bin_thresholds_", "leaks", "borders of all values of the columns",
+    Rule("bin_thresholds_ borders", "leaks", "borders of all values of the columns",
          "The middle of every two neighbouring values of a column, whether a tree tests it or not; "
          "of columns with more values than bins, some of these. A value that a single person has "
          "stands between two of them.",
-         owner="_BinMapper", when=conditions.filled, change="values", form=forms.borders,
+         owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
          told=numbers.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",

@@ -105,6 +105,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     """
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
     levels = {name: list(texts) for name, texts in release.levels.items()}
+    borders = {name: list(cuts) for name, cuts in release.borders.items()}
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -121,6 +122,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "maybe_missing": sorted(release.maybe_missing),
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
         **({"levels": levels} if levels else {}),
+        **({"borders": borders} if borders else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
         "trees": [tree_to_dict(tree, release) for tree in release.trees],
@@ -173,6 +175,7 @@ def release_from_dict(data: Any) -> Release:
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
         levels=_lists(data, "levels"),
+        borders=_borders(take(data, "borders", dict, {})),
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
@@ -188,7 +191,7 @@ def release_from_dict(data: Any) -> Release:
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
-    "notes", "trees", "ensemble",
+    "notes", "trees", "ensemble", "borders",
 }  # fmt: skip
 _SAMPLINGS: dict[str, type[Sampling]] = {
     own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
@@ -199,6 +202,13 @@ def _lists(data: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
     """Take lists of texts by their names."""
     own = take(data, key, dict, {})
     return {name: tuple(texts({name: listed}, name, f"{key}: ")) for name, listed in own.items()}
+
+
+def _borders(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    for column, cuts in data.items():
+        if not isinstance(cuts, list) or not all(map(is_finite, cuts)):
+            raise BadModel(f"borders of column {column!r:.80}: no list of numbers")
+    return {column: tuple(map(float, cuts)) for column, cuts in data.items()}
 
 
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def _histogram_boosting(stored: StoredObject) -> Release:
         n_rows=held.pop() if len(held) == 1 else None,
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=columns.levels,
+        borders=_borders(stored, columns, names),
         origin=origin_of(stored),
         notes=notes,
         ensemble=ensemble,
@@ -143,6 +144,24 @@ def _bins(stored: StoredObject) -> Any:
     if not isinstance(bins, list):
         raise BadModel("the model does not list the categories of its columns")
     return bins
+
+
+def _borders(
+    stored: StoredObject, columns: _Columns, names: tuple[str, ...]
+) -> dict[str, tuple[float, ...]]:
+    """Read between which values of the rows the columns of numbers were cut into bins."""
+    found = {}
+    mapper = stored.get("_bin_mapper")
+    bins = mapper.get("bin_thresholds_") if isinstance(mapper, StoredObject) else None
+    if not isinstance(bins, (list, tuple)) or len(bins) != len(names):
+        return {}
+    for k, cuts in enumerate(bins):
+        own = np.asarray(cuts, dtype=float)
+        if k in columns.categories or own.ndim != 1 or not own.size:
+            continue
+        if (np.abs(own) <= MOST_REAL).all() and (np.diff(own) > 0).all():
+            found[names[columns.place[k]]] = tuple(own.tolist())
+    return found
 
 
 def _are_codes(values: list[Any]) -> bool:

@@ -21,6 +21,8 @@ from treeleak.release.tree import Tree
 
 SQUARED = ("squared_error", "mse", "friedman_mse")
 ABSOLUTE = ("absolute_error", "mae")
+_ROUNDED = 1e-14
+"""Mean absolute error, as a part of the target, that rounding leaves of zero."""
 
 
 def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 0.0) -> Tree:
@@ -39,7 +41,7 @@ def with_targets(stored: StoredObject, nodes: Nodes, tree: Tree, shift: float = 
         # Medians: of nodes of one row, and of those whose rows are all alike, means as well.
         alike = nodes.reached == 1
         if impurity is not None:
-            alike |= impurity == 0
+            alike |= impurity <= _ROUNDED * np.abs(mean)
         return _with(tree, (MEAN, mean, alike), (VARIANCE, np.zeros(len(mean)), alike))
     if criterion == "poisson":
         return _with(tree, (MEAN, mean, None))

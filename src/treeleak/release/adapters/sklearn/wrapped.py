@@ -72,6 +72,8 @@ def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
         feature_names=names,
         maybe_missing=frozenset(new[c] for c in release.maybe_missing),
         one_hot=dict(columns.one_hot),
+        levels={new[c]: texts for c, texts in release.levels.items()},
+        borders={new[c]: cuts for c, cuts in release.borders.items()},
         inputs=Inputs.of(came_in.names, names, columns.readings),
     )
 
