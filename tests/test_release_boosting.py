@@ -163,7 +163,7 @@ def in_codes(release, frame):
     return found.to_numpy(dtype=float)
 
 
-@examples(60, fast=12)
+@examples(60, fast=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_trees_add_is_the_prediction_of_histogram_boosting(seed):
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def without(stored, **state):
     return StoredObject(stored.type, {**stored.state, **state})
 
 
-@examples(60, fast=20)
+@examples(60, fast=8)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_nodes_are_refused_or_read_as_they_stand(seed):
     rng = np.random.default_rng(seed)

@@ -11,8 +11,11 @@ from sklearn.ensemble import (
     BaggingRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     IsolationForest,
 )
+from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treeleak
@@ -20,9 +23,10 @@ from helpers.examples import examples
 from helpers.releases import assert_same
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
+from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.draws.seeds import known_draws
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.sampling import Subsample
+from treeleak.release.sampling import HeldBack, Subsample
 from treeleak.schema import Binary, Schema
 from treeleak.verification.counts import check_rows
 
@@ -82,6 +86,42 @@ def test_draws_of_gradient_boosting_meet_every_count(seed):
     assert check_rows(whole, X, None, known_draws(whole).counts).ok
     with pytest.raises(BadInput, match="training rows, not"):
         known_draws(replace(release, n_rows=high + 1))
+
+
+@examples(60, fast=15)
+@given(st.integers(0, 2**32 - 1))
+def test_rows_held_back_are_those_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    n, share = int(rng.integers(12, 200)), [0.1, 0.25, 7][rng.integers(3)]
+    y = rng.integers(0, 3, n)
+    y[:6] = [0, 1, 2, 0, 1, 2]
+    by_class = bool(rng.integers(2))
+    held = HeldBack(int(rng.integers(2**31)), share, by_class)
+    options = {"test_size": share, "random_state": held.seed, "stratify": y if by_class else None}
+    try:
+        expected = train_test_split(np.arange(n), **options)[0]
+    except ValueError:
+        return
+    np.testing.assert_array_equal(fitted_rows(held, n, y), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["histogram", "boosting", "regression"])
+def test_an_audit_compares_with_the_rows_that_were_fitted(kind):
+    X, y = table(1, 240)
+    y = np.where(y == 2, 10, y)
+    few = {"random_state": 3}
+    model = {
+        "histogram": HistGradientBoostingClassifier(max_iter=3, early_stopping=True, **few),
+        "boosting": GradientBoostingClassifier(n_estimators=3, n_iter_no_change=2, **few),
+        "regression": HistGradientBoostingRegressor(max_iter=3, early_stopping=True, **few),
+    }[kind].fit(X, y)
+    release = to_release(model)
+    assert_same(release_from_dict(release_to_dict(release)), release)
+    audit = treeleak.audit(model, X, y, time_limit=5)
+    assert audit.mismatch is None
+    assert len(audit.truth.X) == 216
+    assert any("24 of the 240 rows back" in note for note in audit.notes)
 
 
 def test_what_is_missing_is_named():

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors import (
@@ -36,6 +37,7 @@ from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
+from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
 from treeleak.verification.columns import in_model_columns
@@ -281,6 +283,8 @@ def _begun(case: Case) -> Case:
     except NotCovered as error:
         inventory = take_inventory(content, _context(content, None), given.X)
         return replace(case.plus(inventory=inventory), not_covered=str(error))
+    case = _fitted_part(case, release)
+    given = case.given
     noise = find_noise(release, given.X, given.y)
     budget = budget_of(release, noise.refuted, noise.scale)
     release = noise.release
@@ -292,6 +296,27 @@ def _begun(case: Case) -> Case:
     check_names(given.sensitive, columns, "sensitive")
     check_names(given.groups, columns | set(getattr(given.X, "columns", ())), "groups")
     return case if given.control is None else _with_control(case, release)
+
+
+def _fitted_part(case: Case, release: Release) -> Case:
+    """Leave out of the training rows those that early stopping kept from the trees."""
+    given, held = case.given, getattr(release.sampling, "held_back", None)
+    if given.X is None or held is None or len(given.X) == release.n_rows:
+        return case
+    n = len(given.X)
+    y = None if given.y is None else np.ravel(np.asarray(given.y, dtype=object))
+    try:
+        own = np.sort(fitted_rows(held, n, None if y is None else release.class_numbers(y)))
+    except BadInput as error:
+        return case.noting(f"early stopping held rows back, and not all were fitted: {error}")
+    if len(own) != release.n_rows:
+        return case
+    X = given.X.iloc[own].reset_index(drop=True) if hasattr(given.X, "iloc") else given.X[own]
+    case = replace(case, given=replace(given, X=X, y=None if y is None else y[own]))
+    return case.noting(
+        f"Early stopping held {n - len(own):,} of the {n:,} rows back, which follows from the seed "
+        f"in the file: the others are compared."
+    )
 
 
 def _with_control(case: Case, release: Release) -> Case:

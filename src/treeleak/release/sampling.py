@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_ROWS
 
 
 @dataclass(frozen=True)
@@ -15,9 +17,43 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class AllRows(Sampling):
-    """Every tree saw every row exactly once."""
+class HeldBack:
+    """How some rows were kept from all trees, to stop early.
 
+    Attributes
+    ----------
+    seed : int
+    share : float
+        Of all rows, below 1; else their number.
+    by_class : bool
+        Whether each class lost the same share.
+
+    Raises
+    ------
+    BadModel
+        On a seed that there cannot be, or no share.
+    """
+
+    seed: int
+    share: float
+    by_class: bool
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**32 or not 0 < self.share < MOST_ROWS:
+            raise BadModel("rows that were held back by no seed, or none of them")
+
+
+@dataclass(frozen=True)
+class AllRows(Sampling):
+    """Every tree saw every row exactly once.
+
+    Attributes
+    ----------
+    held_back : HeldBack or None
+        How other rows were kept from them, where it is known.
+    """
+
+    held_back: HeldBack | None = None
     kind: ClassVar[str] = "all"
 
 

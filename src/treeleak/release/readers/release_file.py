@@ -52,6 +52,7 @@ from treeleak.release.sampling import (
     AllRows,
     Bootstrap,
     Disjoint,
+    HeldBack,
     Sampling,
     Subsample,
     UnknownSampling,
@@ -214,11 +215,26 @@ def _borders(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     if not isinstance(sampling, _SAMPLINGS.get(sampling.kind, ())):
         raise BadInput(f"sampling of kind {sampling.kind!r} has no place in a release file")
+    if isinstance(sampling, AllRows):
+        held = sampling.held_back
+        return {"kind": sampling.kind} | ({} if held is None else {"held_back": _fields(held)})
     return {"kind": sampling.kind, **_fields(sampling)}
 
 
-def _fields(part: Sampling | Ensemble) -> dict[str, Any]:
+def _fields(part: Sampling | Ensemble | HeldBack) -> dict[str, Any]:
     return {f.name: _plain(getattr(part, f.name)) for f in fields(part)}
+
+
+def _held_back(data: Mapping[str, Any] | None) -> HeldBack | None:
+    if data is None:
+        return None
+    where = "held_back: "
+    only(data, [f.name for f in fields(HeldBack)], where)
+    share: Any = data.get("share")
+    if not is_finite(share):
+        raise BadModel(f"{where}share must be a number, not {share!r:.40}")
+    seed, by_class = take(data, "seed", int, where=where), take(data, "by_class", bool, where=where)
+    return HeldBack(seed, float(share), by_class)
 
 
 def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
@@ -226,6 +242,8 @@ def _sampling(data: Mapping[str, Any], n_trees: int) -> Sampling:
     only(data, ("kind", *(f.name for f in fields(found))), "sampling: ")
     if found is UnknownSampling:
         return UnknownSampling(take(data, "why", str, "", "sampling: "))
+    if found is AllRows:
+        return AllRows(_held_back(take(data, "held_back", dict, None, "sampling: ")))
     if found not in (Bootstrap, Subsample):
         return found()
     seeds = take(data, "tree_seeds", list, [], "sampling: ")

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, at_most
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, at_most
+from treeleak.release.sampling import HeldBack
 from treeleak.release.stored import StoredObject
 
 WRAPPERS = {
@@ -49,6 +50,14 @@ def seed(x: Any) -> int | None:
     """Read a seed; None for anything else."""
     seed = whole(x)
     return seed if seed is not None and 0 <= seed < 2**32 else None
+
+
+def held_back(stored: StoredObject, number: Any, by_class: bool) -> HeldBack | None:
+    """Say how early stopping held rows back, from a seed; None where it is no seed."""
+    share, own = stored.get("validation_fraction"), seed(number)
+    if own is None or isinstance(share, bool) or not isinstance(share, (int, float)):
+        return None
+    return HeldBack(own, float(share), by_class) if 0 < share < MOST_ROWS else None
 
 
 def given(x: Any) -> bool:

@@ -28,6 +28,7 @@ from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     fitted,
     given,
+    held_back,
     seed,
     version_of,
     whole,
@@ -60,6 +61,9 @@ NO_BASE = "the model starts from the predictions of another model (init), which 
 def _gradient_boosting(stored: StoredObject) -> Release:
     rounds, trees = _rounds(stored)
     sampling: Sampling = AllRows()
+    if stored.get("n_iter_no_change") is not None:
+        classed = stored.name.endswith("Classifier")
+        sampling = AllRows(held_back(stored, stored.get("random_state"), classed))
     share = stored.get("subsample", 1.0)
     if share != 1.0:
         sampling = Subsample(

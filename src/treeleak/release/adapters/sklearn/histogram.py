@@ -31,6 +31,7 @@ from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
     fitted,
+    held_back,
     origin_of,
 )
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
@@ -80,8 +81,10 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     ]
     if not trees:
         raise BadModel("a model without trees")
+    sampling, classed = AllRows(), stored.name.endswith("Classifier")
     if stored.get("do_early_stopping_") and stored.get("_use_validation_data", True):
         notes = (*notes, HELD_BACK)
+        sampling = AllRows(held_back(stored, stored.get("_random_seed"), classed))
     ensemble = None
     if base.size == n_outputs and (np.abs(base) <= MOST_REAL).all():
         ensemble = Ensemble(str(stored.get("loss"))[:40], tuple(base.tolist()), rate)
@@ -89,8 +92,8 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     return Release(
         trees=tuple(trees),
         feature_names=names,
-        classes=class_labels(stored) if stored.name.endswith("Classifier") else (),
-        sampling=AllRows(),
+        classes=class_labels(stored) if classed else (),
+        sampling=sampling,
         n_rows=held.pop() if len(held) == 1 else None,
         maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=columns.levels,
