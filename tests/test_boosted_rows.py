@@ -91,10 +91,12 @@ def library_counts(model, X):
 
 
 SLOW = [name for name in MODELS if name != "tree"]
-NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS]
+NAMES = [
+    pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS if n != "forest"
+]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "forest"])
+@pytest.mark.parametrize("name", NAMES)
 def test_rebuilt_rows_meet_every_count_by_the_library_itself(name):
     model, X, _ = fitted(name)
     found = treeleak.reconstruct(model, BITS, time_limit=8)
@@ -139,13 +141,14 @@ def test_targets_of_leaves_are_those_of_their_rows(seed):
     release = to_release(model)
     found = told_targets(release, X, np.ones(n, dtype=bool))
     if found is None:
-        assert not any(len(set(y[at])) == 1 for at in leaves(release, X))
+        # Where all targets are one, no impurity is left, which may also have been taken out.
+        assert len(set(y)) == 1 or not any(len(set(y[at])) == 1 for at in leaves(release, X))
         return
     told = ~np.isnan(found.values)
     np.testing.assert_allclose(found.values[told], y[told], rtol=1e-9, atol=1e-15)
     assert (found.sure[told] == 1).all()
     # Of a tree with all rows, whatever is pure is told.
-    if len(release.trees) == 1 and y.var() > 0:
+    if len(release.trees) == 1 and len(set(y)) > 1:
         pure = np.concatenate([at for at in leaves(release, X) if len(set(y[at])) == 1] or [[]])
         assert set(np.flatnonzero(told)) == set(pure.astype(int))
 

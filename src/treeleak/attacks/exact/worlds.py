@@ -188,6 +188,9 @@ class WorldSearch:
         worlds = [self._world(c.points, rng) for c in chains]
         if all(w.misfit for w in worlds):
             worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
+        if clock.stopped:
+            # To align all of them in pairs would take longer than anybody waits after the end.
+            return sorted(worlds, key=lambda w: w.misfit)[:_LATE]
         return worlds
 
     def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
@@ -195,9 +198,6 @@ class WorldSearch:
         least = min(w.misfit for w in worlds)
         if not 0 < len(worlds[0].values) <= MAX_ALIGNED or len(worlds) < 2:
             return next(w for w in worlds if w.misfit == least)
-        if clock.stopped:
-            # To align all of them in pairs would take longer than anybody waits after the end.
-            worlds = sorted(worlds, key=lambda w: w.misfit)[:_LATE]
         held = [w.values for w in worlds]
         final = worlds[most_central(self.values, held, [w.misfit == least for w in worlds])]
         for turn in range(2):
