@@ -153,6 +153,13 @@ def test_targets_of_leaves_are_those_of_their_rows(seed):
         assert set(np.flatnonzero(told)) == set(pure.astype(int))
 
 
+def test_targets_that_rounding_makes_one_are_not_told():
+    X = np.repeat(np.arange(6.0), 2)[:, None]
+    y = 1.7e9 + np.arange(12.0) * 10
+    release = to_release(DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y))
+    assert told_targets(release, X, np.ones(12, dtype=bool)) is None
+
+
 def leaves(release, X):
     at = release.trees[0].apply(X.astype(release.float_type))
     return [np.flatnonzero(at == leaf) for leaf in np.unique(at)]

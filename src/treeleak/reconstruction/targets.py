@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
-from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE
+from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE, NodeStatistic
 from treeleak.release.tree import Tree
 
 _SAME = 1e-9
 """Difference, as a part of their size, up to which two targets are one."""
-_PURE = 1e-14
-"""Variance, as a part of the squared mean, that rounding alone leaves of zero."""
+_ROUNDED = 1e-14
+"""What rounding leaves of a variance of zero, as a part of the mean square of all targets."""
+_FINE = 1e-11
+"""The same as a part of their variance, from which on it hides how targets differ."""
 _AT_ONCE = 4_000_000
 _MOST_SURE = 0.9999
 
@@ -76,10 +78,21 @@ def _pure(tree: Tree) -> FloatArray | None:
     number = tree.statistics.get(DISTINCT) or tree.statistics.get(ROWS, DRAWS)
     alone = np.zeros(tree.n_nodes, dtype=bool) if number is None else number.values == 1
     if variance is not None:
-        flat = np.abs(variance.values) <= _PURE * mean.values**2
-        alone |= flat if variance.present is None else flat & variance.present
+        alone |= _flat(mean, variance)
     told = alone & tree.is_leaf & (True if mean.present is None else mean.present)
     return np.where(told, mean.values, np.nan) if told.any() else None
+
+
+def _flat(mean: NodeStatistic, variance: NodeStatistic) -> BoolArray:
+    """Say of which nodes all rows have one target."""
+    if variance.present is not None:
+        return np.asarray(variance.present & (variance.values == 0))
+    # Variances are differences of sums over all rows, and as exact as these are.
+    spread = float(variance.values[0])
+    noise = _ROUNDED * (float(mean.values[0]) ** 2 + spread)
+    if noise > _FINE * spread:
+        return np.zeros(len(variance.values), dtype=bool)
+    return np.asarray(np.abs(variance.values) <= noise)
 
 
 def _most_said(said: FloatArray) -> tuple[FloatArray, FloatArray]:
