@@ -9,7 +9,7 @@ import numpy as np
 
 from treeleak.attacks.annealing import LOOSE, TIGHT, Chain, Schedule, SearchSpace
 from treeleak.attacks.answer import Rows
-from treeleak.attacks.consensus import MAX_ALIGNED, confidence, most_central, shares
+from treeleak.attacks.consensus import MAX_ALIGNED, align, confidence, most_central, shares
 from treeleak.attacks.exact.maximum_entropy import maximum_entropy
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, NoSolution
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray, copies_before
@@ -35,7 +35,7 @@ _STEP_WORK = 1e-7
 _AGAIN, _LONGER = 6, 2
 """Most runs that are tried again because they missed counts, and how many times longer."""
 _LATE = 5
-"""Worlds that are aligned once the time is up."""
+"""Worlds that are aligned where the time is up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,10 +188,18 @@ class WorldSearch:
         worlds = [self._world(c.points, rng) for c in chains]
         if all(w.misfit for w in worlds):
             worlds += [self._world(self._spots(m, rng), rng) for m in exact[:1]]
-        if clock.stopped:
-            # To align all of them in pairs would take longer than anybody waits after the end.
-            return sorted(worlds, key=lambda w: w.misfit)[:_LATE]
-        return worlds
+        return self._in_time(worlds, clock)
+
+    def _in_time(self, worlds: Sequence[World], clock: Clock) -> list[World]:
+        """Leave out worlds that miss most, where there is no time to align all of them in pairs."""
+        n = len(worlds)
+        if not 0 < len(worlds[0].values) <= MAX_ALIGNED or n <= _LATE:
+            return list(worlds)
+        begin = clock.seconds
+        align(self.values, worlds[0].values, worlds[1].values)
+        if (clock.seconds - begin) * n * (n - 1) / 2 < clock.left:
+            return list(worlds)
+        return sorted(worlds, key=lambda w: w.misfit)[:_LATE]
 
     def bayes_estimate(self, worlds: Sequence[World], clock: Clock, stage: str, seed: int) -> World:
         """Find the dataset that meets the counts and lies closest to all worlds."""
