@@ -30,18 +30,21 @@ _KINDS = {
 Model = TypeVar("Model")
 
 
-def read_json(source: str | Path, make: Callable[[Any], Model]) -> Model:
+def read_json(
+    source: str | Path, make: Callable[[Any], Model], *, constants: bool = False
+) -> Model:
     """Read a file, or its text, and make something of what it holds.
 
     ``source``: the file, or its text (a ``str`` that starts with a brace). ``make``: gets what the
-    JSON says. Raises BadModel, naming the file, and what ``make`` found wrong with it.
+    JSON says. ``constants``: also read NaN and infinities, which some libraries write though JSON
+    has none. Raises BadModel, naming the file, and what ``make`` found wrong with it.
     """
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text, where = source, ""
     else:
         text, where = read_text(source, MOST_JSON_BYTES), f"{source}: "
     try:
-        return make(_parsed(text))
+        return make(_parsed(text, constants))
     except (ValueError, RecursionError) as error:
         raise BadModel(f"{where}{error}") from error
 
@@ -123,7 +126,7 @@ def label(value: Any) -> Any:
     return str(plain) if isinstance(plain, str) else plain
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, constants: bool) -> Any:
     # What it would take once it is read; texts that hold such letters count, too.
     at_most(MOST_JSON_LISTS, text.count("[") + text.count("{"), "lists and objects")
     at_most(MOST_JSON_VALUES, text.count(","), "values")
@@ -131,7 +134,8 @@ def _parsed(text: str) -> Any:
     # Looking for cycles among millions of lists takes longer than making them.
     gc.disable()
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+        known = None if constants else _no_constant
+        return json.loads(text, parse_constant=known, object_pairs_hook=_no_key_twice)
     finally:
         if collecting:
             gc.enable()
