@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 # Imported for what they register: formats of files, kinds of models.
-from treeleak.release.adapters import diffprivlib, learned, optimal, sklearn  # noqa: F401
+from treeleak.release.adapters import (  # noqa: F401
+    diffprivlib,
+    learned,
+    lightgbm,
+    optimal,
+    sklearn,
+    xgboost,
+)
 from treeleak.release.adapters.corels import from_corels, read_corels
 from treeleak.release.live import snapshot
 from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401

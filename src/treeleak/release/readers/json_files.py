@@ -10,19 +10,23 @@ from typing import Any
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
 from treeleak.release.readers.release_file import release_from_dict
+from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
 from treeleak.release.registry import reader
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
+from treeleak.release.stored import StoredObject
 
 __all__: list[str] = []
 
 
 @reader("release.json", lambda head: head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{")
-def _read_file(path: Path, trust_pickle: bool) -> Release | RuleList:  # noqa: ARG001
+def _read_file(path: Path, trust_pickle: bool) -> StoredObject | Release | RuleList:  # noqa: ARG001
     return read_json(path, _made)
 
 
-def _made(data: Any) -> Release | RuleList:
+def _made(data: Any) -> StoredObject | Release | RuleList:
     if isinstance(data, Mapping) and data.get("format") == rule_file.FORMAT:
         return rule_file.rules_from_dict(data)
+    if is_booster(data):
+        return booster_from_dict(data)
     return release_from_dict(data)

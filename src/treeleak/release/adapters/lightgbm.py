@@ -1,0 +1,334 @@
+"""LightGBM's models, from stored data to a release; LightGBM is not imported.
+
+What they do, found out from 3.3.5, 4.0.0 and 4.7.0 and checked by training (a test):
+
+- A row goes left where ``value <= threshold``, in double precision. Where a node knows no missing
+  values, they count as 0; where it takes zeros for missing, zeros go the way of missing values.
+  Of a test for categories the stored ones go left, and missing values right. What lies within 1e-35
+  of zero is zero to it before any tree sees it.
+- ``leaf_count`` and ``internal_count`` count rows in every tree, whatever their weights: the rows
+  that the tree saw.
+- Leaves hold what they add, and those of the first tree the start as well. What is said of inner
+  nodes is rounded to six digits.
+- All parameters of the training stand behind the trees, with their seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.release.adapters.boosted import column_names, finite, numbers, whole_numbers
+from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
+from treeleak.release.categories import CategorySets
+from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.registry import adapter
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
+from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import LEAF, Tree
+
+ESTIMATORS = ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")
+# LightGBM takes numbers up to this for zero.
+ZERO = float(np.float32(1e-35))
+MOST_JSON = 2**24
+CATEGORICAL, DEFAULT_LEFT = 1, 2
+MISSING = {"none": 0, "zero": 1, "nan": 2}
+
+LINEAR = "LightGBM trees with linear models in their leaves (linear_tree) are not covered"
+ZEROS = (
+    "tree {}, node {}: zeros count as missing there (zero_as_missing) and go the other way than "
+    "their value: such tests are not covered"
+)
+COUNTLESS = (
+    "the LightGBM file holds no numbers of rows (leaf_count), and rebuilding rows from other "
+    "statistics is not covered yet"
+)
+MISCOUNTED = (
+    "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees"
+)
+UNTOLD = (
+    "the LightGBM file does not hold the parameters of its training, which say whether each tree "
+    "saw all rows"
+)
+BAGGED = "each tree saw a part of the rows, drawn without replacement (bagging_fraction {})"
+GOSS = (
+    "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "
+    "are of these"
+)
+DIFFERENT = "the roots of its trees count different numbers of rows"
+AVERAGE = "Predictions are the average of the trees, not their sum (boosting=rf)."
+EARLY = "Predictions may stop after round {}, found best; the model holds later trees, too."
+NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
+
+
+@adapter("lightgbm", "Booster")
+def _booster(stored: StoredObject) -> Release:
+    return _release(_opened(stored))
+
+
+@adapter("lightgbm", *ESTIMATORS)
+def _estimator(stored: StoredObject) -> Release:
+    inner = stored.get("_Booster")
+    if not isinstance(inner, StoredObject):
+        raise BadInput(f"this {stored.name} is not fitted")
+    release = _release(_opened(inner))
+    best = inner.get("best_iteration")
+    outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
+    notes = release.notes
+    if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
+        notes = (*notes, EARLY.format(best))
+    labels = stored.get("_classes")
+    if release.classes and isinstance(labels, np.ndarray) and labels.shape == (release.n_classes,):
+        plain = tuple(labels.tolist())
+        if all(isinstance(label, (str, int, float, bool)) for label in plain):
+            notes = tuple(note for note in notes if note != NUMBERED)
+            release = replace(release, classes=plain)
+    origin = f"{release.origin.rpartition(',')[0]}, {stored.name}"
+    return replace(release, notes=notes, origin=origin)
+
+
+def _opened(stored: StoredObject) -> StoredObject:
+    """Read the text that an object keeps of itself."""
+    if "trees" in stored.state:
+        return stored
+    text = stored.get("_handle", stored.get("handle"))
+    if not isinstance(text, str):
+        raise BadInput("this Booster is not fitted")
+    return booster_from_text(text)
+
+
+def _release(stored: StoredObject) -> Release:
+    n_columns = 1 + _count(stored.state, "max_feature_idx", MOST_COLUMNS - 1)
+    outputs = _count(stored.state, "num_tree_per_iteration", MOST_CLASSES)
+    if outputs == 0:
+        raise BadModel("num_tree_per_iteration is 0")
+    raw = stored.get("trees")
+    trees = [
+        _tree(t, own, n_columns, t % outputs if outputs > 1 else None) for t, own in enumerate(raw)
+    ]
+    parameters = stored.get("parameters", {})
+    sampling = _sampling(parameters, trees)
+    n_rows = None
+    if isinstance(sampling, AllRows):
+        roots = [t.totals[0] for t in trees if t.totals is not None]
+        n_rows = int(roots[0]) if roots else None
+        trees = [_with_all(tree, n_rows) for tree in trees]
+    not_covered = None
+    if any(tree.statistics.get(ROWS) is None for tree in trees):
+        not_covered = COUNTLESS
+    elif not all(_adds_up(tree) for tree in trees):
+        not_covered = MISCOUNTED
+    names, notes = column_names(stored.get("feature_names", "").split(), n_columns)
+    objective = stored.get("objective", "")
+    kind = objective.split(" ")[0]
+    classes: tuple[Any, ...] = ()
+    if kind == "binary":
+        classes = (0, 1)
+    elif kind in ("multiclass", "multiclassova") and outputs > 1:
+        classes = tuple(range(outputs))
+    if classes:
+        notes = (*notes, NUMBERED)
+    if "average_output" in stored.state:
+        notes = (*notes, AVERAGE)
+    return Release(
+        trees=tuple(trees),
+        feature_names=names,
+        classes=classes,
+        sampling=sampling,
+        n_rows=n_rows,
+        not_covered=not_covered,
+        levels=_levels(stored, parameters, names),
+        origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
+        notes=notes,
+        ensemble=Ensemble(f"{objective:.80}", (0.0,) * outputs, _rate(parameters)),
+    )
+
+
+def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) -> Tree:
+    where = f"tree {t}"
+    if numbers(raw, "is_linear", 1, where).any() if "is_linear" in raw else False:
+        raise NotCovered(LINEAR)
+    n_leaves = int(whole_numbers(raw, "num_leaves", 1, (1, MOST_NODES), where)[0])
+    n = n_leaves - 1
+    values = _pair(raw, "value", n, n_leaves, where)
+    if values is None:
+        raise BadModel(f"{where}: leaf_value is missing")
+    kept = {quantity: _pair(raw, key, n, n_leaves, where)
+            for quantity, key in ((HESSIAN, "weight"), (ROWS, "count"))}  # fmt: skip
+    statistics = [finite(VALUE, *values)]
+    for quantity, pair in kept.items():
+        if pair is not None:
+            statistics.append(
+                _counted(*pair, where) if quantity == ROWS else finite(quantity, *pair)
+            )
+    leaf = np.arange(n + n_leaves) >= n
+    if n == 0:
+        one = np.full(1, LEAF)
+        return Tree(one, np.full(1, np.nan), one, one, np.zeros(1, bool),
+                    Statistics(tuple(statistics)), output=output)  # fmt: skip
+    feature = whole_numbers(raw, "split_feature", n, (0, n_columns), where)
+    children = [
+        whole_numbers(raw, f"{side}_child", n, (-n_leaves, n), where) for side in ("left", "right")
+    ]
+    left, right = (np.where(child < 0, n + ~child, child) for child in children)
+    threshold = numbers(raw, "threshold", n, where)
+    decision = whole_numbers(raw, "decision_type", n, (0, 16), where)
+    tested = decision & CATEGORICAL > 0
+    sets = _categories(raw, threshold, tested, where)
+    missing_left = _missing_left(t, threshold, decision, tested)
+    if "split_gain" in raw:
+        gain = np.append(numbers(raw, "split_gain", n, where), np.zeros(n_leaves))
+        statistics.append(finite(GAIN, gain, ~leaf))
+    ends = np.full(n_leaves, LEAF)
+    try:
+        return Tree(
+            feature=np.append(feature, ends),
+            threshold=np.append(np.where(tested, np.nan, threshold), np.full(n_leaves, np.nan)),
+            left=np.append(left, ends),
+            right=np.append(right, ends),
+            missing_left=np.append(missing_left, np.zeros(n_leaves, dtype=bool)),
+            statistics=Statistics(tuple(statistics)),
+            categories=sets,
+            output=output,
+        )
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error
+
+
+def _pair(
+    raw: Mapping[str, Any], key: str, n: int, n_leaves: int, where: str
+) -> tuple[FloatArray, BoolArray] | None:
+    """Read what is said of leaves and of inner nodes, and which of them it is said of."""
+    if f"leaf_{key}" not in raw or (n == 0 and not raw[f"leaf_{key}"].size):
+        return None
+    leaves = numbers(raw, f"leaf_{key}", n_leaves, where)
+    inner, told = np.zeros(n), np.zeros(n, dtype=bool)
+    if f"internal_{key}" in raw and n:
+        inner, told = numbers(raw, f"internal_{key}", n, where), ~told
+    return np.append(inner, leaves), np.append(told, np.ones(n_leaves, dtype=bool))
+
+
+def _counted(values: FloatArray, present: BoolArray, where: str) -> NodeStatistic:
+    bad = ~((values >= 0) & (values <= MOST_ROWS) & (values == np.floor(values)))
+    if bad.any():
+        at = int(bad.argmax())
+        raise BadModel(f"{where}, node {at}: {values[at]:g} is no number of rows")
+    return NodeStatistic(ROWS, values, None if present.all() else present)
+
+
+def _missing_left(
+    t: int, threshold: FloatArray, decision: IntArray, tested: BoolArray
+) -> BoolArray:
+    """Say where missing values go left, and refuse zeros that go another way than their value."""
+    kind, default = decision >> 2, decision & DEFAULT_LEFT > 0
+    zero_left = threshold >= 0
+    zeros = (kind == MISSING["zero"]) & ~tested
+    apart = zeros & ((default != zero_left) | ((threshold >= -ZERO) & (threshold < ZERO)))
+    if apart.any():
+        raise NotCovered(ZEROS.format(t, int(apart.argmax())))
+    return np.where(kind == MISSING["none"], zero_left, default) & ~tested
+
+
+def _categories(
+    raw: Mapping[str, Any], threshold: FloatArray, tested: BoolArray, where: str
+) -> CategorySets | None:
+    """Read the tests for categories: words of 32 bits, whose place the threshold names."""
+    if not tested.any():
+        return None
+    words = whole_numbers(raw, "cat_threshold", None, (0, 2**32), where)
+    bounds = whole_numbers(raw, "cat_boundaries", None, (0, len(words) + 1), where)
+    if 32 * len(words) >= MOST_CATEGORY or (np.diff(bounds) < 0).any():
+        raise BadModel(f"{where}: cat_boundaries do not share out the categories")
+    node, value = [], []
+    for v in np.flatnonzero(tested).tolist():
+        place = threshold[v]
+        if not (0 <= place < len(bounds) - 1 and place == np.floor(place)):
+            raise BadModel(f"{where}, node {v}: no categories at place {place:g}")
+        first, last = (int(b) for b in bounds[int(place) : int(place) + 2])
+        bits = words[first:last, None] >> np.arange(32) & 1
+        own = np.flatnonzero(bits.ravel())
+        if not own.size:
+            raise BadModel(f"{where}, node {v}: a test for categories without categories")
+        node.append(np.full(len(own), v))
+        value.append(own)
+    return CategorySets(np.concatenate(node), np.concatenate(value))
+
+
+def _with_all(tree: Tree, n_rows: int | None) -> Tree:
+    """Count all rows in a tree that is one leaf: of such a one, some versions say nothing."""
+    if n_rows is None or tree.n_nodes > 1 or tree.totals is not None:
+        return tree
+    rows = NodeStatistic(ROWS, np.full(1, float(n_rows)))
+    return replace(tree, statistics=Statistics((rows, *tree.statistics)))
+
+
+def _adds_up(tree: Tree) -> bool:
+    rows = tree.totals
+    if rows is None:
+        return False
+    inner = ~tree.is_leaf
+    sums = rows[tree.left[inner]] + rows[tree.right[inner]]
+    entry = tree.statistics.get(ROWS)
+    told = inner[inner] if entry is None or entry.present is None else entry.present[inner]
+    return np.array_equal(rows[inner][told], sums[told])
+
+
+def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
+    """Say which rows each tree saw, by the parameters of the training."""
+    if not {"boosting", "bagging_fraction", "bagging_freq"} <= set(parameters):
+        return UnknownSampling(UNTOLD)
+    if "goss" in (parameters["boosting"], parameters.get("data_sample_strategy")):
+        return UnknownSampling(GOSS)
+    names = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
+    shares = [parameters.get(name, "1") for name in names]
+    if parameters["bagging_freq"] != "0" and set(shares) != {"1"}:
+        return UnknownSampling(BAGGED.format(next(share for share in shares if share != "1")[:20]))
+    roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
+    return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
+
+
+def _levels(
+    stored: StoredObject, parameters: Mapping[str, str], names: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Read the categories of columns that came as texts."""
+    text, columns = stored.get("pandas_categorical"), parameters.get("categorical_feature", "")
+    if not isinstance(text, str) or len(text) > MOST_JSON or not columns:
+        return {}
+    try:
+        lists = json.loads(text)
+        places = [int(column) for column in columns.split(",")]
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(lists, list) or len(lists) != len(places):
+        return {}
+    out = {}
+    for place, own in zip(places, lists, strict=True):
+        texts = tuple(str(x) for x in own) if isinstance(own, list) else ()
+        if texts and len(set(texts)) == len(texts) and 0 <= place < len(names):
+            out[names[place]] = texts
+    return out
+
+
+def _rate(parameters: Mapping[str, str]) -> float | None:
+    try:
+        rate = float(parameters.get("learning_rate", "nan")[:40])
+    except ValueError:
+        return None
+    return rate if np.isfinite(rate) else None
+
+
+def _count(data: Mapping[str, Any], key: str, most: int) -> int:
+    text = data.get(key)
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise BadModel(f"{key} is {text!r:.40}, no number")
+    if int(text) > most:
+        raise BadModel(f"{key} is {int(text):,}, more than {most:,}: not read")
+    return int(text)

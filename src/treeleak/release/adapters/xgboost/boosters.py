@@ -1,0 +1,219 @@
+"""From a model of XGBoost to a release: which rows its trees count, and which they saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import IntArray
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.release.adapters.boosted import column_names, whole_numbers, whole_sums
+from treeleak.release.adapters.xgboost.model import (
+    EACH_ROW_ONE,
+    Model,
+    count_in,
+    found_in,
+    number_of,
+)
+from treeleak.release.adapters.xgboost.nodes import read_tree
+from treeleak.release.bounds import MOST_TREES, at_most
+from treeleak.release.live import describes
+from treeleak.release.registry import adapter
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
+from treeleak.release.statistics import HESSIAN, ROWS, NodeStatistic, Statistics
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Tree
+
+# Single precision keeps 6e-8 of a sum, and as much of what each row counts.
+RELATIVE = 1e-6
+ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
+
+FIRST_ONLY = (
+    "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
+    "have one prediction; rebuilding rows from the sums in later trees is not covered yet"
+)
+OTHER_LOSS = (
+    "the sums of hessians in this XGBoost model (objective {}) do not count rows, and the file "
+    "holds no other counts"
+)
+WEIGHTED = (
+    "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
+    "weighted when it was trained, or there are more than single precision can count"
+)
+VECTORS = "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered"
+LINEAR = "an XGBoost model with booster gblinear is a linear model: it has no trees"
+DIFFERENT = "the roots of its trees count different numbers of rows (subsample, say)"
+SHARE = "each tree saw a part of the rows, drawn without replacement (subsample {})"
+UNTOLD = (
+    "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did"
+)
+SEVERAL = "The model has {} targets; each tree speaks of one of them."
+EARLY = "Predictions may stop after round {}, found best; the file holds later trees, too."
+DART = "Values of leaves are given times the weights of their trees (dart)."
+MISSING = "The model was told to take the value {} for a missing one."
+NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
+
+
+@describes("xgboost", "Booster")
+def _live(model: Any) -> Mapping[str, Any]:
+    """Ask a live model for what its pickle would hold; all else in it is made of that."""
+    handle = model.__getstate__().get("handle")
+    return {"handle": None if handle is None else bytes(handle)}
+
+
+@adapter("xgboost", "Booster")
+def _booster(stored: StoredObject) -> Release:
+    return _release(Model.of(stored))
+
+
+@adapter("xgboost", *ESTIMATORS)
+def _estimator(stored: StoredObject) -> Release:
+    inner = stored.get("_Booster")
+    if not isinstance(inner, StoredObject):
+        raise BadInput(f"this {stored.name} is not fitted")
+    model = Model.of(inner)
+    release = _release(model)
+    missing = stored.get("missing")
+    if isinstance(missing, (int, float)) and not np.isnan(missing):
+        release = replace(release, notes=(*release.notes, MISSING.format(missing)))
+    return replace(release, origin=f"XGBoost {model.version}, {stored.name}")
+
+
+def _release(model: Model) -> Release:
+    raw, info = _trees_of(model)
+    trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
+    rounds = _rounds(model, info)
+    trees, not_covered = _with_rows(model, trees, rounds)
+    sampling = _sampling(model, trees)
+    names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
+    classes: tuple[Any, ...] = ()
+    if model.num_target > 1:
+        notes = (*notes, SEVERAL.format(model.num_target))
+    elif model.num_class > 1:
+        classes = tuple(range(model.num_class))
+    elif model.objective.startswith("binary:"):
+        classes = (0, 1)
+    if classes:
+        notes = (*notes, NUMBERED)
+    if model.weight_drop is not None:
+        notes = (*notes, DART)
+    best = number_of(found_in(model.learner.get("attributes"), "best_iteration"))
+    if best is not None and 0 <= best < rounds.max(initial=0):
+        notes = (*notes, EARLY.format(int(best) + 1))
+    n_rows = None
+    if isinstance(sampling, AllRows) and trees and trees[0].totals is not None:
+        n_rows = int(trees[0].totals[0])
+    return Release(
+        trees=tuple(trees),
+        feature_names=names,
+        classes=classes,
+        sampling=sampling,
+        n_rows=n_rows,
+        not_covered=not_covered,
+        levels=levels(model, names),
+        float_type="float32",
+        origin=f"XGBoost {model.version}, Booster",
+        notes=notes,
+        ensemble=Ensemble(model.objective, model.base_scores, model.trained_with("eta")),
+    )
+
+
+def _trees_of(model: Model) -> tuple[Sequence[Mapping[str, Any]], IntArray]:
+    """Find the trees, and to which output each adds."""
+    raw = model.booster.get("trees")
+    if not isinstance(raw, list) or not all(isinstance(tree, Mapping) for tree in raw):
+        raise BadModel("the model has no list of trees")
+    at_most(MOST_TREES, len(raw), "trees")
+    info = whole_numbers(model.booster, "tree_info", None, (0, model.n_outputs), "the model")
+    weights = model.weight_drop
+    if len(info) != len(raw) or (weights is not None and len(weights) != len(raw)):
+        raise BadModel(f"the model says of {len(info)} trees what they are, and has {len(raw)}")
+    return raw, info
+
+
+def _rounds(model: Model, info: IntArray) -> IntArray:
+    """Number the rounds of boosting: all trees of one saw the same predictions."""
+    bounds = model.booster.get("iteration_indptr")
+    if isinstance(bounds, np.ndarray):
+        ends = whole_numbers(
+            model.booster, "iteration_indptr", None, (0, len(info) + 1), "the model"
+        )
+        if len(ends) and ends[0] == 0 and ends[-1] == len(info) and (np.diff(ends) >= 0).all():
+            return np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        raise BadModel("iteration_indptr does not share the trees out to rounds")
+    param = model.booster.get("gbtree_model_param")
+    parallel = count_in(param, "num_parallel_tree", MOST_TREES, "1") if param else 1
+    return np.arange(len(info)) // (max(parallel, 1) * model.n_outputs)
+
+
+def _with_rows(model: Model, trees: list[Tree], rounds: IntArray) -> tuple[list[Tree], str | None]:
+    """Count rows where the sums of hessians do, and say what keeps them from counting."""
+    units = model.first_hessians
+    if units is None:
+        why = WEIGHTED if model.scaled else OTHER_LOSS.format(f"{model.objective:.40}")
+        return trees, why
+    every = model.objective in EACH_ROW_ONE
+    out = []
+    for tree, turn in zip(trees, rounds.tolist(), strict=True):
+        counted = None
+        if every or turn == 0:
+            sums = tree.statistics.get(HESSIAN)
+            if sums is not None and sums.present is None:
+                unit = units[tree.output or 0]
+                exact = 0.0 if every else RELATIVE
+                counted = whole_sums(sums.values, unit, exact, tree.left, tree.right)
+            if counted is None:
+                return trees, WEIGHTED
+            rows = NodeStatistic(ROWS, counted)
+            tree = replace(tree, statistics=Statistics((rows, *tree.statistics)))
+        out.append(tree)
+    return out, None if every or not rounds.any() else FIRST_ONLY
+
+
+def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
+    """Say which rows each tree saw, as far as the counts and the parameters show it."""
+    roots = [float(tree.totals[0]) for tree in trees if tree.totals is not None]
+    if len(set(roots)) > 1:
+        return UnknownSampling(DIFFERENT)
+    share = model.trained_with("subsample")
+    if share is not None and share != 1:
+        return UnknownSampling(SHARE.format(f"{share:g}"))
+    seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
+    return AllRows() if seen else UnknownSampling(UNTOLD)
+
+
+def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Read the categories of columns that came as texts (3.1 on)."""
+    cats = model.booster.get("cats")
+    columns = cats.get("enc") if isinstance(cats, Mapping) else None
+    out = {}
+    for name, own in zip(names, columns if isinstance(columns, list) else (), strict=False):
+        if not isinstance(own, Mapping) or "values" not in own:
+            continue
+        values = np.asarray(own["values"])
+        texts: Sequence[str] | None = None
+        if "offsets" in own:
+            texts = _split(values, np.asarray(own["offsets"]))
+        elif values.ndim == 1 and values.dtype.kind in "iuf":
+            texts = [f"{x}" for x in values.tolist()]
+        if texts and len(set(texts)) == len(texts):
+            out[name] = tuple(texts)
+    return out
+
+
+def _split(values: Any, offsets: Any) -> list[str] | None:
+    """Cut the bytes of all texts into texts."""
+    if values.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or not offsets.size:
+        return None
+    inside = offsets[0] == 0 and offsets[-1] == len(values) and (np.diff(offsets) >= 0).all()
+    if not inside or (values < -128).any() or (values > 255).any():
+        return None
+    raw = values.astype(np.uint8).tobytes()
+    ends = offsets.tolist()
+    parts = [raw[a:b] for a, b in pairwise(ends)]
+    return [part.decode("utf-8", "replace") for part in parts]

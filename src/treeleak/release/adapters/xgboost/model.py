@@ -1,0 +1,180 @@
+"""What a model of XGBoost says beside its trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.boosted import numbers
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, at_most
+from treeleak.release.readers.xgboost_json import booster_from_bytes
+from treeleak.release.stored import StoredObject
+
+LOGIT_LINK = ("binary:logistic", "reg:logistic")
+LOGISTIC = (*LOGIT_LINK, "binary:logitraw")
+SOFTMAX = ("multi:softprob", "multi:softmax")
+LOG_LINK = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
+EACH_ROW_ONE = ("reg:squarederror", "reg:linear", "reg:absoluteerror", "reg:quantileerror")
+"""Losses whose second derivative XGBoost takes to be 1."""
+
+LINEAR = "an XGBoost model with booster gblinear is a linear model: it has no trees"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a file says of a model as a whole."""
+
+    version: str
+    objective: str
+    booster: Mapping[str, Any]
+    learner: Mapping[str, Any]
+    config: Mapping[str, Any]
+    weight_drop: FloatArray | None
+    n_columns: int
+    num_class: int
+    num_target: int
+    base: FloatArray
+
+    @classmethod
+    def of(cls, stored: StoredObject) -> Model:
+        """Check what is beside the trees."""
+        if "handle" in stored.state:
+            handle = stored.get("handle")
+            if not isinstance(handle, bytes):
+                raise BadInput("this Booster is not fitted")
+            stored = booster_from_bytes(handle)
+        root, config = stored.state, {}
+        if isinstance(root.get("Model"), Mapping):
+            config, root = root.get("Config", {}), root["Model"]
+        learner = object_in(root, "learner")
+        booster = object_in(learner, "gradient_booster")
+        if booster.get("name") == "gblinear":
+            raise NotCovered(LINEAR)
+        weights = None
+        if booster.get("name") == "dart":
+            weights = numbers(booster, "weight_drop", None, "gradient_booster")
+            booster = object_in(booster, "gbtree")
+        if booster.get("name", "gbtree") != "gbtree":
+            raise NotCovered(f"an XGBoost model with booster {booster.get('name')!r:.40}")
+        model = object_in(booster, "model")
+        param = object_in(learner, "learner_model_param")
+        columns = count_in(param, "num_feature", MOST_COLUMNS)
+        objective = object_in(learner, "objective").get("name")
+        if not isinstance(objective, str):
+            raise BadModel("the model does not name its objective")
+        num_class = count_in(param, "num_class", MOST_CLASSES)
+        num_target = count_in(param, "num_target", MOST_CLASSES, "1")
+        version = np.ravel(root.get("version", ())).tolist()
+        return cls(
+            version=".".join(f"{part:.9}" for part in map(str, version[:3]))
+            or "of unknown version",
+            objective=objective,
+            booster=model,
+            learner=learner,
+            config=config if isinstance(config, Mapping) else {},
+            weight_drop=weights,
+            n_columns=columns,
+            num_class=num_class,
+            num_target=num_target,
+            base=base_score(param, max(num_class, num_target, 1)),
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        """Sums of trees that a prediction is made of."""
+        return len(self.base)
+
+    @property
+    def base_scores(self) -> tuple[float, ...]:
+        """The outputs before the first tree."""
+        base = self.base.astype(np.float32)
+        # In single precision up to the logarithm, which is rounded once.
+        with np.errstate(all="ignore"):
+            if self.objective in LOGIT_LINK:
+                base = -np.log((np.float32(1) / base - np.float32(1)).astype(float))
+            elif self.objective in LOG_LINK:
+                base = np.log(base.astype(float))
+        return tuple(float(x) for x in base.astype(np.float32))
+
+    @property
+    def scaled(self) -> bool:
+        """Whether rows of one class were weighted."""
+        loss = self.learner["objective"].get("reg_loss_param")
+        return isinstance(loss, Mapping) and number_of(loss.get("scale_pos_weight", "1")) != 1
+
+    def trained_with(self, name: str) -> float | None:
+        """Find a parameter of the training, where the model holds them."""
+        return number_of(found_in(self.config, name))
+
+    @property
+    def first_hessians(self) -> tuple[float, ...] | None:
+        """What each row counts in the first trees of each output; None where rows differ."""
+        if self.scaled:
+            return None
+        scores = self.base_scores
+        if self.objective in LOGISTIC:
+            p = [1 / (1 + exp(-min(max(x, -80.0), 80.0))) for x in scores]
+            return tuple(x * (1 - x) for x in p)
+        if self.objective in SOFTMAX:
+            top = max(scores)
+            shares = [exp(max(x - top, -80.0)) for x in scores]
+            p = [x / sum(shares) for x in shares]
+            return tuple(2 * x * (1 - x) for x in p)
+        return (1.0,) * self.n_outputs if self.objective in EACH_ROW_ONE else None
+
+
+def object_in(data: Mapping[str, Any], key: str, where: str = "the model") -> Mapping[str, Any]:
+    """Take an object that must be there."""
+    value = data.get(key)
+    if not isinstance(value, Mapping):
+        raise BadModel(f"{where}: no {key}")
+    return value
+
+
+def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None = None) -> int:
+    """Read a whole number that stands there as a text."""
+    text = data.get(key, default)
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise BadModel(f"{key} is {text!r:.40}, no number")
+    at_most(most, int(text), key)
+    return int(text)
+
+
+def number_of(text: Any) -> float | None:
+    """Read a number that stands there as a text; None for anything else."""
+    try:
+        number = float(text) if isinstance(text, str) and len(text) < 40 else np.nan
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def found_in(data: Any, name: str, depth: int = 0) -> Any:
+    """Find a parameter; where it stands differs between versions."""
+    if not isinstance(data, Mapping) or depth > 8:
+        return None
+    if isinstance(data.get(name), str):
+        return data[name]
+    for key, own in data.items():
+        inner = own[0] if key == "updater" and isinstance(own, list) and own else own
+        if (value := found_in(inner, name, depth + 1)) is not None:
+            return value
+    return None
+
+
+def base_score(param: Mapping[str, Any], n_outputs: int) -> FloatArray:
+    """Read one number for all outputs, or one for each."""
+    text = param.get("base_score")
+    if not isinstance(text, str) or len(text) > 40 * MOST_CLASSES:
+        raise BadModel("the model has no base_score")
+    parts = [number_of(part.strip()) for part in text.strip().strip("[]").split(",")]
+    known = [part for part in parts if part is not None]
+    if len(known) != len(parts) or len(parts) not in (1, n_outputs):
+        raise BadModel(f"base_score is {text!r:.40}, there are {n_outputs} outputs")
+    return np.array(known * (n_outputs if len(parts) == 1 else 1))

@@ -1,0 +1,119 @@
+"""LightGBM's models: trees, leaves, sums and counts as LightGBM itself has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.examples import seeds
+from treeleak.core.errors import NotCovered
+from treeleak.release import to_release
+from treeleak.release.adapters.lightgbm import ZERO
+from treeleak.release.statistics import VALUE
+
+lightgbm = pytest.importorskip(
+    "lightgbm", reason="needs LightGBM: pip install 'treeleak[lightgbm]'"
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+OBJECTIVES = (
+    "binary", "regression", "multiclass", "regression_l1", "poisson", "multiclassova",
+    "cross_entropy", "quantile", "huber",
+)  # fmt: skip
+
+
+def some_rows(rng, n, kinds, missing):
+    """Columns of few values, of many, and of categories; many zeros."""
+    columns = []
+    for kind in kinds:
+        if kind == "c":
+            columns.append(rng.integers(0, 40 if rng.random() < 0.3 else 6, n).astype(float))
+        elif kind == "int":
+            columns.append(rng.integers(-2, 3, n).astype(float))
+        else:
+            columns.append(rng.normal(size=n) * (rng.random(n) < 0.8))
+    X = np.column_stack(columns)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def some_model(seed):
+    """A model of random options, with its rows and others to try it on."""
+    rng = np.random.default_rng(seed)
+    objective = OBJECTIVES[seed % len(OBJECTIVES)]
+    kinds = list(rng.choice(["c", "int", "float"], rng.integers(1, 5)))
+    n, missing = int(rng.integers(20, 150)), float(rng.choice([0, 0.2]))
+    X = some_rows(rng, n, kinds, missing)
+    n_classes = 3 if objective.startswith("multi") else 2
+    y = rng.integers(0, n_classes, n)
+    y[:n_classes] = np.arange(n_classes)
+    params = {
+        "objective": objective, "verbose": -1, "num_threads": 1, "seed": seed,
+        "learning_rate": float(rng.choice([0.1, 1.0])), "num_leaves": int(rng.integers(2, 20)),
+        "min_data_in_leaf": int(rng.choice([1, 5])), "cat_smooth": 1, "min_data_per_group": 1,
+        "max_cat_to_onehot": int(rng.choice([1, 4])), "min_data_in_bin": 1,
+        "use_missing": bool(rng.random() < 0.8), "zero_as_missing": bool(rng.random() < 0.15),
+        "boosting": str(rng.choice(["gbdt", "gbdt", "dart", "rf"])),
+        "lambda_l2": float(rng.choice([0, 3])), "max_depth": int(rng.choice([-1, 3])),
+        "extra_trees": bool(rng.random() < 0.2), "path_smooth": float(rng.choice([0, 1])),
+    }  # fmt: skip
+    if n_classes > 2:
+        params["num_class"] = n_classes
+    if params["boosting"] == "rf" or rng.random() < 0.2:
+        params |= {"bagging_freq": 1, "bagging_fraction": 0.7}
+    weight = rng.random(n) + 0.5 if rng.random() < 0.3 else None
+    columns = [i for i, kind in enumerate(kinds) if kind == "c"]
+    data = lightgbm.Dataset(X, label=y, weight=weight, categorical_feature=columns)
+    booster = lightgbm.train(params, data, int(rng.integers(1, 8)))
+    tried = some_rows(rng, 200, kinds, 0.2)
+    frame = booster.trees_to_dataframe() if booster.num_trees() else None
+    cuts = np.array([t for t in frame["threshold"].dropna() if isinstance(t, float)])
+    for column, kind in enumerate(kinds):
+        if kind != "c" and len(cuts):
+            at = rng.choice(cuts, 90)
+            tried[:90, column] = np.concatenate([at[:30], np.nextafter(at[30:60], 99), at[60:]])
+    # LightGBM takes what is as near to zero as this for zero, before any tree sees it.
+    tried[np.abs(tried) <= ZERO] = 0.0
+    return booster, params, X, tried
+
+
+def holds(seed, tmp_path):
+    """Return whether the model could be read, or was refused without a cause."""
+    booster, params, X, tried = some_model(seed)
+    booster.save_model(tmp_path / "model.txt")
+    try:
+        release = to_release(tmp_path / "model.txt")
+    except NotCovered as error:
+        return not (params["zero_as_missing"] and "zero_as_missing" in str(error))
+    at = np.column_stack([t.apply(tried) for t in release.trees])
+    inner = np.array([t.n_nodes - len(t.leaves) for t in release.trees])
+    expected = booster.predict(tried, pred_leaf=True).reshape(len(tried), -1)
+    np.testing.assert_array_equal(at - inner, expected)
+    sums = np.zeros((len(tried), len(release.ensemble.base_scores)))
+    for t, tree in enumerate(release.trees):
+        sums[:, tree.output or 0] += tree.statistics.get(VALUE).values[at[:, t]]
+    margin = booster.predict(tried, raw_score=True).reshape(len(tried), -1)
+    np.testing.assert_array_equal(sums, margin)
+    live = to_release(booster)
+    for a, b in zip(release.trees, live.trees, strict=True):
+        np.testing.assert_array_equal(a.threshold, b.threshold)
+        np.testing.assert_array_equal(a.totals, b.totals)
+    if "bagging_freq" in params:
+        assert release.sampling.kind == "unknown"
+        assert "0.7" in release.sampling.why
+        return True
+    assert release.sampling.kind == "all"
+    assert release.n_rows in (len(X), None)
+    for t, tree in enumerate(release.trees):
+        if tree.n_nodes > 1 or release.n_rows:
+            leaves = np.bincount(tree.apply(X), minlength=tree.n_nodes)[tree.leaves]
+            np.testing.assert_array_equal(tree.totals[tree.leaves], leaves, err_msg=f"tree {t}")
+    assert release.not_covered is None or release.n_rows is None
+    return True
+
+
+@seeds(250, fast=12)
+def test_leaves_sums_and_counts_are_those_of_lightgbm(seeds, tmp_path):
+    read = [holds(seed, tmp_path) for seed in seeds]
+    assert np.mean(read) > 0.8
