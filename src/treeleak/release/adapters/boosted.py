@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_LEVELS, at_most
+from treeleak.release.checked_json import is_finite
 from treeleak.release.statistics import NodeStatistic, Quantity
 from treeleak.release.tree import LEAF
 
@@ -23,7 +24,9 @@ UNNAMED = "The file's column names are not usable; columns are numbered."
 def numbers(data: Mapping[str, Any], key: str, n: int | None, where: str) -> FloatArray:
     """Take a list of ``n`` numbers, of any number without it."""
     value = data.get(key)
-    array = np.zeros(0) if isinstance(value, list) and not value else value
+    array = value
+    if isinstance(value, list) and all(is_finite(item) for item in value):
+        array = np.array(value, dtype=float)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuf":
         raise BadModel(f"{where}: {key} is no list of numbers")
     if n is not None and len(array) != n:

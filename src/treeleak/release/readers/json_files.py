@@ -9,6 +9,7 @@ from typing import Any
 
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers import rule_file
+from treeleak.release.readers.catboost_json import is_catboost, model_from_dict
 from treeleak.release.readers.release_file import release_from_dict
 from treeleak.release.readers.xgboost_json import booster_from_dict, is_booster
 from treeleak.release.registry import reader
@@ -29,4 +30,6 @@ def _made(data: Any) -> StoredObject | Release | RuleList:
         return rule_file.rules_from_dict(data)
     if is_booster(data):
         return booster_from_dict(data)
+    if is_catboost(data):
+        return model_from_dict(data)
     return release_from_dict(data)

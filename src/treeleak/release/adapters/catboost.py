@@ -1,0 +1,254 @@
+"""CatBoost's models, from stored data to a release; CatBoost is asked for its JSON only.
+
+What they do, found out from 1.2, 1.2.5 and 1.2.10 and checked by training (a test):
+
+- A tree asks all rows the same questions, one after the other: ``value > border``, in single
+  precision. The answers are the bits of the number of a row's leaf. Missing values are less than
+  all others, or greater. With another ``grow_policy``, trees are like those of other libraries.
+- ``leaf_weights`` are the numbers of rows in all leaves, of the whole training set, however rows
+  were sampled for the splits; with weights of rows or classes, they are sums of these.
+- Leaves hold what they add, for each class where the loss has several.
+- A category is known by a hash of its text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.boosted import UNNAMED
+from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
+from treeleak.release.checked_json import is_finite, is_whole, read_json
+from treeleak.release.live import describes
+from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, model_from_dict
+from treeleak.release.registry import adapter
+from treeleak.release.release import Ensemble, Release
+from treeleak.release.sampling import AllRows
+from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
+from treeleak.release.stored import StoredObject
+from treeleak.release.tree import Tree
+
+NAMES = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker")
+WITH_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll", "Focal")
+MOST_TEXT = 2**24
+
+WEIGHTED = (
+    "the CatBoost model was trained with weights of rows or classes: its leaves hold sums of "
+    "weights, not numbers of rows"
+)
+COUNTLESS = "the CatBoost file holds no numbers of rows (leaf_weights)"
+UNEQUAL = "the trees of the CatBoost model count different numbers of rows"
+SEVERAL = "Leaves hold {} numbers each, of several targets: they are not read."
+HASHED = "Categories are known by hashes of their texts, in {}."
+
+
+@describes("catboost", *NAMES)
+def _live(model: Any) -> Mapping[str, Any]:
+    """Ask a live model for its JSON."""
+    if not model.is_fitted():
+        return {}
+    with private_folder() as folder:
+        path = folder / "model.json"
+        model.save_model(str(path), format="json")
+        return read_json(path, model_from_dict).state
+
+
+@adapter("catboost", *NAMES)
+def _model(stored: StoredObject) -> Release:
+    name = stored.name
+    if not is_catboost(stored.state):
+        data = stored.get("__model")
+        if not isinstance(data, bytes):
+            raise BadInput(f"this {name} is not fitted")
+        stored = model_from_cbm(data)
+    return _release(stored.state, name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What a prediction is made of: sums over trees, scaled, from a start."""
+
+    scale: float
+    bias: tuple[float, ...]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> _Sums:
+        """Read scale and bias."""
+        pair = data.get("scale_and_bias", [1, [0]])
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise BadModel("scale_and_bias is no pair")
+        scale, bias = pair
+        bias = bias if isinstance(bias, list) else [bias]
+        if not is_finite(scale) or not bias or not all(is_finite(x) for x in bias):
+            raise BadModel("scale_and_bias holds something that is no number")
+        at_most(MOST_CLASSES, len(bias), "outputs")
+        return cls(float(scale), tuple(float(x) for x in bias))
+
+
+def _release(data: Mapping[str, Any], name: str) -> Release:
+    columns, notes = _columns(data["features_info"])
+    sums = _Sums.of(data)
+    info = data.get("model_info")
+    info = info if isinstance(info, Mapping) else {}
+    params = _params(info.get("params"))
+    trees = _trees(data, columns, len(sums.bias))
+    loss = _inside(params, "loss_function", "type")
+    classes = _classes(info.get("class_params"), len(sums.bias)) if loss in WITH_CLASSES else ()
+    if len(sums.bias) not in (1, len(classes)):
+        notes = (*notes, SEVERAL.format(len(sums.bias)))
+    weights = _inside(params, "data_processing_options", "class_weights")
+    balanced = _inside(params, "data_processing_options", "auto_class_weights")
+    quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
+    rate = _inside(params, "boosting_options", "learning_rate")
+    n_rows = None
+    if quantity == ROWS and trees[0].weights is not None and not_covered is None:
+        n_rows = int(trees[0].weights.sum())
+    if columns.levels:
+        notes = (*notes, HASHED.format(", ".join(map(repr, sorted(columns.levels)[:5]))))
+    version = str(info.get("catboost_version_info", ""))
+    return Release(
+        trees=tuple(_told(tree, quantity, sums, len(classes)) for tree in trees),
+        feature_names=columns.names,
+        classes=classes,
+        sampling=AllRows(),
+        n_rows=n_rows,
+        not_covered=not_covered,
+        maybe_missing=columns.maybe_missing,
+        levels=columns.levels,
+        float_type="float32",
+        origin=f"CatBoost{_version(version)}, {name}",
+        notes=notes,
+        ensemble=Ensemble(
+            f"{loss or ''!s:.80}", sums.bias, float(rate) if is_finite(rate) else None
+        ),
+    )
+
+
+def _trees(data: Mapping[str, Any], columns: Columns, outputs: int) -> list[Grown]:
+    kind = "oblivious_trees" if "oblivious_trees" in data else "trees"
+    raw = data.get(kind)
+    if not isinstance(raw, list) or not raw or not all(isinstance(t, Mapping) for t in raw):
+        raise BadModel("the model has no list of trees")
+    at_most(MOST_TREES, len(raw), "trees")
+    read = oblivious if kind == "oblivious_trees" else grown
+    return [read(tree, columns, outputs, f"tree {t}") for t, tree in enumerate(raw)]
+
+
+def _unit(trees: Sequence[Grown], weighted: bool) -> tuple[Any, str | None]:
+    """Say what leaves count, and what keeps it from being rows."""
+    sums = [tree.weights for tree in trees if tree.weights is not None]
+    if len(sums) < len(trees):
+        return ROWS, COUNTLESS
+    whole = all(((w >= 0) & (w <= MOST_ROWS) & (w == np.floor(w))).all() for w in sums)
+    if weighted or not whole:
+        return WEIGHTS, WEIGHTED
+    return ROWS, UNEQUAL if len({float(w.sum()) for w in sums}) > 1 else None
+
+
+def _told(tree: Grown, quantity: Any, sums: _Sums, n_classes: int) -> Tree:
+    """Put the numbers of a tree's leaves at its nodes."""
+    statistics = []
+    shape = tree.shape
+    if tree.weights is not None:
+        total = np.zeros(shape.n_nodes)
+        total[tree.leaves] = tree.weights
+        for v in np.flatnonzero(~shape.is_leaf)[::-1].tolist():
+            total[v] = total[shape.left[v]] + total[shape.right[v]]
+        statistics.append(NodeStatistic(quantity, total))
+    outputs = tree.values.shape[1]
+    if outputs in (1, n_classes):
+        value = np.zeros((shape.n_nodes, outputs))
+        value[tree.leaves] = tree.values * sums.scale
+        told = value[:, 0] if outputs == 1 else value
+        statistics.append(NodeStatistic(VALUE, told, shape.is_leaf.copy()))
+    return Tree(
+        shape.feature, shape.threshold, shape.left, shape.right, shape.missing_left,
+        Statistics(tuple(statistics)), categories=shape.categories,
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------- beside the trees
+
+
+def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
+    """Read the columns of every kind, which have one numbering in common."""
+    place: dict[str, dict[int, int]] = {"float": {}, "categorical": {}}
+    named: dict[int, str] = {}
+    missing, as_true, values = set(), set(), {}
+    for kind in ("float", "categorical", "text", "embedding"):
+        for own in info.get(f"{kind}_features") or ():
+            flat, index = own.get("flat_feature_index"), own.get("feature_index")
+            if (
+                not is_whole(flat, 0, MOST_COLUMNS)
+                or flat in named
+                or not is_whole(index, 0, MOST_COLUMNS)
+            ):
+                raise BadModel(f"{kind}_features: column {flat!r:.20} stands twice, or nowhere")
+            named[flat] = str(own.get("feature_id", ""))
+            if kind in place:
+                place[kind][index] = flat
+            if own.get("has_nans") is True:
+                missing.add(flat)
+            if own.get("nan_value_treatment") == "AsTrue":
+                as_true.add(flat)
+            if kind == "categorical" and isinstance(own.get("values"), list):
+                values[flat] = tuple(own["values"])
+    n = max(named, default=-1) + 1
+    names = tuple(named.get(i, "") for i in range(n))
+    plain = tuple(f"x{i}" for i in range(n))
+    notes: tuple[str, ...] = ()
+    if all(name == str(i) for i, name in enumerate(names)):
+        names = plain
+    elif not all(names) or len(set(names)) < n:
+        names, notes = plain, (UNNAMED,) if any(names) else ()
+    levels = {
+        names[flat]: (*(f"hash {x}" for x in own), "another") for flat, own in values.items() if own
+    }
+    return Columns(
+        names, place["float"], place["categorical"], frozenset(as_true), values, levels,
+        frozenset(names[i] for i in missing),
+    ), notes  # fmt: skip
+
+
+def _params(said: Any) -> Mapping[str, Any]:
+    """Take the parameters of the training: an object, or the text of one."""
+    if isinstance(said, str) and len(said) < MOST_TEXT:
+        try:
+            said = json.loads(said)
+        except (ValueError, RecursionError):
+            return {}
+    return said if isinstance(said, Mapping) else {}
+
+
+def _inside(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def _classes(params: Any, outputs: int) -> tuple[Any, ...]:
+    said = _params(params)
+    names = said.get("class_names") or said.get("class_to_label") or ()
+    plain = isinstance(names, list) and all(
+        isinstance(x, (str, bool)) or is_finite(x) for x in names
+    )
+    labels = tuple(names) if plain else ()
+    at_most(MOST_CLASSES, len(labels), "classes")
+    if len(labels) == outputs > 1 or (outputs == 1 and len(labels) == 2):
+        return labels
+    return (0, 1) if outputs == 1 else tuple(range(outputs))
+
+
+def _version(text: str) -> str:
+    """Find the version in what CatBoost says of how it was built."""
+    word = text.partition("release ")[2].partition(".")
+    rest = word[2].partition(" ")[0]
+    said = f"{word[0]}.{rest}".rstrip(".").replace("\n", "")
+    return f" {said:.20}" if said[:1].isdigit() else ""

@@ -1,0 +1,204 @@
+"""The trees of CatBoost's JSON: oblivious ones, which ask all rows the same, and others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.release.adapters.boosted import numbers
+from treeleak.release.bounds import MOST_LEVELS, MOST_NODES, at_most
+from treeleak.release.categories import CategorySets
+from treeleak.release.checked_json import is_finite, is_whole
+from treeleak.release.tree import LEAF, Tree
+
+# 2^24 leaves are more than any file holds.
+MOST_QUESTIONS = 24
+
+CTR = (
+    "CatBoost tests categories through statistics of the target (ctr), which is not covered; with "
+    "one_hot_max_size above their number, it tests them as they are (columns {})"
+)
+OTHER = "CatBoost tests of kind {!r:.40} are not covered"
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What a model says of its columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+    numeric, categorical : mapping of int to int
+        Column of each number that tests give it.
+    missing_right : frozenset of int
+        Columns whose missing values are greater than all others.
+    values : mapping of int to tuple of int
+        Hashes of the categories of a column, as far as tests know them.
+    levels : mapping of str to tuple of str
+        Texts for their codes.
+    maybe_missing : frozenset of str
+        Columns with missing values among the training rows.
+    """
+
+    names: tuple[str, ...]
+    numeric: Mapping[int, int]
+    categorical: Mapping[int, int]
+    missing_right: frozenset[int]
+    values: Mapping[int, tuple[int, ...]]
+    levels: Mapping[str, tuple[str, ...]]
+    maybe_missing: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A tree, and the numbers of its leaves.
+
+    Attributes
+    ----------
+    shape : Tree
+        Without statistics.
+    leaves : int array, shape (n_leaves,)
+        Its leaves, in CatBoost's order.
+    values : float array, shape (n_leaves, n_outputs)
+    weights : float array, shape (n_leaves,), or None
+    """
+
+    shape: Tree
+    leaves: IntArray
+    values: FloatArray
+    weights: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A test: ``value > border``, or whether a value is one category."""
+
+    column: int
+    border: float
+    code: int | None
+    missing_left: bool
+
+
+def oblivious(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) -> Grown:
+    """Read a tree that asks all rows the same questions.
+
+    Raises
+    ------
+    BadModel
+        Naming the tree.
+    NotCovered
+        If it asks what cannot be read.
+    """
+    splits = raw.get("splits") or []
+    if not isinstance(splits, list):
+        raise BadModel(f"{where}: splits is no list")
+    at_most(MOST_QUESTIONS, len(splits), f"questions in {where}")
+    asked = [_question(split, columns, where) for split in splits]
+    n_leaves = 1 << len(asked)
+    values = numbers(raw, "leaf_values", None, where)
+    if values.size != n_leaves * outputs:
+        raise BadModel(f"{where}: {values.size} values for {n_leaves} leaves")
+    weights = None
+    if raw.get("leaf_weights"):
+        weights = numbers(raw, "leaf_weights", None, where)
+        if len(weights) != n_leaves:
+            raise BadModel(f"{where}: {len(weights)} leaf_weights for {n_leaves} leaves")
+    level = np.repeat(np.arange(len(asked) + 1), 1 << np.arange(len(asked) + 1))
+    first = (1 << level) - 1
+    place = np.arange(len(level)) - first
+    # The answers so far are the low bits of a node's place; the next one is the bit above.
+    below = (1 << (level + 1)) - 1 + place
+    met = below + (1 << level)
+    leaf = level == len(asked)
+    shape = _shape(
+        [asked[i] if i < len(asked) else None for i in level.tolist()], below, met, where
+    )
+    return Grown(shape, np.flatnonzero(leaf), values.reshape(n_leaves, outputs), weights)
+
+
+def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) -> Grown:
+    """Read a tree whose nodes hold each other: as for :func:`oblivious`."""
+    asked: list[_Question | None] = []
+    children: list[list[int]] = []
+    values: list[Any] = []
+    weights: list[Any] = []
+    leaves: list[int] = []
+    todo: list[tuple[Any, int, int, int]] = [(raw, LEAF, 0, 0)]
+    while todo:
+        node, parent, side, depth = todo.pop()
+        at = len(asked)
+        at_most(MOST_NODES, at, f"nodes in {where}")
+        at_most(MOST_LEVELS, depth, "levels or more below the root")
+        if not isinstance(node, Mapping):
+            raise BadModel(f"{where}, node {at}: no object")
+        if parent != LEAF:
+            children[parent][side] = at
+        children.append([LEAF, LEAF])
+        if "split" in node:
+            asked.append(_question(node["split"], columns, where))
+            todo += [(node.get("right"), at, 1, depth + 1), (node.get("left"), at, 0, depth + 1)]
+            continue
+        asked.append(None)
+        leaves.append(at)
+        own = node.get("value")
+        values.append(own if isinstance(own, list) else [own])
+        weights.append(node.get("weight"))
+    if any(len(own) != outputs or not all(is_finite(x) for x in own) for own in values):
+        raise BadModel(f"{where}: a leaf that does not hold {outputs} numbers")
+    links = np.array(children)
+    shape = _shape(asked, links[:, 0], links[:, 1], where)
+    known = all(is_finite(weight) for weight in weights)
+    return Grown(
+        shape, np.array(leaves), np.array(values, dtype=float),
+        np.array(weights, dtype=float) if known else None,
+    )  # fmt: skip
+
+
+def _question(split: Any, columns: Columns, where: str) -> _Question:
+    kind = split.get("split_type") if isinstance(split, Mapping) else None
+    if kind == "FloatFeature":
+        border, column = split.get("border"), columns.numeric.get(split.get("float_feature_index"))
+        if column is None or not is_finite(border):
+            raise BadModel(f"{where}: a test of no column, or against no number")
+        with np.errstate(over="ignore"):
+            cut = float(np.float32(border))
+        return _Question(column, cut, None, column not in columns.missing_right)
+    if kind == "OneHotFeature":
+        column = columns.categorical.get(split.get("cat_feature_index"))
+        value = split.get("value")
+        known = columns.values.get(column, ()) if column is not None else ()
+        if column is None or not is_whole(value, -(2**63), 2**63) or value not in known:
+            raise BadModel(f"{where}: a test for a category that no column has")
+        return _Question(column, np.nan, known.index(value), False)
+    if kind == "OnlineCtr":
+        names = [columns.names[i] for i in sorted(columns.categorical.values())]
+        raise NotCovered(CTR.format(", ".join(map(repr, names[:5]))))
+    if isinstance(kind, str):
+        raise NotCovered(OTHER.format(kind))
+    raise BadModel(f"{where}: a test that says not what it is")
+
+
+def _shape(asked: list[_Question | None], below: IntArray, met: IntArray, where: str) -> Tree:
+    """Make a tree of questions, and of the nodes for those who do not meet them, and who do."""
+    leaf = np.array([q is None for q in asked])
+    sets = np.array([q is not None and q.code is not None for q in asked])
+    # Rows that are of a category go left.
+    left, right = np.where(sets, met, below), np.where(sets, below, met)
+    nodes = np.flatnonzero(sets)
+    codes = [q.code for q in asked if q is not None and q.code is not None]
+    try:
+        return Tree(
+            feature=np.array([LEAF if q is None else q.column for q in asked]),
+            threshold=np.array([np.nan if q is None else q.border for q in asked]),
+            left=np.where(leaf, LEAF, left),
+            right=np.where(leaf, LEAF, right),
+            missing_left=np.array([q is not None and q.missing_left for q in asked]),
+            categories=CategorySets(nodes, np.array(codes)) if codes else None,
+        )
+    except BadModel as error:
+        raise BadModel(f"{where}: {error}") from error

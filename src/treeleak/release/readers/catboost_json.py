@@ -1,0 +1,104 @@
+"""CatBoost's models: JSON read as data, and cbm turned into JSON by CatBoost.
+
+Only CatBoost reads its binary format (cbm). It does so in a process of its own, with bounds on
+memory and time, whose answer is read like any other JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from treeleak.core.ending import private_folder
+from treeleak.core.errors import BadModel, NotCovered, cause
+from treeleak.release.bounds import MOST_JSON_BYTES, at_most
+from treeleak.release.checked_json import read_json
+from treeleak.release.registry import reader
+from treeleak.release.stored import StoredObject
+
+MODEL = "catboost.core.CatBoost"
+MAGIC = b"CBM1"
+SECONDS = 600
+WORKER = Path(__file__).with_name("cbm_worker.py")
+NEEDED = (
+    "CatBoost's binary models (cbm) are read with the help of CatBoost: "
+    "python -m pip install 'treeleak[catboost]'; or save the model as JSON: "
+    'save_model("model.json", format="json")'
+)
+
+
+def is_catboost(root: Any) -> bool:
+    """Say whether this is JSON that CatBoost writes."""
+    return isinstance(root, Mapping) and isinstance(root.get("features_info"), Mapping)
+
+
+def model_from_dict(root: Any) -> StoredObject:
+    """Take what a file says.
+
+    Raises
+    ------
+    BadModel
+        If it is no model of CatBoost.
+    """
+    if not is_catboost(root):
+        raise BadModel("no model of CatBoost: it says nothing of its columns")
+    return StoredObject(MODEL, root)
+
+
+def model_from_cbm(data: bytes) -> StoredObject:
+    """Read a binary model, by CatBoost in a process of its own.
+
+    Raises
+    ------
+    NotCovered
+        If CatBoost is not installed: how to install it.
+    BadModel
+        If it cannot read the model, or needs more than the bounds allow.
+    """
+    at_most(MOST_JSON_BYTES, len(data), "bytes")
+    if not data.startswith(MAGIC):
+        raise BadModel("no binary model of CatBoost")
+    if find_spec("catboost") is None:
+        raise NotCovered(NEEDED)
+    with private_folder() as folder:
+        given, made = folder / "model.cbm", folder / "model.json"
+        given.write_bytes(data)
+        try:
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-I", str(WORKER), str(given), str(made)],
+                cwd=folder,
+                env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
+                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HOME": str(folder)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BadModel(f"CatBoost did not read it within {SECONDS} seconds") from error
+        if done.returncode != 0 or not made.is_file():
+            said = done.stderr.strip().splitlines()
+            why = said[-1] if said else "it takes more time or memory than its size explains"
+            raise BadModel(f"CatBoost does not read it ({why:.300})")
+        try:
+            return read_json(made, model_from_dict)
+        except BadModel as error:
+            raise BadModel(str(error).replace(f"{made}: ", "")) from error
+
+
+@reader("CatBoost cbm", lambda head: head.startswith(MAGIC))
+def _read_cbm(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
+    try:
+        at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
+        return model_from_cbm(path.read_bytes())
+    except OSError as error:
+        raise BadModel(f"{path}: {cause(error)}") from error
+    except (BadModel, NotCovered) as error:
+        raise type(error)(f"{path}: {error}") from error

@@ -1,0 +1,154 @@
+"""CatBoost's models: trees, leaves, sums and counts as CatBoost itself has them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from helpers.examples import seeds
+from treeleak.core.errors import NotCovered
+from treeleak.release import to_release
+from treeleak.release.statistics import VALUE
+
+catboost = pytest.importorskip(
+    "catboost", reason="needs CatBoost: pip install 'treeleak[catboost]'"
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LOSSES = ("Logloss", "RMSE", "MultiClass", "MAE", "MultiClassOneVsAll", "Poisson", "CrossEntropy")
+
+
+def some_rows(rng, n, kinds, missing):
+    """Columns of few numbers, of many, and of categories."""
+    columns = {}
+    for i, kind in enumerate(kinds):
+        if kind == "c":
+            columns[f"c{i}"] = rng.choice(list("pqrs"), n)
+        else:
+            own = rng.integers(-2, 3, n) if kind == "int" else rng.normal(size=n)
+            own = np.where(rng.random(n) < missing, np.nan, own).astype(np.float32)
+            columns[f"c{i}"] = own.astype(float)
+    return pd.DataFrame(columns)
+
+
+def some_model(seed):
+    """A model of random options, with its rows and others to try it on."""
+    rng = np.random.default_rng(seed)
+    loss = LOSSES[seed % len(LOSSES)]
+    kinds = ["float", *rng.choice(["c", "int", "float"], rng.integers(0, 4))]
+    n, missing = int(rng.integers(20, 100)), float(rng.choice([0, 0.2]))
+    X = some_rows(rng, n, kinds, missing)
+    n_classes = 3 if loss.startswith("Multi") else 2
+    y = rng.integers(0, n_classes, n)
+    y[:n_classes] = np.arange(n_classes)
+    params = {
+        "loss_function": loss, "verbose": 0, "allow_writing_files": False, "thread_count": 1,
+        "random_seed": seed, "iterations": int(rng.integers(1, 6)),
+        "depth": int(rng.integers(1, 5)),
+        "learning_rate": float(rng.choice([0.1, 1.0])), "one_hot_max_size": 10,
+        "nan_mode": str(rng.choice(["Min", "Max"])),
+        "grow_policy": str(rng.choice(["SymmetricTree"] * 2 + ["Lossguide", "Depthwise"])),
+    }  # fmt: skip
+    cats = [c for c, kind in zip(X.columns, kinds, strict=True) if kind == "c"]
+    weight = rng.random(n) + 0.5 if rng.random() < 0.2 else None
+    pool = catboost.Pool(X, y, cat_features=cats, weight=weight)
+    model = catboost.CatBoost(params).fit(pool)
+    tried = some_rows(rng, 200, kinds, 0.2 if missing else 0.0)
+    for i, borders in model.get_borders().items():
+        name = f"c{i}"
+        if name not in cats and len(borders):
+            at = rng.choice(np.array(borders, np.float32), 90)
+            at[30:60] = np.nextafter(at[30:60], np.float32(9))
+            tried.loc[:89, name] = at
+    return model, params, X, tried, cats, weight
+
+
+def coded(release, X, cats):
+    """The rows as the release has them: positions of hashes in place of texts."""
+    out = np.zeros(X.shape, np.float32)
+    for i, name in enumerate(X.columns):
+        if name not in cats:
+            out[:, i] = X[name]
+            continue
+        texts = release.levels.get(name, ())
+        for j, value in enumerate(X[name]):
+            told = hashed(value)
+            out[j, i] = texts.index(told) if told in texts else len(texts)
+    return out
+
+
+def hashed(text):
+    """CatBoost's hash of a category, by a model that can only ask for it."""
+    if text not in HASHES:
+        data = pd.DataFrame({"a": [text, "other", "another"] * 9})
+        model = catboost.CatBoostClassifier(
+            iterations=1, depth=1, one_hot_max_size=9, verbose=0, allow_writing_files=False
+        )
+        release = to_release(model.fit(data, [1, 0, 0] * 9, cat_features=["a"]))
+        (tree,) = release.trees
+        (code,) = tree.categories.value
+        HASHES[text] = release.levels["a"][code]
+    return HASHES[text]
+
+
+HASHES = {}
+
+
+def holds(seed, tmp_path):
+    model, params, X, tried, cats, weight = some_model(seed)
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    release = to_release(tmp_path / "model.json")
+    rows = coded(release, tried, cats)
+    at = np.column_stack([t.apply(rows) for t in release.trees])
+    pool = catboost.Pool(tried, cat_features=cats)
+    expected = model.calc_leaf_indexes(pool)
+    leaf = np.column_stack([at[:, t] - tree.leaves[0] for t, tree in enumerate(release.trees)])
+    if params["grow_policy"] == "SymmetricTree":
+        np.testing.assert_array_equal(leaf, expected)
+    sums = np.tile(np.array(release.ensemble.base_scores), (len(tried), 1))
+    for t, tree in enumerate(release.trees):
+        value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
+        sums += value.values[at[:, t]].reshape(len(tried), -1)
+    margin = model.predict(pool, prediction_type="RawFormulaVal").reshape(len(tried), -1)
+    np.testing.assert_allclose(sums, margin, rtol=1e-12, atol=1e-12)
+    if weight is not None:
+        assert "weights" in release.not_covered
+        return
+    assert release.not_covered is None
+    assert release.n_rows == len(X)
+    own = coded(release, X, cats)
+    for t, tree in enumerate(release.trees):
+        leaves = np.bincount(tree.apply(own), minlength=tree.n_nodes)[tree.leaves]
+        np.testing.assert_array_equal(tree.totals[tree.leaves], leaves, err_msg=f"tree {t}")
+
+
+@seeds(150, fast=8)
+def test_leaves_sums_and_counts_are_those_of_catboost(seeds, tmp_path):
+    for seed in seeds:
+        holds(seed, tmp_path)
+
+
+def test_the_same_stands_in_every_form(tmp_path):
+    model, *_ = some_model(0)
+    model.save_model(str(tmp_path / "model.cbm"))
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))
+    first = to_release(model)
+    for end in ("json", "cbm", "pkl"):
+        release = to_release(tmp_path / f"model.{end}", trust_pickle=True)
+        assert release.classes == first.classes
+        for a, b in zip(first.trees, release.trees, strict=True):
+            np.testing.assert_array_equal(a.threshold, b.threshold)
+            np.testing.assert_array_equal(a.totals, b.totals)
+
+
+def test_statistics_of_the_target_are_not_covered(tmp_path):
+    X = pd.DataFrame({"shop": list("abcdef") * 10})
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    model.fit(X, [0, 1, 1, 0, 0, 1] * 10, cat_features=["shop"])
+    with pytest.raises(NotCovered, match="'shop'"):
+        to_release(model)
