@@ -171,6 +171,8 @@ def by_keyword(*args: Any) -> Any:
 def encoded(text: Any, *rest: Any) -> bytes:
     """Stand in for the codec by which old protocols write bytes."""
     drop(*(r for r in rest if r not in ("latin1", "latin-1")))
+    if isinstance(text, bytes):  # how protocols 3 and 4 write what can be changed
+        return text
     return str(text).encode("latin-1")
 
 
