@@ -52,7 +52,7 @@ def some_model(seed):
         "objective": objective, "verbose": -1, "num_threads": 1, "seed": seed,
         "learning_rate": float(rng.choice([0.1, 1.0])), "num_leaves": int(rng.integers(2, 20)),
         "min_data_in_leaf": int(rng.choice([1, 5])), "cat_smooth": 1, "min_data_per_group": 1,
-        "max_cat_to_onehot": int(rng.choice([1, 4])), "min_data_in_bin": 1,
+        "max_cat_to_onehot": int(rng.choice([1, 4])), "min_data_in_bin": 1, "cat_l2": 0,
         "use_missing": bool(rng.random() < 0.8), "zero_as_missing": bool(rng.random() < 0.15),
         "boosting": str(rng.choice(["gbdt", "gbdt", "dart", "rf"])),
         "lambda_l2": float(rng.choice([0, 3])), "max_depth": int(rng.choice([-1, 3])),

@@ -1,0 +1,115 @@
+"""Files of boosting libraries, written by several versions, against what these say of them.
+
+``tools/make_boosted_models.py`` writes the files. No library is needed to read them.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from treeleak.core.errors import NotCovered
+from treeleak.evidence import evidence_for
+from treeleak.release import to_release
+from treeleak.release.statistics import HESSIAN, VALUE
+
+MODELS = Path(__file__).parent / "models" / "boosted"
+FILES = [
+    (folder, name)
+    for folder in sorted(path.name for path in MODELS.iterdir())
+    for name in json.loads((MODELS / folder / "truth.json").read_text())
+]
+N = 60
+COUNTED_FIRST = {"logistic.ubj": 1, "softprob.json": 3, "forest.json": 3, "categories.json": 1}
+"""Trees of the first round, of XGBoost's models that count rows in these only."""
+
+
+def opened(folder, name):
+    if name.endswith("cbm") and find_spec("catboost") is None:
+        pytest.skip("needs CatBoost: pip install 'treeleak[catboost]'")
+    truth = json.loads((MODELS / folder / "truth.json").read_text())[name]
+    return to_release(MODELS / folder / name, trust_pickle=True), truth
+
+
+def numbered(folder, release, at):
+    """Leaves by the numbers that their library gives them."""
+    if folder.startswith("xgboost"):
+        return at
+    return np.column_stack(
+        [np.searchsorted(tree.leaves, at[:, t]) for t, tree in enumerate(release.trees)]
+    )
+
+
+@pytest.mark.parametrize(("folder", "name"), FILES)
+def test_leaves_and_sums_are_those_of_the_library(folder, name):
+    release, truth = opened(folder, name)
+    rows = np.array(truth["rows"], dtype=release.float_type)
+    at = np.column_stack([tree.apply(rows) for tree in release.trees])
+    if name != "lossguide.json":
+        np.testing.assert_array_equal(numbered(folder, release, at), truth["leaves"])
+    sums = np.tile(np.array(release.ensemble.base_scores), (len(rows), 1))
+    for t, tree in enumerate(release.trees):
+        value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
+        own = value.values[at[:, t]]
+        if value.per_class:
+            sums += own
+        else:
+            sums[:, tree.output or 0] += own
+    exact = 1e-6 if folder.startswith("xgboost") else 1e-12
+    np.testing.assert_allclose(sums, truth["margin"], rtol=exact, atol=exact)
+
+
+@pytest.mark.parametrize(("folder", "name"), FILES)
+def test_rows_are_counted_where_the_file_counts_them(folder, name):
+    release, truth = opened(folder, name)
+    library = folder.partition("-")[0]
+    drawn = name in ("subsample.ubj", "bagged.txt")
+    for t, (tree, counts) in enumerate(zip(release.trees, truth["counts"], strict=True)):
+        if library == "xgboost" and t >= COUNTED_FIRST.get(name, len(release.trees)):
+            assert tree.totals is None
+            assert tree.statistics.get(HESSIAN) is not None
+            continue
+        if drawn or name == "lossguide.json":
+            assert tree.totals[0] <= N
+            continue
+        own = np.zeros(tree.n_nodes)
+        leaves = tree.leaves if library != "xgboost" else np.arange(tree.n_nodes)
+        own[leaves[: len(counts)]] = counts
+        np.testing.assert_array_equal(tree.totals[tree.leaves], own[tree.leaves])
+    if drawn:
+        assert release.sampling.kind == "unknown"
+        assert release.n_rows is None
+        with pytest.raises(NotCovered, match=r"saw|different"):
+            evidence_for(release)
+    elif name in ("logistic.ubj", "categories.json"):
+        # One tree counts rows, and nothing says whether the others saw the same.
+        assert (release.sampling.kind, release.n_rows) == ("unknown", None)
+        with pytest.raises(NotCovered, match="first trees only"):
+            evidence_for(release)
+    else:
+        assert (release.sampling.kind, release.n_rows) == ("all", N)
+        if name not in COUNTED_FIRST:
+            assert release.not_covered is None
+
+
+def test_classes_and_names():
+    release, _ = opened("lightgbm-4.7.0", "multiclass.txt")
+    assert release.classes == (0, 1, 2)
+    assert release.feature_names == ("Column_0", "Column_1", "Column_2", "Column_3")
+    assert [tree.output for tree in release.trees] == [0, 1, 2] * 2
+    release, _ = opened("xgboost-3.2.0", "softprob.json")
+    assert release.classes == (0, 1, 2)
+    assert release.feature_names == ("x0", "x1", "x2", "x3")
+    release, _ = opened("catboost-1.2.10", "rmse.json")
+    assert release.classes == ()
+    assert release.maybe_missing == {"x0", "x1", "x2", "x3"}
+
+
+def test_models_in_binary_form_name_the_extra(monkeypatch):
+    monkeypatch.setattr("treeleak.release.readers.catboost_json.find_spec", lambda name: None)
+    with pytest.raises(NotCovered, match=r"treeleak\[catboost\]"):
+        to_release(MODELS / "catboost-1.2.10" / "logloss.cbm")
