@@ -88,12 +88,19 @@ def archives() -> tuple[bytes, ...]:
 
 
 @cache
+def boosted(library: str, ending: str) -> tuple[bytes, ...]:
+    """Models of a boosting library, by several of its versions."""
+    kinds = (path for path in (MODELS / "boosted").glob(f"{library}-*/*.{ending}"))
+    return tuple(path.read_bytes() for path in sorted(kinds) if path.name != "truth.json")
+
+
+@cache
 def pickles() -> tuple[bytes, ...]:
     """Models as pickles, and by joblib: files, too, as memo entries differ between processes."""
     return tuple(
         path.read_bytes()
         for kind in ("pkl", "joblib")
-        for path in sorted(MODELS.glob(f"*/*.{kind}"))
+        for path in sorted([*MODELS.glob(f"*/*.{kind}"), *MODELS.glob(f"boosted/*/*.{kind}")])
     )
 
 

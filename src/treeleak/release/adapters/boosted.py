@@ -138,9 +138,9 @@ def whole_sums(
 def column_names(texts: Any, n: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name ``n`` columns as a file does, with a note where it does not do so well."""
     plain = tuple(f"x{i}" for i in range(n))
-    if texts is None or len(texts) == 0:
-        return plain, ()
     names = tuple(texts) if isinstance(texts, list) else ()
+    if texts is None or (isinstance(texts, list) and not texts):
+        return plain, ()
     usable = all(isinstance(c, str) for c in names)
     if not usable or len(names) != n or len(set(names)) != n:
         return plain, (UNNAMED,)

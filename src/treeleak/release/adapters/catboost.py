@@ -183,7 +183,10 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
     named: dict[int, str] = {}
     missing, as_true, values = set(), set(), {}
     for kind in ("float", "categorical", "text", "embedding"):
-        for own in info.get(f"{kind}_features") or ():
+        listed = info.get(f"{kind}_features") or []
+        if not isinstance(listed, list) or not all(isinstance(own, Mapping) for own in listed):
+            raise BadModel(f"{kind}_features is no list of columns")
+        for own in listed:
             flat, index = own.get("flat_feature_index"), own.get("feature_index")
             if (
                 not is_whole(flat, 0, MOST_COLUMNS)

@@ -162,14 +162,14 @@ def grown(raw: Mapping[str, Any], columns: Columns, outputs: int, where: str) ->
 def _question(split: Any, columns: Columns, where: str) -> _Question:
     kind = split.get("split_type") if isinstance(split, Mapping) else None
     if kind == "FloatFeature":
-        border, column = split.get("border"), columns.numeric.get(split.get("float_feature_index"))
+        border, column = split.get("border"), _column(split, "float", columns.numeric)
         if column is None or not is_finite(border):
             raise BadModel(f"{where}: a test of no column, or against no number")
         with np.errstate(over="ignore"):
             cut = float(np.float32(border))
         return _Question(column, cut, None, column not in columns.missing_right)
     if kind == "OneHotFeature":
-        column = columns.categorical.get(split.get("cat_feature_index"))
+        column = _column(split, "cat", columns.categorical)
         value = split.get("value")
         known = columns.values.get(column, ()) if column is not None else ()
         if column is None or not is_whole(value, -(2**63), 2**63) or value not in known:
@@ -181,6 +181,11 @@ def _question(split: Any, columns: Columns, where: str) -> _Question:
     if isinstance(kind, str):
         raise NotCovered(OTHER.format(kind))
     raise BadModel(f"{where}: a test that says not what it is")
+
+
+def _column(split: Mapping[str, Any], kind: str, places: Mapping[int, int]) -> int | None:
+    index = split.get(f"{kind}_feature_index")
+    return places.get(index) if type(index) is int else None
 
 
 def _shape(asked: list[_Question | None], below: IntArray, met: IntArray, where: str) -> Tree:

@@ -147,7 +147,8 @@ def _rounds(model: Model, info: IntArray) -> IntArray:
             return np.repeat(np.arange(len(ends) - 1), np.diff(ends))
         raise BadModel("iteration_indptr does not share the trees out to rounds")
     param = model.booster.get("gbtree_model_param")
-    parallel = count_in(param, "num_parallel_tree", MOST_TREES, "1") if param else 1
+    held = param if isinstance(param, Mapping) else {}
+    parallel = count_in(held, "num_parallel_tree", MOST_TREES, "1")
     return np.arange(len(info)) // (max(parallel, 1) * model.n_outputs)
 
 
@@ -195,11 +196,13 @@ def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for name, own in zip(names, columns if isinstance(columns, list) else (), strict=False):
         if not isinstance(own, Mapping) or "values" not in own:
             continue
-        values = np.asarray(own["values"])
+        values, offsets = own["values"], own.get("offsets")
         texts: Sequence[str] | None = None
-        if "offsets" in own:
-            texts = _split(values, np.asarray(own["offsets"]))
-        elif values.ndim == 1 and values.dtype.kind in "iuf":
+        if not isinstance(values, np.ndarray) or values.ndim != 1:
+            continue
+        if isinstance(offsets, np.ndarray):
+            texts = _split(values, offsets)
+        elif offsets is None and values.dtype.kind in "iuf":
             texts = [f"{x}" for x in values.tolist()]
         if texts and len(set(texts)) == len(texts):
             out[name] = tuple(texts)

@@ -70,10 +70,12 @@ class Model:
             raise BadModel("the model does not name its objective")
         num_class = count_in(param, "num_class", MOST_CLASSES)
         num_target = count_in(param, "num_target", MOST_CLASSES, "1")
-        version = np.ravel(root.get("version", ())).tolist()
+        version = root.get("version")
+        told = "of unknown version"
+        if isinstance(version, np.ndarray) and version.dtype.kind in "iu":
+            told = ".".join(map(str, version.ravel()[:3]))
         return cls(
-            version=".".join(f"{part:.9}" for part in map(str, version[:3]))
-            or "of unknown version",
+            version=told,
             objective=objective,
             booster=model,
             learner=learner,

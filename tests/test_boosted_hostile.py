@@ -1,0 +1,379 @@
+"""Files of boosting libraries that somebody damaged or made on purpose."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.examples import examples
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.release import Release, read_model, to_release
+from treeleak.release.readers.ubj import read_ubj
+
+MODELS = Path(__file__).parent / "models" / "boosted"
+XGBOOST = MODELS / "xgboost-3.2.0"
+LIGHTGBM = MODELS / "lightgbm-4.7.0"
+CATBOOST = MODELS / "catboost-1.2.10"
+FILES = [
+    XGBOOST / "softprob.json",
+    XGBOOST / "logistic.ubj",
+    XGBOOST / "subsample.ubj",
+    LIGHTGBM / "categories.txt",
+    LIGHTGBM / "multiclass.txt",
+    CATBOOST / "rmse.json",
+    CATBOOST / "lossguide.json",
+]
+
+
+def outcome(data, path):
+    """The release, or the error that says what is wrong."""
+    path.write_bytes(data)
+    try:
+        return to_release(path)
+    except (BadInput, NotCovered) as error:
+        return error
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
+def test_what_is_cut_short_is_refused(file, tmp_path):
+    data = file.read_bytes()
+    end = data.find(b"end of trees") if file.suffix == ".txt" else len(data) - 2
+    for length in np.linspace(0, end - 1, 40).astype(int):
+        path = tmp_path / f"cut{file.suffix}"
+        found = outcome(data[:length], path)
+        assert isinstance(found, BadModel), length
+        assert str(path) in str(found)
+
+
+@given(st.data())
+@examples(600, fast=60)
+def test_changed_bytes_end_in_a_release_or_a_clear_error(tmp_path_factory, data):
+    file = data.draw(st.sampled_from(FILES))
+    raw = bytearray(file.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=9))
+    found = outcome(bytes(raw), tmp_path_factory.getbasetemp() / f"changed{file.suffix}")
+    assert isinstance(found, (Release, BadInput, NotCovered))
+
+
+@pytest.mark.parametrize("lie", [2**62, -1, 2**31, 10**6])
+def test_lengths_that_lie_are_refused(lie, tmp_path):
+    data = (XGBOOST / "logistic.ubj").read_bytes()
+    places = [m.end() for m in re.finditer(rb"#L|SL|[{}]L", data)]
+    assert len(places) > 50
+    for at in places[:: 7 if lie == 2**62 else 31]:
+        changed = data[:at] + struct.pack(">q", lie) + data[at + 8 :]
+        found = outcome(changed, tmp_path / "lie.ubj")
+        assert isinstance(found, BadModel), at
+        assert re.search(r"byte \d+: a length of", str(found))
+
+
+def test_ubj_is_read_as_it_was_meant():
+    name = b"U\x01a"
+    assert read_ubj(b"{" + name + b"[Z" + b"TFi\xff]}") == {"a": [None, True, False, -1]}
+    assert read_ubj(b"{" + name + b"[#U\x02SU\x01xCy}") == {"a": ["x", "y"]}
+    array = read_ubj(b"{" + name + b"[$d#U\x02" + struct.pack(">ff", 0.5, -2) + b"}")["a"]
+    assert array.tolist() == [0.5, -2]
+    assert array.dtype == np.float32
+    assert read_ubj(b"{#U\x01" + name + b"D" + struct.pack(">d", 1e300)) == {"a": 1e300}
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"{U\x01ai\x01U\x01ai\x02}", "stands twice"),
+        (b"{U\x01ai\x01", "bytes are due"),
+        (b"{U\x01ai\x01}}", "1 bytes behind"),
+        (b"{U\x01a" + b"[" * 200, "nested deeper"),
+        (b"{U\x01a[$Z#L" + struct.pack(">q", 2**40) + b"}", "a length of"),
+        (b"{U\x01a[$Z#U\x01}", "take no bytes"),
+        (b"{U\x01a[$dU\x01}", "does not say its length"),
+        (b"{U\x01aH}", "no kind of value"),
+        (b"{U\x02\xff\xfei\x01}", "not UTF-8"),
+        (b"{d\x00\x00\x00\x00i\x01}", "where a length was due"),
+    ],
+)
+def test_ubj_that_makes_no_sense_is_refused(data, why):
+    with pytest.raises(BadModel, match=why):
+        read_ubj(data)
+
+
+def changed(file, change):
+    """A model of XGBoost or CatBoost in JSON with something else in it."""
+    root = json.loads(file.read_text())
+    change(root)
+    return json.dumps(root).encode()
+
+
+def trees_of(root):
+    return root["learner"]["gradient_booster"]["model"]["trees"]
+
+
+def in_tree(**lists):
+    """Put numbers at places of lists of tree 0."""
+
+    def change(root):
+        tree = trees_of(root)[0]
+        for name, (at, value) in lists.items():
+            tree[name][at] = value
+
+    return change
+
+
+def cut_list(root):
+    trees_of(root)[0]["split_indices"].pop()
+
+
+LIES = [
+    (in_tree(left_children=(0, 0)), "tree 0: a child index outside"),
+    (in_tree(left_children=(0, 2)), "tree 0: two ways lead to a node"),
+    (in_tree(left_children=(1, 0)), "tree 0: a"),
+    (in_tree(left_children=(0, 10**6)), "tree 0, entry 0 of left_children"),
+    (in_tree(left_children=(0, 1.5)), "tree 0, entry 0 of left_children"),
+    (in_tree(left_children=(0, -1)), "tree 0: a node has one child only"),
+    (in_tree(split_indices=(0, 4)), "tree 0, node 0: tests column 4, there are 4"),
+    (in_tree(split_indices=(0, -2)), "tree 0, node 0: tests column -2"),
+    (in_tree(split_conditions=(0, float("nan"))), "tree 0: node 0: threshold is NaN"),
+    (in_tree(default_left=(0, 2)), "tree 0, entry 0 of default_left"),
+    (cut_list, r"tree 0: split_indices has \d+ entries for"),
+    (lambda root: trees_of(root).append(trees_of(root)[0]), "says of 6 trees what they are"),
+    (lambda root: trees_of(root)[1].pop("left_children"), "tree 1: left_children is no list"),
+    (lambda root: root["learner"].pop("objective"), "no objective"),
+    (lambda root: root["learner"]["learner_model_param"].update(base_score="[1,2]"), "base_score"),
+    (lambda root: root["learner"]["learner_model_param"].update(base_score="nan"), "base_score"),
+    (
+        lambda root: root["learner"]["learner_model_param"].update(num_feature="9" * 9),
+        "num_feature",
+    ),
+    (lambda root: root["learner"]["learner_model_param"].update(num_class="99999"), "num_class"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), LIES)
+def test_lies_in_an_xgboost_model_are_named(change, why, tmp_path):
+    path = tmp_path / "lie.json"
+    found = outcome(changed(XGBOOST / "softprob.json", change), path)
+    assert isinstance(found, BadModel)
+    assert re.search(why, str(found)), found
+    assert str(path) in str(found)
+
+
+def categories_past_the_end(root):
+    trees_of(root)[0]["categories_sizes"][0] += 100
+
+
+def categories_negative(root):
+    trees_of(root)[0]["categories"][0] = -5
+
+
+@pytest.mark.parametrize("change", [categories_past_the_end, categories_negative])
+def test_categories_that_lie_are_refused(change, tmp_path):
+    found = outcome(changed(XGBOOST / "categories.json", change), tmp_path / "lie.json")
+    assert isinstance(found, BadModel)
+    assert "categories" in str(found)
+
+
+def linear(root):
+    root["learner"]["gradient_booster"] = {"name": "gblinear", "model": {"weights": [1.0]}}
+
+
+def vectors(root):
+    for tree in trees_of(root):
+        tree["tree_param"]["size_leaf_vector"] = "2"
+
+
+@pytest.mark.parametrize(("change", "why"), [(linear, "gblinear"), (vectors, "multi_output_tree")])
+def test_xgboost_models_that_are_not_covered_say_so(change, why, tmp_path):
+    found = outcome(changed(XGBOOST / "regression.json", change), tmp_path / "model.json")
+    assert isinstance(found, NotCovered)
+    assert why in str(found)
+
+
+def weighted(root):
+    for tree in trees_of(root):
+        tree["sum_hessian"] = [1.25 * x for x in tree["sum_hessian"]]
+
+
+def scaled(root):
+    root["learner"]["objective"]["reg_loss_param"]["scale_pos_weight"] = "2"
+
+
+def added_up_wrong(root):
+    tree = trees_of(root)[1]
+    tree["sum_hessian"][tree["left_children"].index(-1)] += 1
+
+
+@pytest.mark.parametrize("change", [weighted, scaled, added_up_wrong])
+def test_hessians_that_are_no_rows_are_not_taken_for_rows(change, tmp_path):
+    found = outcome(changed(XGBOOST / "regression.json", change), tmp_path / "model.json")
+    assert isinstance(found, Release)
+    assert "weighted" in found.not_covered
+    assert all(tree.totals is None for tree in found.trees)
+    assert found.n_rows is None
+
+
+def test_nodes_that_were_pruned_are_left_out(tmp_path):
+    """A deleted node stays in the lists, and its children may have taken earlier places."""
+    plain = outcome((XGBOOST / "regression.json").read_bytes(), tmp_path / "plain.json")
+
+    def moved(root):
+        tree = trees_of(root)[0]
+        n = len(tree["left_children"])
+        # Node 1 goes behind the end; what stood there is a node without a way to it.
+        for side in ("left_children", "right_children"):
+            tree[side] = [n if child == 1 else child for child in tree[side]]
+        for name, own in tree.items():
+            if isinstance(own, list) and len(own) == n:
+                own.append(own[1])
+                own[1] = -1 if name.endswith("children") else 0
+        tree["tree_param"]["num_nodes"] = str(n + 1)
+
+    found = outcome(changed(XGBOOST / "regression.json", moved), tmp_path / "moved.json")
+    rows = np.random.default_rng(0).integers(0, 9, (50, 4)).astype(np.float32)
+    for a, b in zip(plain.trees, found.trees, strict=True):
+        assert a.n_nodes == b.n_nodes
+        np.testing.assert_array_equal(a.totals[a.apply(rows)], b.totals[b.apply(rows)])
+
+
+def text(file, *changes):
+    """A model of LightGBM with other words in it, each once."""
+    out = file.read_text()
+    for pattern, new in changes:
+        out, n = re.subn(pattern, new, out, count=1)
+        assert n == 1
+    return out.encode()
+
+
+LIGHTGBM_LIES = [
+    ((r"num_leaves=\d+", "num_leaves=3"), "tree 0: .* entries for 3"),
+    ((r"num_leaves=\d+", "num_leaves=99999999999"), "num_leaves"),
+    ((r"num_leaves=\d+", "num_leaves=x"), "num_leaves is no list of numbers"),
+    ((r"left_child=\S+", "left_child=0"), "tree 0"),
+    ((r"left_child=\S+", "left_child=-900"), "tree 0, entry 0 of left_child"),
+    ((r"split_feature=\S+", "split_feature=4"), "tree 0, entry 0 of split_feature"),
+    ((r"decision_type=\S+", "decision_type=17"), "tree 0, entry 0 of decision_type"),
+    ((r"leaf_count=\S+", "leaf_count=1.5"), "1.5 is no number of rows"),
+    ((r"leaf_count=\S+", "leaf_count=-3"), "-3 is no number of rows"),
+    ((r"cat_boundaries=0 \d+", "cat_boundaries=0 77"), "entry 1 of cat_boundaries"),
+    ((r"cat_threshold=\d+", "cat_threshold=0"), "without categories"),
+    ((r"num_tree_per_iteration=1", "num_tree_per_iteration=0"), "num_tree_per_iteration"),
+    ((r"max_feature_idx=3", "max_feature_idx=999999999"), "max_feature_idx"),
+    ((r"Tree=1", "Tree=7"), "Tree=1 was due"),
+    ((r"shrinkage=1\n", "shrinkage=1\nleaf_value=3\n"), "stands twice in tree 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), LIGHTGBM_LIES)
+def test_lies_in_a_lightgbm_model_are_named(change, why, tmp_path):
+    found = outcome(text(LIGHTGBM / "categories.txt", change), tmp_path / "lie.txt")
+    assert isinstance(found, BadModel), found
+    assert re.search(why, str(found)), found
+
+
+def test_lightgbm_models_that_are_not_covered_say_so(tmp_path):
+    file = LIGHTGBM / "regression.txt"
+    found = outcome(text(file, (r"is_linear=0", "is_linear=1")), tmp_path / "model.txt")
+    assert isinstance(found, NotCovered)
+    assert "linear_tree" in str(found)
+    # Zeros count as missing, and go right although they are less than the threshold.
+    found = outcome(
+        text(file, (r"decision_type=\d+", "decision_type=4"), (r"threshold=\S+", "threshold=0.5")),
+        tmp_path / "model.txt",
+    )
+    assert isinstance(found, NotCovered)
+    assert "tree 0, node 0: zeros count as missing" in str(found)
+    found = outcome(
+        text(file, (r"decision_type=\d+", "decision_type=6"), (r"threshold=\S+", "threshold=0.5")),
+        tmp_path / "model.txt",
+    )
+    assert isinstance(found, Release)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "why"),
+    [
+        ((r"\[bagging_fraction: 1\]\n", ""), "unknown", "parameters of its training"),
+        ((r"\[boosting: gbdt\]", "[boosting: goss]"), "unknown", "GOSS"),
+        ((r"\[bagging_freq: 0\]", "[bagging_freq: 3]"), "all", ""),
+        ((r"internal_count=60", "internal_count=70"), "unknown", "different numbers of rows"),
+    ],
+)
+def test_how_rows_reached_the_trees_is_said_as_far_as_it_is_known(change, kind, why, tmp_path):
+    found = outcome(text(LIGHTGBM / "binary.txt", change), tmp_path / "model.txt")
+    assert found.sampling.kind == kind
+    assert why in getattr(found.sampling, "why", "")
+
+
+def test_counts_that_do_not_add_up_are_not_used(tmp_path):
+    found = outcome(
+        text(LIGHTGBM / "binary.txt", (r"internal_count=60 \d+", "internal_count=60 59")),
+        tmp_path / "model.txt",
+    )
+    assert "do not add up" in found.not_covered
+
+
+def catboost_tree(**given):
+    return lambda root: root["oblivious_trees"][0].update(given)
+
+
+SPLIT = {"split_type": "FloatFeature", "float_feature_index": 0, "border": 0.5}
+CATBOOST_LIES = [
+    (catboost_tree(splits=[SPLIT] * 60), BadModel, "60 questions"),
+    (catboost_tree(splits=[SPLIT] * 20), BadModel, "values for 1048576 leaves"),
+    (catboost_tree(splits=[{**SPLIT, "float_feature_index": 9}]), BadModel, "tree 0: a test of no"),
+    (catboost_tree(splits=[{**SPLIT, "border": "x"}]), BadModel, "tree 0: a test of no column"),
+    (catboost_tree(splits=[{"split_type": "OnlineCtr"}]), NotCovered, "ctr"),
+    (catboost_tree(splits=[{"split_type": "Text"}]), NotCovered, "'Text'"),
+    (catboost_tree(splits=7), BadModel, "splits is no list"),
+    (catboost_tree(leaf_weights=[1, 2]), BadModel, "2 leaf_weights for 8 leaves"),
+    (catboost_tree(leaf_values=[1, "a"] * 4), BadModel, "tree 0: leaf_values is no list"),
+    (lambda root: root.update(scale_and_bias=[1]), BadModel, "scale_and_bias"),
+    (lambda root: root.update(oblivious_trees=[]), BadModel, "no list of trees"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "why"), CATBOOST_LIES)
+def test_lies_in_a_catboost_model_are_named(change, kind, why, tmp_path):
+    found = outcome(changed(CATBOOST / "rmse.json", change), tmp_path / "lie.json")
+    assert type(found) is kind, found
+    assert why in str(found)
+
+
+def test_weights_in_a_catboost_model_are_not_taken_for_rows(tmp_path):
+    def weighted(root):
+        for tree in root["oblivious_trees"]:
+            tree["leaf_weights"] = [1.5 * w for w in tree["leaf_weights"]]
+
+    found = outcome(changed(CATBOOST / "rmse.json", weighted), tmp_path / "model.json")
+    assert "sums of weights" in found.not_covered
+    assert all(tree.totals is None for tree in found.trees)
+
+
+def test_a_catboost_tree_of_many_levels_is_refused(tmp_path):
+    root = json.loads((CATBOOST / "lossguide.json").read_text())
+    node = copy.deepcopy(root["trees"][0])
+    for _ in range(400):
+        node = {
+            "split": root["trees"][0]["split"],
+            "left": node,
+            "right": {"value": 0, "weight": 0},
+        }
+    root["trees"][0] = node
+    found = outcome(json.dumps(root).encode(), tmp_path / "model.json")
+    assert isinstance(found, (BadModel, Release))
+
+
+def test_files_are_known_by_what_they_begin_with(tmp_path):
+    for file in FILES:
+        path = tmp_path / "model.bin"
+        path.write_bytes(file.read_bytes())
+        assert read_model(path).type.partition(".")[0] == file.parent.name.partition("-")[0]
