@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from helpers.examples import seeds
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import to_release
 from treeleak.release.statistics import VALUE
 
@@ -152,3 +152,49 @@ def test_statistics_of_the_target_are_not_covered(tmp_path):
     model.fit(X, [0, 1, 1, 0, 0, 1] * 10, cat_features=["shop"])
     with pytest.raises(NotCovered, match="'shop'"):
         to_release(model)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [3, 7], ["a", "b", "c"]])
+def test_labels_of_classes_are_in_the_file(labels, tmp_path):
+    X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
+    y = np.array(labels)[X[:, 0].astype(int) % len(labels)]
+    model = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    release = to_release(model.fit(X, y))
+    assert [str(c).lower() for c in release.classes] == [str(c).lower() for c in labels]
+    assert release.feature_names == ("x0", "x1")
+    assert release.origin == f"CatBoost {catboost.__version__}, CatBoostClassifier"
+
+
+def test_class_weights_are_seen():
+    X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
+    for more in ({"class_weights": [1, 3]}, {"auto_class_weights": "Balanced"}):
+        model = catboost.CatBoostClassifier(2, verbose=0, allow_writing_files=False, **more)
+        release = to_release(model.fit(X, X[:, 0] > 2))
+        assert "weights of rows or classes" in release.not_covered
+        assert release.n_rows is None
+
+
+def test_targets_of_several_numbers():
+    X = np.random.default_rng(1).integers(0, 4, (60, 2)).astype(float)
+    model = catboost.CatBoostRegressor(
+        iterations=2, loss_function="MultiRMSE", verbose=0, allow_writing_files=False
+    )
+    release = to_release(model.fit(X, X))
+    assert release.n_rows == 60
+    assert any("2 numbers each" in note for note in release.notes)
+
+
+def test_a_damaged_binary_model_is_refused(tmp_path):
+    model, *_ = some_model(0)
+    path = tmp_path / "model.cbm"
+    model.save_model(str(path))
+    data = path.read_bytes()
+    for damaged in (data[:200], data[:40] + b"\xff" * 40 + data[80:], b"CBM1" + b"\0" * 100):
+        path.write_bytes(damaged)
+        with pytest.raises(BadModel, match=r"model\.cbm: CatBoost does not read it"):
+            to_release(path)
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    with pytest.raises(BadInput, match="not fitted"):
+        to_release(catboost.CatBoostClassifier())

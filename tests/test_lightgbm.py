@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from helpers.examples import seeds
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.adapters.lightgbm import ZERO
 from treeleak.release.statistics import VALUE
@@ -119,3 +125,89 @@ def holds(seed, tmp_path):
 def test_leaves_sums_and_counts_are_those_of_lightgbm(seeds, tmp_path):
     read = [holds(seed, tmp_path) for seed in seeds]
     assert np.mean(read) > 0.8
+
+
+ROWS = np.random.default_rng(5).integers(0, 4, (200, 3)).astype(float)
+NUMBER = ROWS @ [1.0, -2.0, 0.5]
+CLASS = (NUMBER > 0).astype(int)
+LABEL = np.array(["no", "yes"])[CLASS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "classes"),
+    [
+        ("LGBMClassifier", LABEL, ("no", "yes")),
+        ("LGBMClassifier", CLASS + (NUMBER > 2), (0, 1, 2)),
+        ("LGBMRegressor", NUMBER, ()),
+        ("LGBMRanker", CLASS, ()),
+    ],
+)
+@pytest.mark.parametrize("written", ["live", "pkl", "joblib"])
+def test_estimators_are_read_live_and_from_pickles(kind, y, classes, written, tmp_path):
+    more = {"group": [len(y)]} if kind == "LGBMRanker" else {}
+    model = getattr(lightgbm, kind)(n_estimators=3, verbose=-1, n_jobs=1).fit(ROWS, y, **more)
+    path = tmp_path / f"model.{written}"
+    if written == "pkl":
+        path.write_bytes(pickle.dumps(model))
+    elif written == "joblib":
+        joblib.dump(model, path, compress=3)
+    release = to_release(model if written == "live" else path, trust_pickle=True)
+    assert release.classes == classes
+    assert release.origin.endswith(kind)
+    assert release.n_rows == len(ROWS)
+    at = np.column_stack([t.apply(ROWS) - (t.n_nodes - len(t.leaves)) for t in release.trees])
+    expected = model.predict(ROWS, pred_leaf=True)
+    np.testing.assert_array_equal(at, expected.reshape(len(ROWS), -1))
+
+
+def test_a_pipeline_names_the_columns_of_the_model_in_it():
+    X = pd.DataFrame({"job": np.array(list("abcd"))[ROWS[:, 0].astype(int)]})
+    model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
+    release = to_release(make_pipeline(OneHotEncoder(sparse_output=False), model).fit(X, CLASS))
+    assert release.feature_names == ("job_a", "job_b", "job_c", "job_d")
+
+
+def test_texts_of_categories_are_read(tmp_path):
+    X = pd.DataFrame({"n": NUMBER, "job": pd.Categorical(np.array(["größe", "nurse"])[CLASS])})
+    model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(X, CLASS)
+    model.booster_.save_model(tmp_path / "model.txt")
+    for release in (to_release(model), to_release(tmp_path / "model.txt")):
+        assert release.levels == {"job": ("größe", "nurse")}
+
+
+def test_rounds_behind_the_best_are_mentioned():
+    data, other = lightgbm.Dataset(ROWS, NUMBER), lightgbm.Dataset(ROWS[:50], -NUMBER[:50])
+    model = lightgbm.train(
+        {"verbose": -1, "num_threads": 1}, data, 30, valid_sets=[other],
+        callbacks=[lightgbm.early_stopping(2, verbose=False)], keep_training_booster=True,
+    )  # fmt: skip
+    release = to_release(model)
+    assert model.best_iteration < len(release.trees)
+    assert f"stop after round {model.best_iteration}," in " ".join(release.notes)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"boosting_type": "goss"}, "GOSS"),
+        ({"data_sample_strategy": "goss"}, "GOSS"),
+        ({"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}, "0.6"),
+        ({"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 1.0, "bagging_freq": 2}, "0.5"),
+    ],
+)
+def test_rows_that_were_sampled_are_not_taken_for_all(more, why):
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1, **more)
+    release = to_release(model.fit(ROWS, CLASS))
+    assert why in release.sampling.why
+    assert release.n_rows is None
+
+
+def test_linear_trees_are_not_covered():
+    model = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1, linear_tree=True)
+    with pytest.raises(NotCovered, match="linear_tree"):
+        to_release(model.fit(ROWS + np.random.default_rng(0).random(ROWS.shape), NUMBER))
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    with pytest.raises(BadInput, match="not fitted"):
+        to_release(lightgbm.LGBMClassifier())

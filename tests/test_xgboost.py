@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
+
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
+import treeleak
 from helpers.examples import seeds
+from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
-from treeleak.release.adapters.xgboost.model import LOG_LINK, LOGIT_LINK
+from treeleak.release.adapters.xgboost.model import (
+    EACH_ROW_ONE,
+    LOG_LINK,
+    LOGISTIC,
+    LOGIT_LINK,
+    SOFTMAX,
+)
 from treeleak.release.statistics import VALUE
 
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: pip install 'treeleak[xgboost]'")
@@ -19,6 +31,8 @@ OBJECTIVES = (
     "reg:gamma", "reg:tweedie", "reg:logistic", "reg:absoluteerror", "reg:pseudohubererror",
     "rank:pairwise", "binary:hinge",
 )  # fmt: skip
+
+COUNTED_FIRST = (*LOGISTIC, *SOFTMAX)
 
 
 def some_rows(rng, n, kinds, missing):
@@ -90,7 +104,7 @@ def test_leaves_and_sums_are_those_of_xgboost(seeds, tmp_path):
 
 
 def holds(seed, tmp_path):
-    booster, params, _, tried, types = some_model(seed)
+    booster, params, X, tried, types = some_model(seed)
     booster.save_model(tmp_path / "model.json")
     booster.save_model(tmp_path / "model.ubj")
     releases = [to_release(tmp_path / f"model.{end}") for end in ("json", "ubj")]
@@ -120,6 +134,20 @@ def holds(seed, tmp_path):
                 assert one.quantity == two.quantity
                 np.testing.assert_array_equal(one.values, two.values)
     assert live.ensemble.learning_rate == pytest.approx(params["eta"])
+    if params["subsample"] < 1:
+        assert live.sampling.kind == "unknown"
+        assert "subsample 0.6" in live.sampling.why or "different" in live.sampling.why
+        return
+    assert live.sampling.kind == "all"
+    every, first = params["objective"] in EACH_ROW_ONE, params["objective"] in COUNTED_FIRST
+    rounds = len(live.ensemble.base_scores) * params["num_parallel_tree"]
+    for t, tree in enumerate(live.trees):
+        counted = every or (first and t < rounds)
+        assert (tree.totals is not None) == counted
+        if counted:
+            leaves = np.bincount(tree.apply(X.astype(np.float32)), minlength=tree.n_nodes)
+            np.testing.assert_array_equal(tree.totals[tree.leaves], leaves[tree.leaves])
+    assert (live.not_covered is None) == (every or (first and len(live.trees) == rounds))
 
 
 def raw_trees(path):
@@ -127,3 +155,90 @@ def raw_trees(path):
 
     booster = json.loads(path.read_text())["learner"]["gradient_booster"]
     return booster.get("gbtree", booster)["model"]["trees"]
+
+
+ROWS = np.random.default_rng(5).integers(0, 4, (80, 3)).astype(float)
+NUMBER = ROWS @ [1.0, -2.0, 0.5]
+CLASS = (NUMBER > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "classes"),
+    [
+        ("XGBClassifier", CLASS, (0, 1)),
+        ("XGBClassifier", CLASS + (NUMBER > 2), (0, 1, 2)),
+        ("XGBRegressor", NUMBER, ()),
+        ("XGBRFClassifier", CLASS, (0, 1)),
+        ("XGBRFRegressor", NUMBER, ()),
+        ("XGBRanker", CLASS, ()),
+    ],
+)
+@pytest.mark.parametrize("written", ["live", "pkl", "joblib"])
+def test_estimators_are_read_live_and_from_pickles(kind, y, classes, written, tmp_path):
+    more = {"qid": np.zeros(len(y))} if kind == "XGBRanker" else {}
+    model = getattr(xgboost, kind)(n_estimators=3, max_depth=2, n_jobs=1).fit(ROWS, y, **more)
+    path = tmp_path / f"model.{written}"
+    if written == "pkl":
+        path.write_bytes(pickle.dumps(model))
+    elif written == "joblib":
+        joblib.dump(model, path, compress=3)
+    release = to_release(model if written == "live" else path, trust_pickle=True)
+    assert release.classes == classes
+    assert release.origin.endswith(kind)
+    at = np.column_stack([tree.apply(ROWS.astype(np.float32)) for tree in release.trees])
+    expected = model.get_booster().predict(xgboost.DMatrix(ROWS), pred_leaf=True)
+    np.testing.assert_array_equal(at, expected.reshape(len(ROWS), -1))
+    assert release.sampling.kind == ("unknown" if "RF" in kind else "all")
+
+
+def test_a_regressor_gives_its_rows_back():
+    model = xgboost.XGBRegressor(n_jobs=1).fit(ROWS, NUMBER)
+    schema = treeleak.Schema([treeleak.Ordinal(f"x{i}", 0, 3) for i in range(3)])
+    answer = treeleak.reconstruct(model, schema, time_limit=30)
+    found, true = (np.unique(rows, axis=0, return_counts=True) for rows in (answer.X, ROWS))
+    np.testing.assert_array_equal(found[0], true[0])
+    np.testing.assert_array_equal(found[1], true[1])
+
+
+@pytest.mark.parametrize(
+    ("params", "y", "why"),
+    [
+        ({"booster": "gblinear"}, NUMBER, "gblinear"),
+        ({"multi_strategy": "multi_output_tree"}, np.c_[NUMBER, CLASS], "multi_output_tree"),
+    ],
+)
+def test_what_is_not_covered_says_so(params, y, why):
+    with pytest.raises(NotCovered, match=why):
+        to_release(xgboost.XGBRegressor(n_estimators=2, **params).fit(ROWS, y))
+
+
+def test_several_targets_and_quantiles():
+    release = to_release(xgboost.XGBRegressor(n_estimators=2).fit(ROWS, np.c_[NUMBER, CLASS]))
+    assert [tree.output for tree in release.trees] == [0, 1, 0, 1]
+    assert all(tree.totals[0] == len(ROWS) for tree in release.trees)
+    own = {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.8]}
+    release = to_release(xgboost.XGBRegressor(n_estimators=2, **own).fit(ROWS, NUMBER))
+    assert [tree.output for tree in release.trees] == [0, 1, 0, 1]
+    assert release.n_rows == len(ROWS)
+
+
+def test_weights_of_rows_are_seen():
+    weight = np.random.default_rng(0).random(len(ROWS))
+    release = to_release(xgboost.XGBRegressor(n_estimators=2).fit(ROWS, NUMBER, weight))
+    assert "weighted" in release.not_covered
+    assert release.n_rows is None
+
+
+def test_texts_of_categories_are_read():
+    job = pd.Categorical(np.array(["clerk", "nurse"])[CLASS])
+    X = pd.DataFrame({"job": job, "n": NUMBER})
+    model = xgboost.XGBClassifier(n_estimators=2, enable_categorical=True, tree_method="hist")
+    release = to_release(model.fit(X, CLASS))
+    assert release.levels == {"job": ("clerk", "nurse")}
+    assert release.feature_names == ("job", "n")
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    for model in (xgboost.XGBClassifier(), xgboost.Booster()):
+        with pytest.raises(BadInput, match="not fitted"):
+            to_release(model)

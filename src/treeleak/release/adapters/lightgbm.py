@@ -71,7 +71,13 @@ NUMBERED = "The file does not hold the labels of the classes: they are numbered 
 
 @adapter("lightgbm", "Booster")
 def _booster(stored: StoredObject) -> Release:
-    return _release(_opened(stored))
+    """Read a model, and say where predictions stop before its last round."""
+    release = _release(_opened(stored))
+    best = stored.get("best_iteration")
+    outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
+    if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
+        return replace(release, notes=(*release.notes, EARLY.format(best)))
+    return release
 
 
 @adapter("lightgbm", *ESTIMATORS)
@@ -79,12 +85,8 @@ def _estimator(stored: StoredObject) -> Release:
     inner = stored.get("_Booster")
     if not isinstance(inner, StoredObject):
         raise BadInput(f"this {stored.name} is not fitted")
-    release = _release(_opened(inner))
-    best = inner.get("best_iteration")
-    outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
+    release = _booster(inner)
     notes = release.notes
-    if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
-        notes = (*notes, EARLY.format(best))
     labels = stored.get("_classes")
     if release.classes and isinstance(labels, np.ndarray) and labels.shape == (release.n_classes,):
         plain = tuple(labels.tolist())

@@ -62,7 +62,10 @@ NUMBERED = "The file does not hold the labels of the classes: they are numbered 
 @describes("xgboost", "Booster")
 def _live(model: Any) -> Mapping[str, Any]:
     """Ask a live model for what its pickle would hold; all else in it is made of that."""
-    handle = model.__getstate__().get("handle")
+    try:
+        handle = model.__getstate__().get("handle")
+    except ValueError:  # it holds nothing yet
+        handle = None
     return {"handle": None if handle is None else bytes(handle)}
 
 
