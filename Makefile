@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Neighbours in a file share what is costly to make: each worker takes a run of them.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo dev test test-slow test-all test-diffprivlib test-optimal test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -34,6 +34,11 @@ test-diffprivlib: $(VENV)-diffprivlib/.installed
 # pystreed and pydl8.5 are large, and pystreed's solvers get in the way of OR-Tools if loaded first.
 test-optimal: $(VENV)-optimal/.installed
 	$(VENV)-optimal/bin/python -m pytest tests/test_optimal_readers.py
+
+# Each model held against the library that made it; none of the three is needed for the other tests.
+test-boosted: $(VENV)-boosted/.installed
+	$(VENV)-boosted/bin/python -m pytest -n auto tests/test_xgboost.py tests/test_lightgbm.py \
+		tests/test_catboost.py tests/test_boosted_files.py
 
 # A scheduler and two workers on this machine, one of which is killed.
 test-cluster: $(VENV)-cluster/.installed
@@ -92,9 +97,9 @@ $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-cluster/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-cluster docs/_build demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-boosted $(VENV)-cluster docs/_build demo

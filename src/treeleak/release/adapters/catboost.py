@@ -1,6 +1,6 @@
 """CatBoost's models, from stored data to a release; CatBoost is asked for its JSON only.
 
-What they do, found out from 1.2, 1.2.5 and 1.2.10 and checked by training (a test):
+What they do, found out from 1.2.2 and 1.2.10 and checked by training (a test):
 
 - A tree asks all rows the same questions, one after the other: ``value > border``, in single
   precision. The answers are the bits of the number of a row's leaf. Missing values are less than

@@ -1,6 +1,6 @@
 """LightGBM's models, from stored data to a release; LightGBM is not imported.
 
-What they do, found out from 3.3.5, 4.0.0 and 4.7.0 and checked by training (a test):
+What they do, found out from 3.3.5 and 4.7.0 and checked by training (a test):
 
 - A row goes left where ``value <= threshold``, in double precision. Where a node knows no missing
   values, they count as 0; where it takes zeros for missing, zeros go the way of missing values.

@@ -1,6 +1,6 @@
 """XGBoost's models, from stored data to a release; XGBoost is not imported.
 
-What they do, found out from 1.7.6, 2.1.4, 3.0.5 and 3.2.0 and checked by training (a test):
+What they do, found out from versions 1.3.3 to 3.2.0 and checked by training (a test):
 
 - A row goes left where ``value < threshold``, both in single precision. Of a test for categories
   the stored ones go right.
