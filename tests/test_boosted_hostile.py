@@ -77,6 +77,19 @@ def test_lengths_that_lie_are_refused(lie, tmp_path):
         assert re.search(r"byte \d+: a length of", str(found))
 
 
+def test_what_would_take_more_memory_than_there_is_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "large.txt"
+    text = (LIGHTGBM / "binary.txt").read_text()
+    head, tail = text.split("leaf_value=", 1)
+    for data in (head + "leaf_value=" + "0 " * 2**21 + tail, head + "\n" * 2**23 + tail):
+        found = outcome(data.encode(), path)
+        assert isinstance(found, BadModel)
+        assert "not read" in str(found)
+    monkeypatch.setattr("treeleak.release.readers.ubj.MOST_SINGLE", 5_000)
+    found = outcome(b"{U\x01a[" + b"Z" * 5_000 + b"]}", tmp_path / "large.ubj")
+    assert "values outside of arrays" in str(found)
+
+
 def test_ubj_is_read_as_it_was_meant():
     name = b"U\x01a"
     assert read_ubj(b"{" + name + b"[Z" + b"TFi\xff]}") == {"a": [None, True, False, -1]}

@@ -159,8 +159,9 @@ def _told(tree: Grown, quantity: Any, sums: _Sums, n_classes: int) -> Tree:
     if tree.weights is not None:
         total = np.zeros(shape.n_nodes)
         total[tree.leaves] = tree.weights
-        for v in np.flatnonzero(~shape.is_leaf)[::-1].tolist():
-            total[v] = total[shape.left[v]] + total[shape.right[v]]
+        for level in range(int(shape.depth.max()) - 1, -1, -1):
+            above = np.flatnonzero((shape.depth == level) & ~shape.is_leaf)
+            total[above] = total[shape.left[above]] + total[shape.right[above]]
         statistics.append(NodeStatistic(quantity, total))
     outputs = tree.values.shape[1]
     if outputs in (1, n_classes):

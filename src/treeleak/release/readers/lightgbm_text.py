@@ -21,6 +21,10 @@ from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
 BOOSTER = "lightgbm.basic.Booster"
+MOST_LINES = 2**22
+"""A tree takes some 25."""
+MOST_ENTRIES = 2**20
+"""Numbers in a line: LightGBM grows no more than 2^17 leaves."""
 MOST_KEYS = 100
 """Keys of a tree, or of the head: some 20 are known."""
 
@@ -82,6 +86,7 @@ class _Lines:
     """The lines that are not empty, one after the other."""
 
     def __init__(self, text: str) -> None:
+        at_most(MOST_LINES, text.count("\n"), "lines")
         self._lines = text.split("\n")
         self._at = -1
         self._forward()
@@ -131,8 +136,9 @@ def _numbers(lines: _Lines, where: str) -> Iterator[tuple[str, Any]]:
         if key not in NUMBERS:
             yield key, value
             continue
+        at_most(MOST_ENTRIES, value.count(" "), f"spaces between the numbers of {key} in {where}")
         try:
-            yield key, np.array(value.split(), dtype=float)
+            yield key, np.array(value.strip(" ").split(" ") if value else (), dtype=float)
         except ValueError as error:
             raise BadModel(f"{where}: {key} is no list of numbers") from error
 

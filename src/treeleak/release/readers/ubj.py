@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadModel
-from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
+from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_VALUES, at_most
 
 MOST_NESTED = 100
 """Levels of lists and objects: a model has about ten."""
+
+MOST_SINGLE = 2**23
+"""Values that are no part of an array: each takes a step in Python, a tree has about fifty."""
 
 _NUMBERS = {
     b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8",
@@ -56,7 +59,7 @@ class _Reading:
         self.data = data
         self.at = 0
         self._values = 0
-        self._lists = 0
+        self._single = 0
 
     def take(self, n: int) -> bytes:
         """Take the next bytes, all of which must be there."""
@@ -79,8 +82,8 @@ class _Reading:
 
     def value(self, kind: bytes, depth: int) -> Any:
         """Read a value of a kind."""
-        self._values += 1
-        at_most(MOST_JSON_VALUES, self._values, "values")
+        self._single += 1
+        at_most(MOST_SINGLE, self._single, "values outside of arrays")
         if kind in _CONSTANTS:
             return _CONSTANTS[kind]
         if kind in _NUMBERS:
@@ -90,8 +93,6 @@ class _Reading:
         if kind == b"C":
             return self._decoded(self.take(1))
         if kind in (b"[", b"{"):
-            self._lists += 1
-            at_most(MOST_JSON_LISTS, self._lists, "lists and objects")
             if depth >= MOST_NESTED:
                 raise BadModel(f"byte {self.at}: nested deeper than {MOST_NESTED} levels")
             return self.array(depth + 1) if kind == b"[" else self.mapping(depth + 1)

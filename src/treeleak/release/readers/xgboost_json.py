@@ -7,8 +7,9 @@ again, beside the parameters of its training: an object with the keys ``Model`` 
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
 BOOSTER = "xgboost.core.Booster"
+MOST_LISTS = 2**22
+"""Each becomes an array; a tree has some fifteen."""
 _JSON = re.compile(rb'\{\s*"(learner|Config|Model)"\s*:')
 
 
@@ -54,7 +57,7 @@ def booster_from_dict(root: Any) -> StoredObject:
     """
     if not is_booster(root):
         raise BadModel("no model of XGBoost: it has no learner")
-    return StoredObject(BOOSTER, _with_arrays(root))
+    return StoredObject(BOOSTER, _with_arrays(root, itertools.count(1)))
 
 
 def is_booster(root: Any) -> bool:
@@ -84,11 +87,12 @@ def _start(head: bytes) -> bytes:
     return head.removeprefix(codecs.BOM_UTF8).lstrip()
 
 
-def _with_arrays(value: Any) -> Any:
+def _with_arrays(value: Any, lists: Iterator[int]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_arrays(own) for key, own in value.items()}
+        return {key: _with_arrays(own, lists) for key, own in value.items()}
     if not isinstance(value, list) or not value:
         return value
+    at_most(MOST_LISTS, next(lists), "lists")
     kinds = set(map(type, value))
     try:
         if kinds <= {int, bool}:
@@ -97,4 +101,4 @@ def _with_arrays(value: Any) -> Any:
             return np.array(value, dtype=float)
     except OverflowError as error:
         raise BadModel("a whole number beyond 64 bits") from error
-    return [_with_arrays(own) for own in value]
+    return [_with_arrays(own, lists) for own in value]

@@ -54,14 +54,14 @@ class Model:
             config, root = root.get("Config", {}), root["Model"]
         learner = object_in(root, "learner")
         booster = object_in(learner, "gradient_booster")
-        if booster.get("name") == "gblinear":
+        weights, kind = None, str(booster.get("name", "gbtree"))
+        if kind == "gblinear":
             raise NotCovered(LINEAR)
-        weights = None
-        if booster.get("name") == "dart":
+        if kind == "dart":
             weights = numbers(booster, "weight_drop", None, "gradient_booster")
             booster = object_in(booster, "gbtree")
-        if booster.get("name", "gbtree") != "gbtree":
-            raise NotCovered(f"an XGBoost model with booster {booster.get('name')!r:.40}")
+        elif kind != "gbtree":
+            raise NotCovered(f"an XGBoost model with booster {kind!r:.40}")
         model = object_in(booster, "model")
         param = object_in(learner, "learner_model_param")
         columns = count_in(param, "num_feature", MOST_COLUMNS)
