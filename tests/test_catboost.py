@@ -115,6 +115,7 @@ def holds(seed, tmp_path):
         sums += value.values[at[:, t]].reshape(len(tried), -1)
     margin = model.predict(pool, prediction_type="RawFormulaVal").reshape(len(tried), -1)
     np.testing.assert_allclose(sums, margin, rtol=1e-12, atol=1e-12)
+    assert release.maybe_missing == set(X.columns[X.isna().any()])
     if weight is not None:
         assert "weights" in release.not_covered
         return

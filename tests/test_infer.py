@@ -38,6 +38,11 @@ def make_release(thresholds: dict[str, list[float]], **options) -> Release:
     return Release(trees, tuple(thresholds), (), AllRows(), None, **options)
 
 
+def below(x: float) -> float:
+    """The number before another in single precision."""
+    return float(np.nextafter(np.float32(x), np.float32(-np.inf)))
+
+
 @pytest.mark.parametrize(
     ("cuts", "expected"),
     [
@@ -54,6 +59,27 @@ def make_release(thresholds: dict[str, list[float]], **options) -> Release:
     ],
 )
 def test_thresholds_alone_decide_without_rows(cuts, expected):
+    assert infer_schema(make_release({"a": cuts})).attributes == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        ([below(1)], Binary("a")),
+        ([below(0.5)], Binary("a")),
+        ([1.0000000180025095e-35], Binary("a")),
+        ([below(1), below(4)], Ordinal("a", 0, 4)),
+        ([below(1.5), below(2.5)], Ordinal("a", 1, 3)),
+        ([1.0000000180025095e-35, 1.5000000000000002, 3.5000000000000004], Ordinal("a", 0, 4)),
+        ([-1.0000000180025095e-35, 0.5000000000000001], Ordinal("a", -1, 1)),
+        ([below(1), below(1.25)], Numeric("a")),
+        ([1.0], Numeric("a")),
+        ([2.0**24, 2.0**25], Numeric("a")),
+        ([below(2.0**22), 1e300], Numeric("a")),
+        ([-1e300], Numeric("a")),
+    ],
+)
+def test_thresholds_of_boosted_models_count_as_halfway(cuts, expected):
     assert infer_schema(make_release({"a": cuts})).attributes == (expected,)
 
 

@@ -107,6 +107,12 @@ def holds(seed, tmp_path):
     for a, b in zip(release.trees, live.trees, strict=True):
         np.testing.assert_array_equal(a.threshold, b.threshold)
         np.testing.assert_array_equal(a.totals, b.totals)
+    names = np.array(release.feature_names)
+    numeric = [tree.feature[~np.isnan(tree.threshold)] for tree in release.trees]
+    tested = set(names[np.concatenate(numeric)])
+    gaps = set(names[np.isnan(X).any(axis=0)]) if params["use_missing"] else set()
+    if not params["zero_as_missing"]:
+        assert release.maybe_missing == gaps & tested
     if "bagging_freq" in params:
         assert release.sampling.kind == "unknown"
         assert "0.7" in release.sampling.why

@@ -36,6 +36,10 @@ MOST_LEVELS = 100
 """A column of whole numbers with more different values than this is taken for numeric."""
 COUNTABLE = 2.0**53
 """From here on floats skip whole numbers."""
+EXACT_SINGLE = 2.0**20
+"""Up to here single precision tells a whole number from the numbers next to it."""
+NEXT_TO_ZERO = float(np.float32(1e-35))
+"""What LightGBM writes between zero and the next value, whatever that is."""
 SEPARATORS = "_:=."
 MOST_NAMED = 4
 
@@ -52,6 +56,9 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     Where transformers are part of the model (``Release.inputs``), groups that may be without a 1
     (a category was dropped), codes and the ends of numbers are theirs, as far as no threshold and
     no row speaks against them.
+
+    A threshold that XGBoost or LightGBM writes between two whole numbers counts as halfway; what
+    LightGBM writes between zero and the next value, as 0.5.
 
     Without rows, another column is binary if all its thresholds are exactly 0.5; ordinal if it has
     several thresholds, all halfway between whole numbers, and then goes from the number below
@@ -225,7 +232,7 @@ def _judge(
     """Judge each column by itself, and the groups that the release declares."""
     # A test against infinity parts missing values from known ones: it says nothing of a domain.
     cuts = {
-        column: thresholds[np.isfinite(thresholds)]
+        column: _halfway(thresholds[np.isfinite(thresholds)])
         for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
     }
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
@@ -265,6 +272,20 @@ def _judge(
                 groups.append(group)
                 free -= set(group.members)
     return columns, groups
+
+
+def _halfway(cuts: FloatArray) -> FloatArray:
+    """Put thresholds halfway where a library writes them beside that, or at the number above."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # LightGBM: the next number after the middle, and 1e-35 on either side of zero.
+        below = np.nextafter(cuts, -np.inf)
+        middle = np.where(below - np.floor(below) == 0.5, below, cuts)
+        # XGBoost asks for less than a threshold: the middle, or the least value on its right.
+        above = np.nextafter(cuts.astype(np.float32), np.float32(np.inf)).astype(float)
+        near = (np.abs(cuts) < EXACT_SINGLE) & (cuts != np.floor(cuts))
+        middle = np.where(near & (above - np.floor(above) == 0.5), above, middle)
+        middle = np.where(near & (above == np.ceil(cuts)), above - 0.5, middle)
+    return np.where(np.abs(cuts) == NEXT_TO_ZERO, np.copysign(0.5, cuts), middle)
 
 
 def _agrees(told: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:

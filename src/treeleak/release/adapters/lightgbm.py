@@ -147,11 +147,23 @@ def _release(stored: StoredObject) -> Release:
         sampling=sampling,
         n_rows=n_rows,
         not_covered=not_covered,
+        maybe_missing=_maybe_missing(raw, names),
         levels=_levels(stored, parameters, names),
         origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
         notes=notes,
         ensemble=Ensemble(f"{objective:.80}", (0.0,) * outputs, _rate(parameters)),
     )
+
+
+def _maybe_missing(raw: Sequence[Mapping[str, Any]], names: Sequence[str]) -> frozenset[str]:
+    """Name the columns of numbers whose tests know missing values: there were some in training."""
+    columns: set[int] = set()
+    for tree in raw:
+        if "decision_type" in tree and tree["num_leaves"][0] > 1:
+            decision = tree["decision_type"].astype(np.int64)
+            known = (decision >> 2 != MISSING["none"]) & (decision & CATEGORICAL == 0)
+            columns |= set(tree["split_feature"][known].astype(np.int64).tolist())
+    return frozenset(names[column] for column in columns)
 
 
 def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) -> Tree:
