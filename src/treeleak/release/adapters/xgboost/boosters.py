@@ -14,6 +14,7 @@ from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.adapters.boosted import column_names, whole_numbers, whole_sums
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
+    LOGISTIC,
     Model,
     count_in,
     found_in,
@@ -25,12 +26,14 @@ from treeleak.release.live import describes
 from treeleak.release.registry import adapter
 from treeleak.release.release import Ensemble, Release
 from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
-from treeleak.release.statistics import HESSIAN, ROWS, NodeStatistic, Statistics
+from treeleak.release.statistics import HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
 # Single precision keeps 6e-8 of a sum, and as much of what each row counts.
 RELATIVE = 1e-6
+# As much of each prediction as well.
+SAME = 5e-6
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
 FIRST_ONLY = (
@@ -188,7 +191,26 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
     if share is not None and share != 1:
         return UnknownSampling(SHARE.format(f"{share:g}"))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
-    return AllRows() if seen else UnknownSampling(UNTOLD)
+    return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
+
+
+def _same_rows(model: Model, trees: Sequence[Tree]) -> bool:
+    """Say whether the second tree of a logistic loss saw the rows that the first one counts.
+
+    Rows of one leaf of the first tree have one prediction, so that its counts tell what the
+    hessians at the root of the second one add up to.
+    """
+    one_by_one = len(trees) > 1 and model.n_outputs == 1 and model.weight_drop is None
+    if model.objective not in LOGISTIC or not one_by_one:
+        return False
+    first, after = trees[0], trees[1].statistics.get(HESSIAN)
+    rows, values = first.totals, first.statistics.get(VALUE)
+    if rows is None or values is None or after is None:
+        return False
+    score = model.base_scores[0] + values.values[first.leaves]
+    p = 1 / (1 + np.exp(-np.clip(score, -80, 80)))
+    due = float(rows[first.leaves] @ (p * (1 - p)))
+    return abs(float(after.values[0]) - due) <= SAME * due
 
 
 def levels(model: Model, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
