@@ -178,6 +178,10 @@ def test_rows_that_do_not_fit_the_model_are_refused(X, says):
 
 
 CUTS = st.floats(-5, 5).map(lambda x: round(x * 4) / 4) | st.floats(-1e300, 1e300)
+# As XGBoost and LightGBM write them.
+CUTS |= st.integers(-9, 9).map(lambda x: below(x / 2))
+CUTS |= st.integers(-9, 9).map(lambda x: float(np.nextafter(x / 2, np.inf)))
+CUTS |= st.sampled_from([1.0000000180025095e-35, -1.0000000180025095e-35])
 
 
 @given(

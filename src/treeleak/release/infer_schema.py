@@ -232,13 +232,14 @@ def _judge(
     """Judge each column by itself, and the groups that the release declares."""
     # A test against infinity parts missing values from known ones: it says nothing of a domain.
     cuts = {
-        column: _halfway(thresholds[np.isfinite(thresholds)])
+        column: thresholds[np.isfinite(thresholds)]
         for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
     }
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
     for column, borders in release.borders.items():
         cuts[column] = np.union1d(cuts[column], borders)
-    tested = [t for t in cuts.values() if t.size]
+    halves = {column: _halfway(own) for column, own in cuts.items()}
+    tested = [t for t in halves.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
     said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
     unused_binary = bool(tested) and all((t == 0.5).all() for t in tested)
@@ -252,7 +253,7 @@ def _judge(
         elif known.size:
             columns[column] = _from_values(column, known, own, missing)
         elif own.size or not unused_binary:
-            columns[column] = _from_thresholds(column, own, missing)
+            columns[column] = _from_thresholds(column, halves[column], missing)
         else:
             columns[column] = Binary(column, missing=missing)
         if (told := said.get(column)) and _agrees(told, own, known):
@@ -278,11 +279,11 @@ def _halfway(cuts: FloatArray) -> FloatArray:
     """Put thresholds halfway where a library writes them beside that, or at the number above."""
     with np.errstate(over="ignore", invalid="ignore"):
         # LightGBM: the next number after the middle, and 1e-35 on either side of zero.
+        near = (np.abs(cuts) < EXACT_SINGLE) & (cuts != np.floor(cuts))
         below = np.nextafter(cuts, -np.inf)
-        middle = np.where(below - np.floor(below) == 0.5, below, cuts)
+        middle = np.where(near & (below - np.floor(below) == 0.5), below, cuts)
         # XGBoost asks for less than a threshold: the middle, or the least value on its right.
         above = np.nextafter(cuts.astype(np.float32), np.float32(np.inf)).astype(float)
-        near = (np.abs(cuts) < EXACT_SINGLE) & (cuts != np.floor(cuts))
         middle = np.where(near & (above - np.floor(above) == 0.5), above, middle)
         middle = np.where(near & (above == np.ceil(cuts)), above - 0.5, middle)
     return np.where(np.abs(cuts) == NEXT_TO_ZERO, np.copysign(0.5, cuts), middle)
