@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
 from treeleak.release.statistics import HESSIAN, VALUE
 
 MODELS = Path(__file__).parent / "models" / "boosted"
@@ -80,7 +82,11 @@ def test_rows_are_counted_where_the_file_counts_them(folder, name):
         leaves = tree.leaves if library != "xgboost" else np.arange(tree.n_nodes)
         own[leaves[: len(counts)]] = counts
         np.testing.assert_array_equal(tree.totals[tree.leaves], own[tree.leaves])
-    if drawn:
+    if name == "bagged.txt":
+        assert release.sampling.rule == "LightGBM bagging of 0.5 every 1"
+        whole = replace(release, n_rows=N)
+        assert known_draws(whole).counts.sum(axis=1).tolist() == [t.totals[0] for t in whole.trees]
+    elif drawn:
         assert release.sampling.kind == "unknown"
         assert release.n_rows is None
         with pytest.raises(NotCovered, match=r"saw|different"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -11,11 +12,14 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+import treeleak
 from helpers.examples import seeds
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.adapters.lightgbm import ZERO
+from treeleak.release.draws.seeds import known_draws
 from treeleak.release.statistics import VALUE
+from treeleak.verification.counts import check_rows
 
 lightgbm = pytest.importorskip(
     "lightgbm", reason="needs LightGBM: pip install 'treeleak[lightgbm]'"
@@ -114,8 +118,14 @@ def holds(seed, tmp_path):
     if not params["zero_as_missing"]:
         assert release.maybe_missing == gaps & tested
     if "bagging_freq" in params:
-        assert release.sampling.kind == "unknown"
-        assert "0.7" in release.sampling.why
+        assert release.sampling.rule == "LightGBM bagging of 0.7 every 1"
+        if any(tree.totals is None for tree in release.trees):
+            return True
+        # Few rounds leave open how many rows there were.
+        whole = replace(release, n_rows=len(X), classes=())
+        draws = known_draws(whole if len(release.trees) < 9 else release).counts
+        assert draws.shape == (len(release.trees), len(X))
+        assert check_rows(whole, X, None, draws).ok
         return True
     assert release.sampling.kind == "all"
     assert release.n_rows in (len(X), None)
@@ -197,7 +207,6 @@ def test_rounds_behind_the_best_are_mentioned():
     [
         ({"boosting_type": "goss"}, "GOSS"),
         ({"data_sample_strategy": "goss"}, "GOSS"),
-        ({"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}, "0.6"),
         ({"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 1.0, "bagging_freq": 2}, "0.5"),
     ],
 )
@@ -206,6 +215,35 @@ def test_rows_that_were_sampled_are_not_taken_for_all(more, why):
     release = to_release(model.fit(ROWS, CLASS))
     assert why in release.sampling.why
     assert release.n_rows is None
+
+
+def test_rows_behind_a_bagging_come_back_in_their_order():
+    model = lightgbm.LGBMRegressor(
+        n_estimators=60, num_leaves=31, min_child_samples=1, subsample=0.6, subsample_freq=2,
+        random_state=3, verbose=-1, n_jobs=1,
+    ).fit(ROWS[:90], NUMBER[:90])  # fmt: skip
+    schema = treeleak.Schema([treeleak.Ordinal(f"Column_{i}", 0, 3) for i in range(3)])
+    answer = treeleak.reconstruct(model, schema, time_limit=60)
+    assert answer.n_rows == 90
+    assert answer.ordered
+    assert (np.asarray(answer.X) == ROWS[:90]).all(axis=1).mean() > 0.95
+
+
+def test_draws_of_a_bagging_that_do_not_fit_are_refused():
+    model = lightgbm.LGBMRegressor(
+        n_estimators=9, subsample=0.6, subsample_freq=1, verbose=-1, n_jobs=1
+    ).fit(ROWS, NUMBER)
+    release = to_release(model)
+    assert known_draws(release).counts.shape == (9, len(ROWS))
+    many = np.tile(ROWS, (15, 1)) + 0.25 * (np.arange(15 * len(ROWS)) % 3)[:, None]
+    drawn = to_release(model.set_params(n_estimators=12).fit(many, many @ [1.0, -2.0, 0.5]))
+    draws = known_draws(drawn).counts
+    assert draws.shape == (12, 3000)
+    assert check_rows(replace(drawn, n_rows=3000), many, None, draws).ok
+    other = replace(release.sampling, forest_seed=99)
+    for changed in (replace(release, sampling=other), replace(release, n_rows=len(ROWS) + 1)):
+        with pytest.raises(NotCovered, match="no number of rows fits"):
+            known_draws(changed)
 
 
 def test_linear_trees_are_not_covered():

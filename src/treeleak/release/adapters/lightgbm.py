@@ -16,6 +16,7 @@ What they do, found out from 3.3.5 and 4.7.0 and checked by training (a test):
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,11 +28,12 @@ from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import column_names, finite, numbers, whole_numbers
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets
+from treeleak.release.draws.lightgbm_bagging import RULE
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
 from treeleak.release.release import Ensemble, Release
-from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
-from treeleak.release.statistics import GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
+from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
+from treeleak.release.statistics import DRAWS, GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
 
@@ -121,13 +123,18 @@ def _release(stored: StoredObject) -> Release:
     n_rows = None
     if isinstance(sampling, AllRows):
         roots = [t.totals[0] for t in trees if t.totals is not None]
-        n_rows = int(roots[0]) if roots else None
+        n_rows = int(max(roots, default=0)) or None
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
     if any(tree.statistics.get(ROWS) is None for tree in trees):
         not_covered = COUNTLESS
     elif not all(_adds_up(tree) for tree in trees):
         not_covered = MISCOUNTED
+    if isinstance(sampling, Subsample):
+        trees = [
+            tree.with_counts(DRAWS) if tree.n_nodes > 1 else tree.with_counts(totals=None)
+            for tree in trees
+        ]
     names, notes = column_names(stored.get("feature_names", "").split(), n_columns)
     objective = stored.get("objective", "")
     kind = objective.split(" ")[0]
@@ -277,11 +284,12 @@ def _categories(
 
 
 def _with_all(tree: Tree, n_rows: int | None) -> Tree:
-    """Count all rows in a tree that is one leaf: of such a one, some versions say nothing."""
-    if n_rows is None or tree.n_nodes > 1 or tree.totals is not None:
+    """Count all rows in a tree that is one leaf: of such a one, files say that, 0, or nothing."""
+    if n_rows is None or tree.n_nodes > 1:
         return tree
+    others = (entry for entry in tree.statistics if entry.quantity != ROWS)
     rows = NodeStatistic(ROWS, np.full(1, float(n_rows)))
-    return replace(tree, statistics=Statistics((rows, *tree.statistics)))
+    return replace(tree, statistics=Statistics((rows, *others)))
 
 
 def _adds_up(tree: Tree) -> bool:
@@ -304,6 +312,10 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
     names = ("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction")
     shares = [parameters.get(name, "1") for name in names]
     if parameters["bagging_freq"] != "0" and set(shares) != {"1"}:
+        seed, by_query = parameters.get("bagging_seed", ""), parameters.get("bagging_by_query", "0")
+        if shares[1:] == ["1", "1"] and by_query == "0" and re.fullmatch(r"\d{1,9}", seed):
+            rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
+            return Subsample(forest_seed=int(seed), rule=rule)
         return UnknownSampling(BAGGED.format(next(share for share in shares if share != "1")[:20]))
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()

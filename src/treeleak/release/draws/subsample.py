@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release.draws import mt19937_kernels as mt
+from treeleak.release.draws.lightgbm_bagging import lightgbm_draws
 from treeleak.release.draws.recompute import Draws, check_size
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
@@ -33,6 +34,8 @@ def subsampled(release: Release, sampling: Subsample) -> Draws:
     """
     if sampling.hidden:
         raise NotCovered(f"the draws cannot be recomputed: {sampling.hidden}")
+    if sampling.rule.startswith("LightGBM"):
+        return lightgbm_draws(release, sampling)
     known = re.fullmatch(r"scikit-learn .* (boosting|bagging)", sampling.rule)
     if known is None:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
