@@ -26,6 +26,8 @@ from treeleak.partition import GridTooLarge
 
 _PROBED, _AT_ONCE = 64, 32
 """Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
+_MOST_CLOSED = 2**29
+"""Most pairs of a row and a leaf in a table of bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,26 @@ class Domains:
         """Whether each row may be of each class, shape (n_rows, n_classes)."""
         return np.asarray(self.bits.any(axis=2))
 
+    def closed(self, label: IntArray, open_label: BoolArray) -> NDArray[np.uint8]:
+        """Say in which leaves (rows of A) rows do not lie, given what classes they may have.
+
+        Of trees that did not draw a row, nothing is known.
+
+        Raises
+        ------
+        GridTooLarge
+            If that takes too large a table.
+        """
+        start = self.evidence.geometry.leaf_start
+        if len(label) * int(start[-1]) > _MOST_CLOSED:
+            raise GridTooLarge(f"{len(label):,} rows in {start[-1]:,} leaves: too many")
+        tree = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        place = 64 * self.boxes.word_start[tree] + np.arange(start[-1]) - start[tree]
+        held = self.bits[np.arange(len(label)), label]
+        held[open_label] = np.bitwise_or.reduce(self.bits[open_label], axis=1)
+        flags = np.unpackbits(held.view(np.uint8), axis=1, bitorder="little")
+        return 1 - flags[:, place]
+
     def narrow(self, clock: Clock, changed: BoolArray | None = None) -> int:
         """Let trees and counts take turns until nothing moves or the time is up.
 
@@ -110,6 +132,7 @@ class Domains:
         d = np.zeros(0, dtype=np.int64) if evidence.d is None else evidence.d
         where = evidence.geometry.leaf_start, boxes.word_start
         changed = evidence.drawn.copy() if changed is None else changed
+        due = changed.copy()
         trees = np.arange(len(evidence.draws))
         with threads() as pool:
 
@@ -126,17 +149,20 @@ class Domains:
                     bad = each(kernels.match_trees, trees, *known, d, *where, changed)
                 if max(bad) >= 0:
                     return int(max(bad))
-                open_ = np.flatnonzero(self.open_leaves)
-                clock.tell(self._settled(len(open_)), 1.0 - len(open_) / evidence.n_rows)
-                for i in range(0, 0 if changed.any() else len(open_), _AT_ONCE):
-                    if clock.stopped:
-                        break
+                due |= changed
+                open_leaves = self.open_leaves
+                n_open = int((open_leaves > 0).sum())
+                clock.tell(self._settled(n_open), 1.0 - n_open / evidence.n_rows)
+                while not (changed.any() or clock.stopped):
+                    ready = np.flatnonzero(due & (open_leaves > 0))
+                    if not len(ready):
+                        return -1
+                    rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
+                    due[rows] = False
                     each(
-                        kernels.probe, open_[i : i + _AT_ONCE], self.bits, *self.drawn, *where,
-                        boxes.meets, _PROBED, changed,
+                        kernels.probe, rows, self.bits, *self.drawn, *where, boxes.meets,
+                        _PROBED, changed,
                     )  # fmt: skip
-                if not changed.any():
-                    break
         return -1
 
     def _settled(self, n_open: int) -> str:

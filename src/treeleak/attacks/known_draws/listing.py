@@ -24,6 +24,8 @@ from treeleak.schema import Binary, Schema
 
 _CAPS = (200, 2_000, 20_000)
 """Candidates of a row that are listed at most: more are tried only where fewer move nothing."""
+_MOST_LISTED = 0.8
+"""Share of the rows that must be listed before more candidates of the others are."""
 _MOST = 1_000_000
 """Most candidates of all rows."""
 
@@ -92,8 +94,8 @@ def listed(domains: Domains, clock: Clock) -> Listing:
             clash = domains.narrow(clock, changed)
         if clash >= 0:
             raise Unmet(clash * domains.evidence.n.shape[1])
-        if listing is not None and listing.complete.all():
-            return listing
+        if listing is None or listing.complete.all() or listing.complete.mean() < _MOST_LISTED:
+            break
     return _listed(domains, 0, clock)[0] if listing is None else listing
 
 
