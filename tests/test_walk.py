@@ -17,11 +17,14 @@ from helpers.grids import columns_of_any_kind
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core.clock import Clock
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
 from treeleak.partition import Geometry
+from treeleak.partition.values import values_of
 from treeleak.schema import Binary, Numeric, Ordinal, Schema
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.verification.counts import check_rows
@@ -115,16 +118,15 @@ def test_what_is_missed_at_inner_nodes_is_what_rows_give_there(schema, seed, kin
         true, found = (passing(tree, x, c, s.draws[:, t], case.n_classes) for x, c in there)
         for v in np.flatnonzero(~tree.is_leaf):
             node = s.masks.root[t] + v
-            missed = counts.residual[counts.equation[node]]
+            missed = counts.residual[: case.n_classes, node]
             if kind in ("weights", "none"):
                 assert (missed == (found - true)[v].sum()).all()
             else:
                 assert (missed == (found - true)[v]).all()
-            assert (counts.equation[node] >= counts.n_own).all()
             if kind == "distinct":
                 true_d, found_d = (passing(tree, x, c, s.draws[:, t] > 0, case.n_classes)
                                    for x, c in there)  # fmt: skip
-                assert counts.residual[counts.distinct[node]] == (found_d - true_d)[v].sum()
+                assert counts.residual[-1, node] == (found_d - true_d)[v].sum()
 
 
 def passing(tree, x, label, draws, n_classes):
@@ -282,7 +284,7 @@ def law(walker: Walker, how_to: WalkSettings) -> np.ndarray:
             log_prior(likes, s.masks.start, a, likes.line[k]) for k, a in enumerate(atoms)
         )  # fmt: skip
         counts = s.counted(s.masks.trace(atoms), label)
-        inner = np.abs(counts.residual[counts.n_own :]).sum()
+        inner = np.abs(counts.residual[s.once & (s.masks.leaf < 0)]).sum()
         out.append(like - how_to.price * (s.misfit(atoms, label) + how_to.inner * inner))
     likely = np.exp(np.array(out) - max(out))
     return likely / likely.sum()
@@ -453,3 +455,27 @@ def test_totals_do_not_say_classes():
     case = Stated(Schema([Ordinal("a", 0, 3), Binary("b")]), 2, "none", 4)
     assert isinstance(evidence_for(case.release)(case.geometry), ExactTotals)
     assert case.constraints.open_label.all() == (case.n_classes > 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_stay_out_of_leaves_that_are_closed_to_them(seed):
+    schema = Schema([Ordinal("a", 0, 5), Binary("b"), Numeric("n", -4.0, 8.0)])
+    case = Stated(schema, seed, "distinct", 8)
+    s, truth = case.constraints, case.truth
+    home = s.masks.row[s.masks.trace(truth[:, :-1].astype(np.int32))]
+    closed = np.ones((s.n_rows, s.geometry.leaf_start[-1]), dtype=np.uint8)
+    np.put_along_axis(closed, home, 0, axis=1)
+    drawn = s.draws > 0
+    how_to = WalkSettings(0.0, 0.0, 0.0, 0, False, False, False)
+    free, walled = (Walker.started(c, seed) for c in (s, replace(s, closed=closed)))
+    for walker in (free, walled):
+        walker.walked(200, how_to)
+    assert (s.masks.row[walled.rows.leaves] == home)[drawn].all()
+    assert not (s.masks.row[free.rows.leaves] == home)[drawn].all()
+    # The integer solver keeps out of them, too: where nothing is left, there are no rows.
+    program = RowProgram(replace(s, closed=closed), values_of(s.geometry.parts, case.n_classes))
+    nowhere = np.zeros((0, s.n_rows, s.draws.shape[1]), dtype=np.int32)
+    everyone = np.ones(s.n_rows, dtype=bool)
+    found, none = program.solve(s.label, nowhere, everyone, 5.0, Clock(20.0), seed)
+    assert not none
+    assert (s.masks.row[s.masks.trace(found[:, :-1])] == home)[drawn].all()

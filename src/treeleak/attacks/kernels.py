@@ -119,10 +119,13 @@ def draw_scored(score: Any, n: int, rng: Any) -> int:
     best = -np.inf
     for v in range(n):
         best = max(best, score[v])
-    total = 0.0
+    total, last, weight = 0.0, np.nan, 0.0
     for v in range(n):
         if score[v] > best - _FAR:
-            total += np.exp(score[v] - best)
+            # Neighbours are often alike.
+            if score[v] != last:
+                last, weight = score[v], np.exp(score[v] - best)
+            total += weight
         score[v] = total
     u, v = uniform(rng) * total, 0
     while v < n - 1 and score[v] <= u:

@@ -10,6 +10,7 @@ that is left goes through the same mill.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,7 @@ from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
-_DOMAINS = 0.5
+_DOMAINS = 0.25
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
@@ -127,7 +128,7 @@ def _unlisted(
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
-    classes = None
+    domains = None
     try:
         compile_loops(clock)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
@@ -142,11 +143,14 @@ def _unlisted(
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
             answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
             return replace(answer, cells=f"generated: {why}")
-        classes = domains.classes
     except GridTooLarge:
         pass
+    classes = None if domains is None else domains.classes
     label, open_label = _labels(evidence, given.parts, classes, clock, seed)
     constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
+    if domains is not None:
+        with suppress(GridTooLarge):
+            constraints = replace(constraints, closed=domains.closed(label, open_label))
     answer = by_walking(constraints, values, clock, seed, why)
     return replace(answer, numbers={**numbers, **answer.numbers})
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.large_grid.walk_kernels import Counts, Likes, Trees
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import ExactCounts, ExactTotals, KnownDraws
 from treeleak.partition import Geometry
@@ -48,6 +48,8 @@ class RowConstraints:
     attribute, all are or none."""
     exchangeable: bool
     """Whether rows of one class may change places."""
+    closed: NDArray[np.uint8] | None = None
+    """Shape (n_rows, n_leaves). In which leaves (rows of A) rows are known not to lie."""
 
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
@@ -67,8 +69,8 @@ class RowConstraints:
         if isinstance(evidence, ExactTotals):
             # Where a class may not lie, its rows are counted apart, and there may be none.
             closed = ~evidence.open_leaves() & (target > 0)[:, None]
-            equation[closed] = len(target)
-            target = np.append(target, 0)
+            equation[closed] = len(target) + np.arange(closed.sum())
+            target = np.append(target, np.zeros(closed.sum(), dtype=np.int64))
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),
@@ -109,13 +111,13 @@ class RowConstraints:
                 held[:, a] = np.where(told, own.argmax(axis=1), -1)[parts.group]
         draws = np.pad(evidence.draws.T.astype(np.int32), ((0, 0), (0, n_behind)))
         # Trees behind those that drew count nothing here: what they say is held fast.
-        equation = np.arange(n_leaves * n_classes).reshape(n_leaves, n_classes)
+        equation = np.arange((n_leaves + n_more) * n_classes).reshape(-1, n_classes)
         distinct = None if evidence.d is None else np.append(evidence.d, np.zeros(n_more, np.int64))
         return cls(
             geometry=geometry,
             masks=Masks.of(geometry),
-            equation=np.pad(equation, ((0, n_more), (0, 0))),
-            target=evidence.n.ravel(),
+            equation=equation,
+            target=np.append(evidence.n, np.zeros(n_more * n_classes, dtype=np.int64)),
             whole=np.full(n_leaves + n_more, -1),
             distinct=distinct,
             draws=np.ascontiguousarray(draws),
@@ -146,9 +148,12 @@ class RowConstraints:
         m = self.masks
         several = (np.diff(m.start) > 1) & (self.held < 0).any(axis=0)
         bits = np.ascontiguousarray(m.open.reshape(len(m.open), -1))
+        inner = np.flatnonzero((m.leaf < 0) & (m.parent >= 0))
         return Trees(
             m.start, bits, m.first, m.change_start, m.change_tree, several, m.open.shape[2],
-            m.root, m.parent, m.leaf, m.ways.indptr, m.ways.indices,
+            m.root, np.where(m.parent < 0, len(m.parent), m.parent).astype(np.int32), m.leaf,
+            inner, np.searchsorted(inner, m.root), self._leaf_node,
+            m.ways.indptr, m.ways.indices,
         )  # fmt: skip
 
     @cached_property
@@ -166,57 +171,84 @@ class RowConstraints:
 
     def misfit(self, atoms: NDArray[np.int32], label: IntArray) -> int:
         """Sum over all equations of |A m - n|, distinct rows included."""
-        counts = self.counted(self.masks.trace(atoms), label)
-        return int(np.abs(counts.residual[: counts.n_own]).sum())
+        return self.missed(self.counted(self.masks.trace(atoms), label))
+
+    def missed(self, counts: Counts) -> int:
+        """Sum over all equations of leaves of |A m - n|."""
+        return int(np.abs(counts.residual[self.once & (self.masks.leaf >= 0)]).sum())
 
     def counted(self, leaves: NDArray[np.int32], label: IntArray) -> Counts:
         """Count rows, given their leaves, numbered from the left."""
         ways, n_classes = self.masks.ways, self.equation.shape[1]
-        n_leaves = ways.shape[0]
         at = (leaves * n_classes + label[:, None]).ravel()
-        own = np.bincount(at, self.draws.ravel(), n_leaves * n_classes).reshape(-1, n_classes)
-        equation, distinct, target, n_own = self._at_nodes
-        found = np.zeros(len(target))
-        np.add.at(found, equation, ways.T @ own)
+        own = np.bincount(at, self.draws.ravel(), ways.shape[0] * n_classes).reshape(-1, n_classes)
+        found = [self._together(ways.T @ own)]
         if self.distinct is not None:
-            rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, n_leaves)
-            found[distinct] = ways.T @ rows
-        residual = np.rint(found - target).astype(np.int32)
-        return Counts(equation, distinct, self.draws, residual, np.zeros(len(residual)), n_own)
+            rows = np.bincount(leaves.ravel(), self.draws.ravel() > 0, ways.shape[0])
+            found.append(ways.T @ rows[None].T)
+        residual = np.rint(np.hstack(found).T - self._target).astype(np.int32, order="C")
+        none = np.zeros(residual.shape)
+        return Counts(self._some_together, self.draws, residual, none, self._walls)
 
     @cached_property
-    def _at_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.int32], IntArray, int]:
-        """Equations of all nodes: those of inner ones follow from those of the leaves below.
+    def _walls(self) -> NDArray[np.uint8]:
+        """Leaves closed to rows, numbered from the left; (0, 0) if nothing is known."""
+        if self.closed is None:
+            return np.zeros((0, 0), dtype=np.uint8)
+        return np.ascontiguousarray(self.closed[:, self.masks.row])
+
+    @cached_property
+    def once(self) -> BoolArray:
+        """Which entries of residuals are to be counted: those of classes counted together, once."""
+        once = (self._group == np.arange(self._group.shape[1])).T
+        return once if self.distinct is None else np.vstack([once, np.ones_like(once[:1])])
+
+    def _together(self, by_class: FloatArray) -> FloatArray:
+        """Add up the classes that a node counts together, for each of them."""
+        if not len(self._some_together):
+            return by_class
+        same = self._group[:, :, None] == self._group[:, None, :]
+        return np.asarray(np.einsum("vcd,vd->vc", same, by_class))
+
+    @cached_property
+    def _some_together(self) -> NDArray[np.int32]:
+        """Classes that nodes count together, without a line where every node counts all apart."""
+        apart = (self._group == np.arange(self._group.shape[1])).all()
+        return self._group[:0] if apart else self._group
+
+    @cached_property
+    def _leaf_node(self) -> NDArray[np.int32]:
+        """Node of each leaf, numbered from the left."""
+        ways = self.masks.ways
+        return np.asarray(ways.indices[ways.indptr[1:] - 1])
+
+    @cached_property
+    def _group(self) -> NDArray[np.int32]:
+        """First of the classes that each node counts together with a class: (n_nodes, n_classes).
+
+        An inner node does not count apart what some leaf below it does not.
+        """
+        m = self.masks
+        equation = self.equation[m.row[m.leaf]]
+        group = (equation[:, :, None] == equation[:, None, :]).argmax(axis=2)
+        alike = m.ways.T @ (self.whole[m.row] >= 0) > 0
+        inner = m.leaf < 0
+        group[inner] = np.where(alike[inner, None], 0, np.arange(group.shape[1]))
+        return np.asarray(group, dtype=np.int32)
+
+    @cached_property
+    def _target(self) -> IntArray:
+        """What each node is to count, by class, and of distinct rows: that of the leaves below it.
 
         Returns
         -------
-        equation : int32 array, shape (n_nodes, n_classes)
-        distinct : int32 array, shape (n_nodes,)
-            -1 for none.
-        target : int array, shape (n_equations,)
-            Of leaves, of their distinct rows, and of inner nodes.
-        n_own : int
-            Where those of inner nodes begin.
+        int array, shape (n_classes, n_nodes), or one line more
         """
-        m, n_classes = self.masks, self.equation.shape[1]
-        row, inner = m.row[m.leaf], m.leaf < 0
-        # A leaf that does not tell classes apart says all it counts under the first of them.
-        whole = self.whole[m.row]
+        m = self.masks
         n = self.target[self.equation[m.row]]
-        n[whole >= 0] = 0
-        n[whole >= 0, 0] = self.target[whole[whole >= 0]]
-        alike = m.ways.T @ (whole >= 0) > 0
-        n_own, n_inner = len(self.target), int(inner.sum())
-        target, distinct = [self.target], np.full(len(inner), -1)
+        # Classes that are counted together are under the first of them.
+        own = np.where(self._group[self._leaf_node] == np.arange(n.shape[1]), n, 0)
+        target = [self._together(m.ways.T @ own)]
         if self.distinct is not None:
-            distinct[~inner] = n_own + m.leaf[~inner]
-            target.append(self.distinct[m.row])
-            n_own += len(m.row)
-        first = n_own + n_classes * np.arange(n_inner)[:, None]
-        equation = self.equation[row]
-        equation[inner] = first + np.where(alike[inner, None], 0, np.arange(n_classes))
-        target.append((m.ways.T @ n)[inner].ravel())
-        if self.distinct is not None:
-            distinct[inner] = n_own + n_classes * n_inner + np.arange(n_inner)
-            target.append((m.ways.T @ self.distinct[m.row])[inner])
-        return equation.astype(np.int32), distinct.astype(np.int32), np.concatenate(target), n_own
+            target.append(m.ways.T @ self.distinct[m.row][:, None])
+        return np.rint(np.hstack(target).T).astype(np.int64)

@@ -42,8 +42,13 @@ class RowProgram:
 
     @cached_property
     def small(self) -> bool:
-        """Whether to ask for all rows at once: by the leaves that they may be in."""
+        """Whether to ask for all rows at once, by the leaves that they may be in.
+
+        Where it is known in which leaves they are not, walks are faster.
+        """
         s, start = self.constraints, self.constraints.geometry.leaf_start
+        if s.closed is not None:
+            return False
         per_tree = np.add.reduceat(self._fits, start[:-1], axis=0)
         open_leaves = per_tree[np.arange(len(per_tree)), s.label[:, None], s.draws]
         return bool(open_leaves[s.draws > 0].sum() <= _SMALL)
@@ -76,7 +81,7 @@ class RowProgram:
         none : bool
             Whether it is proved that there are none.
         """
-        s, fits = self.constraints, self._fits
+        s, fits, closed = self.constraints, self._fits, self.constraints.closed
         model = Model()
         counted: list[list[tuple[int, Any]]] = [[] for _ in range(len(s.target))]
         distinct: list[list[Any]] = [[] for _ in range(s.geometry.leaf_start[-1])]
@@ -90,7 +95,7 @@ class RowProgram:
                 where = range(start[t], start[t + 1])
                 for v in where if free[k] else np.unique(visited[:, k, t]).tolist():
                     path = self._paths[v]
-                    if path is None or not fits[v, c, b]:
+                    if path is None or not fits[v, c, b] or (closed is not None and closed[k, v]):
                         continue
                     stands = model.new_bool_var("")
                     here.append(stands)

@@ -37,8 +37,9 @@ _PRICES = (
 )
 """Share of the sweeps done, and price of a missed count there: in even attempts, which suit rows
 that resemble each other, and in odd ones."""
-_SWEEPS, _PER_ROW = 400, 8
-"""Sweeps of the first attempt, at least, and for each row."""
+_SWEEPS, _PER_ROW, _PER_WALLED_ROW = 400, 8, 4
+"""Sweeps of the first attempt: at least, for each row, and where it is known of many leaves that
+rows do not lie there."""
 _STEPS = 20
 """Least number of prices in an attempt."""
 _HEARD = 40
@@ -144,9 +145,11 @@ def _walked_until_met(
     """
     fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
     best: Found | None = None
-    length, attempt, done = max(_SWEEPS, _PER_ROW * constraints.n_rows), 0, 0
+    per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
+    length, attempt, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0
     program = None if constraints.exchangeable else RowProgram(constraints, values)
-    apart = not (constraints.exchangeable or (constraints.held >= 0).any())
+    walled = constraints.closed is not None
+    apart = not (walled or constraints.exchangeable or (constraints.held >= 0).any())
     if program is not None and not constraints.open_label.any() and program.small:
         clock.tell(f"{stage}: solving for all at once", 0.0)
         if (solved := _solved_at_once(program, clock, seed)) is not None:

@@ -28,7 +28,8 @@ _PARTNERS = 256
 class Trees(NamedTuple):
     """Trees as bits, and as nodes: see :class:`~treeleak.partition.masks.Masks`.
 
-    ``open`` has its trees and words in one axis; ``lively`` says which attributes move.
+    ``open`` has its trees and words in one axis; ``lively`` says which attributes move. The parent
+    of a root is one more node; of inner nodes, those that have a parent are listed tree by tree.
     """
 
     start: Any
@@ -41,6 +42,9 @@ class Trees(NamedTuple):
     root: Any
     parent: Any
     leaf: Any
+    inner: Any
+    inner_start: Any
+    leaf_node: Any
     path_start: Any
     path: Any
 
@@ -48,18 +52,20 @@ class Trees(NamedTuple):
 class Counts(NamedTuple):
     """What is counted at the nodes of all trees."""
 
-    equation: Any
-    """Shape (n_nodes, n_classes). In which draws of a class are counted."""
-    distinct: Any
-    """Shape (n_nodes,). In which rows are counted that the tree drew at all; -1 for none."""
+    group: Any
+    """Shape (n_nodes, n_classes) or (0, n_classes). First of the classes that a node counts
+    together with a class, where some are."""
     draws: Any
     """Shape (n_rows, n_trees). How often each tree counts each row."""
     residual: Any
-    """Shape (n_equations,). r = A m - n."""
+    """Shape (n_classes, n_nodes), or one line more. r = A m - n of draws of each class; last, of
+    rows that the tree drew at all, where these are counted. Classes that are counted together have
+    the same."""
     multiplier: Any
-    """Shape (n_equations,). What each draw that is counted adds to the cost."""
-    n_own: Any
-    """Int. Equations of leaves; those of inner nodes, which follow from them, are behind."""
+    """Shape (n_classes, n_nodes), or one line more: like residual. What each draw that is counted
+    adds to the cost."""
+    walls: Any
+    """Shape (n_rows, n_leaves) or (0, 0). Whether a row is known not to lie in a leaf."""
 
 
 class Likes(NamedTuple):
@@ -116,59 +122,78 @@ class WalkSettings(NamedTuple):
     """Bool. Whether classes that are not proved are drawn afresh."""
     until_met: Any
     """Bool. Stop as soon as every count is met."""
+    wall: Any = 12.0
+    """Float. What a leaf costs in which a row is known not to lie."""
 
 
-@njit()
+@njit(inline=True)
 def _gain(residual: Any, draws: Any) -> Any:
     """What |residual| grows by with more draws."""
-    return abs(residual + draws) - abs(residual)
+    return np.int32(abs(residual + draws) - abs(residual))
 
 
 @njit()
 def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
     """Count a row in all of its nodes, or no more; say by how much the misfit grows."""
     path_start, path = trees.path_start, trees.path
-    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
-    residual, grown = counts.residual, 0
+    group, draws, residual, grown = counts.group, counts.draws, counts.residual, 0
+    n_classes = group.shape[1]
     for t in range(len(leaves)):
         b = sign * draws[k, t]
         if b:
             last = path_start[leaves[t] + 1] - 1
             for i in range(path_start[leaves[t]], last + 1):
-                e, d = equation[path[i], label], distinct[path[i]]
+                v = path[i]
                 if i == last:
-                    grown += _gain(residual[e], b)
-                    if d >= 0:
-                        grown += _gain(residual[d], sign)
-                residual[e] += b
-                if d >= 0:
-                    residual[d] += sign
+                    grown += _gain(residual[label, v], b)
+                    if len(residual) > n_classes:
+                        grown += _gain(residual[n_classes, v], sign)
+                residual[label, v] += b
+                if len(residual) > n_classes:
+                    residual[n_classes, v] += sign
+                if len(group):
+                    for c in range(n_classes):
+                        if c != label and group[v, c] == group[v, label]:
+                            residual[c, v] += b
     return grown
 
 
 @njit()
 def _leaf_costs(
-    trees: Any, counts: Any, settings: Any, label: int, k: int, above: Any, out: Any
+    trees: Any, counts: Any, settings: Any, label: int, k: int, weight: Any, above: Any, out: Any
 ) -> None:
-    """What each leaf costs a row that is taken out: the sum over the nodes on the way to it."""
-    root, parent, leaf = trees.root, trees.parent, trees.leaf
-    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
+    """What each leaf costs a row that is taken out: the sum over the nodes on the way to it.
+
+    ``weight`` says which part of the price what is missed at a node costs. Leaves of trees that did
+    not draw the row cost nothing.
+    """
+    root, parent, first, leaf_node = trees.root, trees.parent, trees.first, trees.leaf_node
+    inner, inner_start = trees.inner, trees.inner_start
+    draws, walls, n_classes = counts.draws, counts.walls, counts.group.shape[1]
     residual, multiplier = counts.residual, counts.multiplier
+    distinct, one = len(residual) > n_classes, np.int32(1)
     for t in range(draws.shape[1]):
-        b = draws[k, t]
+        begin, end, b = root[t], root[t + 1], draws[k, t]
+        low, high = first[t], first[t] + (end - begin + 1) // 2
         if not b:
+            out[low:high] = 0.0
             continue
-        for v in range(root[t], root[t + 1]):
-            price = settings.price if leaf[v] >= 0 else settings.price * settings.inner
-            e, d = equation[v, label], distinct[v]
-            cost = price * _gain(residual[e], b) + multiplier[e] * b
-            if d >= 0:
-                cost += price * _gain(residual[d], 1) + multiplier[d]
-            if parent[v] >= 0:
-                cost += above[parent[v]]
-            above[v] = cost
-            if leaf[v] >= 0:
-                out[leaf[v]] = cost
+        # In parts that the compiler turns into operations on several nodes at a time.
+        own, their = above[begin:end], weight[begin:end]
+        missed, pull = residual[label][begin:end], multiplier[label][begin:end]
+        for v in range(len(own)):
+            own[v] = settings.price * their[v] * _gain(missed[v], b) + pull[v] * b
+        if distinct:
+            missed, pull = residual[n_classes][begin:end], multiplier[n_classes][begin:end]
+            for v in range(len(own)):
+                own[v] += settings.price * their[v] * _gain(missed[v], one) + pull[v]
+        for i in range(inner_start[t], inner_start[t + 1]):
+            above[inner[i]] += above[parent[inner[i]]]
+        for e in range(low, high):
+            out[e] = above[leaf_node[e]] + above[parent[leaf_node[e]]]
+        if len(walls):
+            for e in range(low, high):
+                out[e] += settings.wall * walls[k, e]
 
 
 @njit()
@@ -231,13 +256,17 @@ def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
 
 @njit()
 def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, room: Any) -> None:
-    """Draw all attributes of a row that is taken out, one after the other, given all else."""
-    behind, before, words, leaf, score = room
+    """Draw all attributes of a row that is taken out, one after the other, given all else.
+
+    Leaves of trees that did not draw the row cost nothing.
+    """
+    behind, before, words, own_cost, score = room
     # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
     # every array handed over, counts a reference.
     open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
     change_start, change_tree, lively = trees.change_start, trees.change_tree, trees.lively
     atoms, n_all = rows.atoms[k], open_.shape[1]
+    own_cost[:] = 0.0
     behind[len(atoms), :] = ~np.uint64(0)
     for a in range(len(atoms) - 1, 0, -1):
         own = open_[start[a] + atoms[a]]
@@ -248,31 +277,18 @@ def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, ro
         begin, n = start[a], start[a + 1] - start[a]
         if lively[a]:
             total, later = 0.0, behind[a + 1]
-            own = open_[begin]
             for w in range(n_all):
                 words[w] = before[w] & later[w]
-            for t in range(len(first)):
-                if drawn[t]:
-                    for w in range(t * n_words, (t + 1) * n_words):
-                        word = words[w] & own[w]
-                        if word != np.uint64(0):
-                            leaf[t] = first[t] + 64 * (w - t * n_words) + lowest_bit(word)
-                            break
-                    total += cost[leaf[t]]
+            for t in drawn:
+                own_cost[t] = _cost_at(open_, begin, first, n_words, words, cost, t)
+                total += own_cost[t]
             score[0] = -total
             for at in range(begin + 1, begin + n):
-                own = open_[at]
                 for i in range(change_start[at], change_start[at + 1]):
                     t = change_tree[i]
-                    if not drawn[t]:
-                        continue
-                    for w in range(t * n_words, (t + 1) * n_words):
-                        word = words[w] & own[w]
-                        if word != np.uint64(0):
-                            new = first[t] + 64 * (w - t * n_words) + lowest_bit(word)
-                            total += cost[new] - cost[leaf[t]]
-                            leaf[t] = new
-                            break
+                    new = _cost_at(open_, at, first, n_words, words, cost, t)
+                    total += new - own_cost[t]
+                    own_cost[t] = new
                 score[at - begin] = -total
             _liking(likes, start, atoms, k, a, score)
             atoms[a] = draw_scored(score, n, rows.rng)
@@ -280,6 +296,18 @@ def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, ro
         for w in range(n_all):
             before[w] &= own[w]
     _first_open(trees, before, rows.leaves[k])
+
+
+@njit(inline=True)
+def _cost_at(open_: Any, at: int, first: Any, n_words: int, words: Any, cost: Any, t: int) -> Any:
+    """What the leaf of a tree costs that an atom leaves of those that other atoms leave open."""
+    if n_words == 1:
+        return cost[first[t] + lowest_bit(words[t] & open_[at, t])]
+    for w in range(t * n_words, (t + 1) * n_words):
+        word = words[w] & open_[at, w]
+        if word != np.uint64(0):
+            return cost[first[t] + 64 * (w - t * n_words) + lowest_bit(word)]
+    return 0.0
 
 
 @njit()
@@ -303,25 +331,25 @@ def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
 def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: int, k: int) -> float:
     """What a row that is taken out costs in given leaves."""
     path_start, path = trees.path_start, trees.path
-    equation, distinct, draws = counts.equation, counts.distinct, counts.draws
-    residual, multiplier = counts.residual, counts.multiplier
+    draws, residual, multiplier = counts.draws, counts.residual, counts.multiplier
+    n_classes, walls = counts.group.shape[1], counts.walls
     cost = 0.0
     for t in range(len(leaves)):
         b, last = draws[k, t], path_start[leaves[t] + 1] - 1
         if b:
+            cost += settings.wall * (walls[k, leaves[t]] if len(walls) else 0)
             for i in range(path_start[leaves[t]], last + 1):
-                price = settings.price if i == last else settings.price * settings.inner
-                e, d = equation[path[i], label], distinct[path[i]]
-                cost += price * _gain(residual[e], b) + multiplier[e] * b
-                if d >= 0:
-                    cost += price * _gain(residual[d], 1) + multiplier[d]
+                v, price = path[i], settings.price if i == last else settings.price * settings.inner
+                cost += price * _gain(residual[label, v], b) + multiplier[label, v] * b
+                if len(residual) > n_classes:
+                    cost += price * _gain(residual[n_classes, v], 1) + multiplier[n_classes, v]
     return cost
 
 
 @njit()
 def _relabel(trees: Any, counts: Any, rows: Any, settings: Any, k: int, score: Any) -> None:
     """Draw the class of a row that is taken out, given all else."""
-    n_classes = counts.equation.shape[1]
+    n_classes = counts.group.shape[1]
     for c in range(n_classes):
         score[c] = -_standing(trees, counts, settings, rows.leaves[k], c, k)
     rows.label[k] = draw_scored(score, n_classes, rows.rng)
@@ -390,7 +418,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
     Returns sweeps done.
     """
     n_open, n_trees, n_attributes = len(rows.open_rows), rows.leaves.shape[1], rows.atoms.shape[1]
-    most = max(counts.equation.shape[1], _PARTNERS)
+    most = max(counts.group.shape[1], _PARTNERS)
     for a in range(n_attributes):
         most = max(most, trees.start[a + 1] - trees.start[a])
     n_all = trees.open.shape[1]
@@ -399,7 +427,7 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
         np.empty((n_attributes + 1, n_all), dtype=np.uint64),
         np.empty(n_all, dtype=np.uint64),
         np.empty(n_all, dtype=np.uint64),
-        np.zeros(n_trees, dtype=np.int32),
+        np.zeros(n_trees),
         score,
     )
     both = (
@@ -407,7 +435,8 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
         np.empty((2, n_trees), dtype=np.int32),
         np.empty((2, n_attributes), dtype=np.int32),
     )
-    above, cost = np.empty(len(trees.parent)), np.zeros(len(trees.path_start) - 1)
+    above, cost = np.zeros(len(trees.parent) + 1), np.zeros(len(trees.path_start) - 1)
+    weight = np.where(trees.leaf >= 0, 1.0, settings.inner)
     open_label = np.zeros(len(rows.label), dtype=np.bool_)
     if settings.classes:
         open_label[rows.open_label] = True
@@ -418,8 +447,8 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
             grown = _count(trees, counts, rows.leaves[k], rows.label[k], k, -1)
             if open_label[k]:
                 _relabel(trees, counts, rows, settings, k, score)
-            _leaf_costs(trees, counts, settings, rows.label[k], k, above, cost)
-            _redraw(trees, likes, rows, drawn, k, cost, room)
+            _leaf_costs(trees, counts, settings, rows.label[k], k, weight, above, cost)
+            _redraw(trees, likes, rows, np.flatnonzero(drawn), k, cost, room)
             if settings.trades:
                 partner = _partner(rows, drawn, k, cost, score)
             rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, 1)
@@ -437,7 +466,8 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
                 if settings.until_met and rows.misfit[1] == 0:
                     return sweep + 1
         if settings.pull > 0:
-            for e in range(len(counts.residual)):
-                share = settings.pull if e < counts.n_own else settings.pull * settings.inner
-                counts.multiplier[e] += share * counts.residual[e]
+            for v in range(len(trees.leaf)):
+                share = settings.pull if trees.leaf[v] >= 0 else settings.pull * settings.inner
+                for c in range(len(counts.residual)):
+                    counts.multiplier[c, v] += share * counts.residual[c, v]
     return sweeps

@@ -55,7 +55,7 @@ class Walker:
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         leaves = constraints.masks.trace(atoms)
         counts = constraints.counted(leaves, label.astype(np.int64))
-        misfit = int(np.abs(counts.residual[: counts.n_own]).sum())
+        misfit = constraints.missed(counts)
         open_label = open_rows[constraints.open_label[open_rows]]
         both = np.array([misfit, misfit])
         rows = Rows(atoms, label, open_rows, open_label, leaves, begin.copy(), both, state)
