@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/concepts.md, from an example small enough to list all its worlds.
+"""Draw the pictures of the documents, from an example small enough to list all its worlds.
 
     python tools/draw_pictures.py [FOLDER]
 
@@ -272,12 +272,74 @@ def draw_draws() -> Figure:
     return figure
 
 
+def narrowed(row: int, drawn: np.ndarray[Any, Any]) -> tuple[list[set[int]], list[set[int]]]:
+    """Leaves of each tree that count enough draws of a row, and what is left where trees meet."""
+    counted = [
+        {leaf for leaf in range(3) if leaf_draws(t, leaf, drawn[t]) >= drawn[t][row]}
+        for t in range(3)
+    ]
+    left = counted
+    while True:
+        pairs = [
+            {(TREES[s](*place), TREES[t](*place)) for place in GRID}
+            for s in range(3)
+            for t in range(3)
+        ]
+        kept = [
+            {
+                i
+                for i in left[s]
+                if all(any((i, j) in pairs[3 * s + t] for j in left[t]) for t in range(3))
+            }
+            for s in range(3)
+        ]
+        if kept == left:
+            return counted, left
+        left = kept
+
+
+def leaf_draws(tree: int, leaf: int, drawn: Sequence[int]) -> int:
+    return sum(
+        int(b) for b, person in zip(drawn, PEOPLE, strict=True) if TREES[tree](*person) == leaf
+    )
+
+
+def draw_meet() -> Figure:
+    row, drawn = 5, np.random.default_rng(2).multinomial(6, [1 / 6] * 6, size=3)
+    counted, left = narrowed(row, drawn)
+    figure = paper(6.1, 5.6)
+    corners = [(0.1, 2.85), (3.1, 2.85), (0.1, 0.1), (3.1, 0.1)]
+    for t, corner in enumerate(corners[:3]):
+        axes = sheet(figure, *corner, 2.8, 2.6)
+        regions = [[place for place in GRID if TREES[t](*place) == leaf] for leaf in range(3)]
+        texts, fills = [], []
+        for leaf in range(3):
+            n = leaf_draws(t, leaf, drawn[t])
+            why = "too few" if leaf not in counted[t] else "" if leaf in left[t] else "meets\nnone"
+            texts.append(f"{n}\n{why}" if why else str(n))
+            fills.append(FILLS[t][2] if leaf in left[t] else PAPER)
+        plane(axes, regions, texts, fills, 10, color=STRONG[t])
+        times = ("once", "twice")[drawn[t][row] - 1]
+        say(axes, 1.7, 2.43, f"tree {t + 1} drew the row {times}", color=STRONG[t])
+    axes = sheet(figure, *corners[-1], 2.8, 2.6)
+    there = [
+        place
+        for place in GRID
+        if all(tree(*place) in own for tree, own in zip(TREES, left, strict=True))
+    ]
+    rest = [place for place in GRID if place not in there]
+    plane(axes, [there, rest], ["here", ""], [PROVED, PAPER], 10)
+    say(axes, 1.7, 2.43, "where the row lies")
+    return figure
+
+
 PICTURES = {
     "cells": draw_cells,
     "histogram": draw_histogram,
     "worlds": draw_worlds,
     "proof": draw_proof,
     "draws": draw_draws,
+    "meet": draw_meet,
 }
 
 
