@@ -26,6 +26,8 @@ from treeleak.partition import GridTooLarge
 
 _PROBED, _AT_ONCE = 64, 32
 """Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
+_JOINED, _COUNTED = 128, 16
+"""Rows, and trees, between two looks at the clock where less work is done for each."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -136,19 +138,30 @@ class Domains:
         trees = np.arange(len(evidence.draws))
         with threads() as pool:
 
-            def each(kernel: Callable[..., Any], over: IntArray, *given: Any) -> list[Any]:
-                shares = [np.ascontiguousarray(over[i::THREADS]) for i in range(THREADS)]
-                return run_all([partial(kernel, share, *given) for share in shares], pool=pool)
+            def each(kernel: Callable[..., Any], over: IntArray, at_once: int, *given: Any) -> int:
+                found = -1
+                for i in range(0, len(over), at_once):
+                    if clock.stopped or found >= 0:
+                        break
+                    few = over[i : i + at_once]
+                    shares = [np.ascontiguousarray(few[j::THREADS]) for j in range(THREADS)]
+                    jobs = [partial(kernel, share, *given) for share in shares]
+                    told = [x for x in run_all(jobs, pool=pool) if x is not None]
+                    found = max(told, default=-1)
+                return found
 
+            known = self.bits, self.draws
+            leaves = self.bits, *self.drawn, *where, boxes.meets
             while not clock.stopped:
                 rows, changed[:] = np.flatnonzero(changed), False
-                each(kernels.join, rows, self.bits, *self.drawn, *where, boxes.meets, changed)
-                known = self.bits, self.draws
-                bad = each(kernels.count_trees, trees, *known, evidence.n, d, *where, changed)
-                if max(bad) < 0 and len(d) and not changed.any():
-                    bad = each(kernels.match_trees, trees, *known, d, *where, changed)
-                if max(bad) >= 0:
-                    return int(max(bad))
+                each(kernels.join, rows, _JOINED, *leaves, changed)
+                bad = each(
+                    kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
+                )
+                if bad < 0 and len(d) and not changed.any():
+                    bad = each(kernels.match_trees, trees, _COUNTED, *known, d, *where, changed)
+                if bad >= 0:
+                    return bad
                 due |= changed
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
@@ -159,10 +172,7 @@ class Domains:
                         return -1
                     rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
                     due[rows] = False
-                    each(
-                        kernels.probe, rows, self.bits, *self.drawn, *where, boxes.meets,
-                        _PROBED, changed,
-                    )  # fmt: skip
+                    each(kernels.probe, rows, _AT_ONCE, *leaves, _PROBED, changed)
         return -1
 
     def _settled(self, n_open: int) -> str:
