@@ -151,6 +151,8 @@ def _say_order(result: Reconstruction) -> None:
         say("Which rows each tree drew is not known: all draws were taken as possible.")
     if result.row_count is not None:
         say(f"Training set: {result.row_count}.")
+    if (settled := result.numbers.get("settled_rows")) is not None:
+        say(f"Every leaf is proved of {settled:,} of {result.n_rows:,} rows.")
     if result.in_earlier is not None:
         say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
     if result.status == "likely" and result.expected_error is not None:

@@ -92,6 +92,10 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         every = "they stand in every dataset that meets the counts"
         yield "Rows proved, as far as trees tell", percent(rebuilt["share_proved_rows"]), every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""
+    if (settled := rebuilt["numbers"].get("settled_rows")) is not None:
+        follows = "the others lie in one of several: this follows from draws and counts alone"
+        share = percent(settled / max(rebuilt["n_rows"], 1))
+        yield "Rows of which every leaf is proved", share, follows
     if rebuilt["expected_error"] is not None:
         own = "the attack's own estimate, made without the training rows"
         yield "Values that may be wrong, as expected", percent(rebuilt["expected_error"], 1), own

@@ -134,7 +134,7 @@ def _unlisted(
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
         listing = listed(domains, clock.part(_DOMAINS * clock.left))
         numbers |= {
-            "settled_rows": int((domains.open_leaves == 0).sum()),
+            "settled_rows": int((evidence.drawn & (domains.open_leaves == 0)).sum()),
             "listed_rows": int((listing.complete & evidence.drawn).sum()),
             "rows_never_drawn": int((~evidence.drawn).sum()),
         }
