@@ -6,20 +6,26 @@ BIN := $(VENV)/bin
 # Neighbours in a file share what is costly to make: each worker takes a run of them.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo dev test test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test check kernels test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
 
 dev: $(VENV)/.dev
 
+# What is read and what is compiled need not wait for each other.
 test: $(VENV)/.dev
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
+	$(PYTEST) -m "not slow and not browser"
+
+check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+kernels: $(VENV)/.dev
 	$(BIN)/python tests/compile_kernels.py
-	$(PYTEST) -m "not slow and not browser"
 
 # What `make test` leaves out, and all examples of what it tries on a few.
 test-slow: $(VENV)/.dev

@@ -226,8 +226,14 @@ def tabled(land):
     return np.log(np.random.default_rng(1).dirichlet(np.ones(shape[0] * shape[1]))).reshape(shape)
 
 
-@pytest.mark.parametrize("distinct", [True, False])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "distinct"),
+    [
+        pytest.param(name, distinct, marks=() if distinct or name == "deep" else pytest.mark.slow)
+        for name in CASES
+        for distinct in (True, False)
+    ],
+)
 def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, distinct):
     assert apart(CASES[name], distinct) < CLOSE
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.releases import bootstrap_draws, drawn, random_tree, summed
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.core.clock import Clock
@@ -53,7 +54,7 @@ def fitting(evidence: KnownDraws) -> np.ndarray:
     return np.array(out, dtype=int).reshape(-1, n_rows)
 
 
-@settings(max_examples=80)
+@examples(80, fast=26)
 @given(
     st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.booleans(),
     st.sampled_from([None, 1, 2]),

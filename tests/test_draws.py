@@ -142,7 +142,7 @@ def test_draws_are_those_of_numpy(seeds, n_rows, n_draws, weighted):
 @example(5, 300, 0.99, False)
 @example(5, 300, 0.5, False)  # shuffle
 @example(5, 1, 1.0, True)
-@settings(max_examples=60)
+@examples(60, fast=20)
 def test_columns_are_drawn_first(seed, n_columns, share, replaced):
     n_drawn = max(1, round(share * n_columns))
     random = np.random.RandomState(seed)

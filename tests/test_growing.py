@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.brute_force import as_multiset, datasets, ordered_datasets, stands_in
+from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from treeleak import BadInput, Binary, Implies, NotCovered, Schema, reconstruct
@@ -96,7 +97,7 @@ def meets(release: Release, world: np.ndarray) -> bool:
     return check_rows(release, X, y).ok
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(pairs(), st.integers(0, 2**32))
 @pytest.mark.slow
 def test_exact_counts(case, seed):
@@ -142,7 +143,7 @@ def cells(later: Release, earlier: Release, world: np.ndarray) -> list[tuple]:
     return [tuple(row) for row in np.column_stack([leaves_of(later, X), apart, y, old])]
 
 
-@settings(max_examples=80)
+@examples(80, fast=26)
 @given(schemas(2), st.integers(0, 2**32), st.booleans())
 def test_known_draws(schema, seed, true):
     rng = np.random.default_rng(seed)

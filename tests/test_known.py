@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.brute_force import ordered_datasets
 from helpers.cases import Drawn, some_drawn
-from helpers.examples import seeds
+from helpers.examples import examples, seeds
 from helpers.grids import cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, leaves_of, random_tree, summed, tampered
 from treeleak.attacks import attack_for
@@ -145,7 +145,7 @@ def unlisted(*_):
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(600, fast=60)
+@seeds(600, fast=30)
 def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)
@@ -158,7 +158,7 @@ def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds
     )
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(schemas(), st.integers(0, 2**32), st.booleans())
 def test_every_kind_of_column(schema, seed, distinct):
     rng = np.random.default_rng(seed)

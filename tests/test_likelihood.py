@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from helpers.brute_force import log_chance, rows_in
 from helpers.cases import some_drawn
+from helpers.examples import examples
 from helpers.grids import all_points
 from treeleak.attacks.posterior.draw_kernels import TABLED, _log_surjection, climb, log_surjections
 from treeleak.attacks.posterior.likelihood import DrawLikelihood
@@ -65,7 +66,7 @@ def splits(likelihood):
 
 
 @given(SEEDS, st.integers(1, 4), st.integers(2, 3), st.booleans())
-@settings(max_examples=60)
+@examples(60, fast=20)
 def test_the_likelihood_is_the_share_of_the_draws_that_give_the_counts(seed, n, n_trees, distinct):
     case = some_drawn(seed, n_rows=n, n_trees=n_trees, tamper=False)
     evidence = hidden(case, distinct)

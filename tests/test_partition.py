@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.brute_force import as_multiset, equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled
 from helpers.releases import counted, drawn, leaves_of, random_tree
 from treeleak.core.errors import BadSchema, NotCovered
@@ -334,7 +335,7 @@ def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
     assert shares == [1.0]
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(schemas(), st.integers(0, 10**6))
 def test_reachable_leaves_are_those_that_some_point_reaches(schema, seed):
     release = forest(schema, seed, n_trees=3, depth=5)

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from helpers.brute_force import as_multiset
 from helpers.cases import some_drawn
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree
 from treeleak.attacks.exact.run import exact
@@ -61,7 +62,7 @@ def everywhere(geometry, density, n_classes=2):
     return np.exp(np.stack([density.log_prior(points, c) for c in range(n_classes)], axis=1))
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(schemas(), SEEDS, st.integers(1, 60), st.booleans())
 def test_the_density_adds_up_to_one_and_rules_nothing_out(schema, seed, n_rows, labelled):
     rng = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def marginals(draw, schema):
     return written, by_value
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(st.data(), schemas(), SEEDS)
 def test_marginals_come_back_as_their_product_over_the_values_of_each_atom(data, schema, seed):
     written, by_value = data.draw(marginals(schema))

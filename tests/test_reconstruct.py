@@ -21,6 +21,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.brute_force import datasets, stands_in
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.releases import counted, leaves_of, random_tree
 from treeleak import (
@@ -132,7 +133,7 @@ def releases(draw) -> tuple[Release, Schema]:
     return release, schema
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(releases(), st.integers(0, 3))
 def test_random_trees(given_, seed):
     release, schema = given_
@@ -159,7 +160,7 @@ def test_scikit_learn_models(schema, seed, make, depth):
     check_against_brute_force(result, to_release(model), schema)
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(schemas(), st.integers(0, 2**32))
 def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_them(schema, seed):
     rng = np.random.default_rng(seed)

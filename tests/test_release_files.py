@@ -15,13 +15,14 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from helpers.documents import rewrite
+from helpers.examples import examples
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError
 from treeleak.release import StoredObject, read_model, to_release
 
@@ -83,7 +84,7 @@ def test_a_truncated_archive(tmp_path):
         refused(path)
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(st.data())
 def test_damaged_bytes_never_do_more_than_raise(tmp_path_factory, data):
     whole = bytearray((MODELS / "1.9.1" / "missing.skops").read_bytes())
@@ -111,7 +112,7 @@ def nodes_of(tree, path=()):
             yield (*path, key)
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(st.data())
 def test_damaged_json_never_does_more_than_raise(tmp_path_factory, data):
     def change(schema):

@@ -85,7 +85,7 @@ def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
     check(s, *solved(s), tables(s, everywhere(s)))
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(few(), st.integers(0, 2**32))
 @pytest.mark.slow
 def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):

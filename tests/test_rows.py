@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.brute_force import equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
+from helpers.examples import examples
 from helpers.grids import all_points
 from helpers.releases import drawn
 from treeleak.attacks.known_draws import candidates as rows
@@ -148,7 +149,7 @@ def random_choice(problem: RowProblem, rng: np.random.Generator) -> np.ndarray:
 # --------------------------------------------------------------------------------- candidates
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(SEEDS)
 def test_candidates_are_the_places_that_count_enough_draws(seed):
     case = some_drawn(seed)
@@ -186,7 +187,7 @@ def test_too_many_candidates_are_refused(monkeypatch):
         listed(case)
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(SEEDS, st.booleans())
 def test_some_candidates_only(seed, distinct):
     case = some_drawn(seed, tamper=False)
@@ -283,7 +284,7 @@ def test_the_prior_counts_the_rows_of_each_place(seed):
 # ------------------------------------------------------------------------------------- bounds
 
 
-@settings(max_examples=80)
+@examples(80, fast=26)
 @given(SEEDS, st.booleans())
 def test_bounds_strike_out_what_they_must_and_nothing_true(seed, distinct):
     case = some_drawn(seed)
@@ -542,7 +543,7 @@ def test_the_reaction_of_the_counts():
 # ------------------------------------------------------------------------------------- proofs
 
 
-@settings(max_examples=100)
+@examples(100, fast=33)
 @given(SEEDS, st.booleans(), st.booleans(), st.sampled_from([1, 30.0, 1e5]))
 def test_what_is_called_the_only_one_is(seed, distinct, narrowed, scale):
     case = some_drawn(seed, tamper=False)

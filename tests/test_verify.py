@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers.cases import some_drawn
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.releases import counted, drawn, leaves_of, random_tree, summed
 from treeleak.core.clock import Clock
@@ -99,7 +100,7 @@ def misses_of(case, X, y, distinct):
     return np.concatenate(off)
 
 
-@settings(max_examples=60)
+@examples(60, fast=20)
 @given(st.integers(0, 2**32), st.booleans())
 def test_rows_that_were_drawn_are_counted_as_often(seed, distinct):
     case = some_drawn(seed)

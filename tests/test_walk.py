@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.cases import Stated
+from helpers.examples import examples
 from helpers.grids import columns_of_any_kind
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
 from treeleak.attacks.large_grid.learned_prior import learned, near
@@ -32,7 +33,7 @@ from treeleak.verification.counts import check_rows
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_the_misfit_is_that_of_the_independent_check(schema, seed, kind):
     case = Stated(schema, seed, kind)
@@ -102,7 +103,7 @@ def test_known_draws_hold_what_is_known_of_a_row_alone():
     assert found[:, first].tolist() == X[:, 0].tolist()
 
 
-@settings(max_examples=100)
+@examples(100, fast=33)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_what_is_missed_at_inner_nodes_is_what_rows_give_there(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
@@ -163,7 +164,7 @@ def check_kept(walker: Walker) -> None:
     assert walker.misfit == rows.misfit[1]
 
 
-@settings(max_examples=150)
+@examples(150, fast=50)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
