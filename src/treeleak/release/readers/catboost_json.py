@@ -6,9 +6,6 @@ memory and time, whose answer is read like any other JSON.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +15,7 @@ from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel, NotCovered, cause
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
+from treeleak.release.readers.own_process import refused_by
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
@@ -69,23 +67,10 @@ def model_from_cbm(data: bytes) -> StoredObject:
         given, made = folder / "model.cbm", folder / "model.json"
         given.write_bytes(data)
         try:
-            done = subprocess.run(  # noqa: S603
-                [sys.executable, "-I", str(WORKER), str(given), str(made)],
-                cwd=folder,
-                env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
-                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HOME": str(folder)},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
+            why = refused_by(WORKER, given, made, SECONDS, OMP_NUM_THREADS="1", HOME=str(folder))
+        except TimeoutError as error:
             raise BadModel(f"CatBoost did not read it within {SECONDS} seconds") from error
-        if done.returncode != 0 or not made.is_file():
-            said = done.stderr.strip().splitlines()
-            why = said[-1] if said else "it takes more time or memory than its size explains"
+        if why:
             raise BadModel(f"CatBoost does not read it ({why:.300})")
         try:
             return read_json(made, model_from_dict)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
+from treeleak.release.readers.own_process import refused_by
 from treeleak.release.readers.skops_archive import read_archive
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
@@ -46,24 +44,10 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     with private_folder() as folder:
         out = folder / "model.zip"
         try:
-            done = subprocess.run(  # noqa: S603
-                [sys.executable, "-I", str(WORKER), str(path.resolve()), str(out)],
-                cwd=folder,
-                env={k: v for k, v in os.environ.items() if k == "SYSTEMROOT"}
-                | {"OPENBLAS_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
+            why = refused_by(WORKER, path.resolve(), out, SECONDS)
+        except TimeoutError as error:
             raise BadModel(f"{path}: not read within {SECONDS} seconds") from error
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines()
-            # Without a last word, the system ended it.
-            why = said[-1] if said else "it takes more time or memory than its size explains"
+        if why:
             raise BadModel(f"{path}: not a readable pickle ({why})")
         try:
             stored = read_archive(out)
