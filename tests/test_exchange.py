@@ -40,8 +40,16 @@ from treeleak.release.readers.release_file import (
     write_release,
 )
 from treeleak.release.release import Ensemble, Release
-from treeleak.release.sampling import AllRows, Bootstrap, Disjoint, Sampling, UnknownSampling
-from treeleak.release.statistics import GAIN, HESSIAN, MEAN, NodeStatistic, Statistics
+from treeleak.release.sampling import (
+    AllRows,
+    Bootstrap,
+    Disjoint,
+    HeldBack,
+    Sampling,
+    Subsample,
+    UnknownSampling,
+)
+from treeleak.release.statistics import COUNTS, DISTINCT, QUANTITIES, NodeStatistic, Statistics
 from treeleak.release.tree import Tree
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +57,7 @@ PUBLISHED = json.loads(
     (ROOT / "src/treeleak/formats/release.schema.json").read_text(encoding="utf-8")
 )
 
+REAL = [q for q in QUANTITIES.values() if q not in (*COUNTS, DISTINCT)]
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SIZES = st.floats(1e-9, 1e9)
 ROUNDED = st.sampled_from(ROUNDINGS)
@@ -114,8 +123,18 @@ def trees(
         feature, threshold, left, right, missing_left, strict=strict if strict.any() else None,
         categories=categories, output=draw(st.none() | st.just(0)),
     ).with_counts(**told)  # fmt: skip
-    more = [draw(statistic(q, n, n_classes)) for q in draw(some_of([HESSIAN, GAIN, MEAN]))]
-    return replace(tree, statistics=Statistics((*tree.statistics, *more)))
+    some = draw(some_of(range(n)))
+    counted = [e if e.per_class else partly(e, some) for e in tree.statistics]
+    more = [draw(statistic(q, n, n_classes)) for q in draw(some_of(REAL))]
+    return replace(tree, statistics=Statistics((*counted, *more)))
+
+
+def partly(entry: NodeStatistic, absent: list[int]) -> NodeStatistic:
+    """The same without some nodes: what they count is not told."""
+    gone = np.isin(np.arange(entry.n_nodes), absent)
+    return replace(
+        entry, values=np.where(gone, 0, entry.values), present=~gone if gone.any() else None
+    )
 
 
 def some_of(choices) -> st.SearchStrategy[list]:
@@ -139,6 +158,15 @@ ENSEMBLES = st.builds(
     st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=3).map(tuple),
     st.none() | st.floats(0, 1e100),
 )
+
+
+SHARES = st.floats(0, 1e7, exclude_min=True)
+HELD = st.none() | st.builds(HeldBack, st.integers(0, 2**32 - 1), SHARES, st.booleans())
+
+
+def borders_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[float, ...]]]:
+    cuts = st.lists(FINITE, min_size=1, max_size=3, unique=True).map(sorted).map(tuple)
+    return st.dictionaries(st.sampled_from(columns), cuts) if columns else st.just({})
 
 
 def levels_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
@@ -165,8 +193,9 @@ def releases(draw: st.DrawFn) -> Release:
     some = st.lists(st.sampled_from(columns), unique=True) if columns else st.just([])
     sampling: Sampling = draw(
         st.one_of(
-            st.just(AllRows()),
+            st.builds(AllRows, HELD),
             st.just(Disjoint()),
+            st.builds(Subsample, SEEDS, st.just(()), SEEDS, st.text(max_size=5)),
             st.builds(UnknownSampling, st.text(max_size=5)),
             st.builds(
                 lambda n, seeds, seed, rule, w: Bootstrap(
@@ -195,6 +224,8 @@ def releases(draw: st.DrawFn) -> Release:
         maybe_missing=frozenset(draw(some)),
         one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
         levels=draw(levels_of(columns)),
+        borders=draw(borders_of(columns)),
+        thresholds_are=draw(st.sampled_from(["midpoints", "unknown"])),
         float_type=draw(st.sampled_from(["float32", "float64"])),
         origin=draw(st.text(max_size=5)),
         notes=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
@@ -249,6 +280,38 @@ def test_what_may_be_left_out_gets_its_default():
     assert release.trees[1].apply(np.array([[0.0, 0.5], [0.0, 0.6]])).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_version_is_read_as_the_newest(version: int):
+    data = stump() | {"version": version}
+    jsonschema.validate(data, PUBLISHED)
+    assert_same(release_from_dict(data), release_from_dict(stump()))
+    assert release_to_dict(release_from_dict(data))["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("counts_are", "kind", "unit"),
+    [
+        ("rows", "all", "rows"),
+        ("none", "all", "rows"),
+        ("weights", "all", "rows"),
+        ("rows", "bootstrap", "rows"),
+        ("draws", "bootstrap", "draws"),
+        ("none", "bootstrap", "draws"),
+        ("none", "subsample", "draws"),
+    ],
+)
+def test_totals_alone_are_counts_of_something(counts_are: str, kind: str, unit: str):
+    bare = {"feature": [-1], "threshold": [None], "left": [-1], "right": [-1]}
+    told = {"counts_are": counts_are, "sampling": {"kind": kind}, "trees": [bare | {"totals": [6]}]}
+    release = release_from_dict(stump() | told)
+    (entry,) = release.trees[0].statistics
+    assert (entry.quantity.name, entry.values.tolist()) == (unit, [6])
+    again = release_to_dict(release)
+    assert again["counts_are"] == unit
+    assert again["trees"][0]["totals"] == [6]
+    assert_same(release_from_dict(again), release)
+
+
 def test_labels_from_numpy_are_written_as_plain_ones():
     release = release_from_dict(stump() | {"trees": stump()["trees"][:1], "classes": []})
     object.__setattr__(release, "classes", (np.int64(3), np.str_("x"), np.bool_(True)))
@@ -269,7 +332,9 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
     ("path", "value", "says"),
     [
         (("format",), "other", "no release"),
-        (("version",), 2, "version 2"),
+        (("version",), 3, "version 3; this program reads versions 1 and 2"),
+        (("version",), True, "version True"),
+        (("version",), 2.0, "version 2.0"),
         (("columns",), ["a", "a"], "one name"),
         (("columns",), ["a", 1], "columns must be a list of texts"),
         (("columns",), {}, "columns must be a list"),

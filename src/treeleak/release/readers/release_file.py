@@ -57,12 +57,11 @@ from treeleak.release.sampling import (
     Subsample,
     UnknownSampling,
 )
-from treeleak.release.statistics import (
-    QUANTITIES,
-)
+from treeleak.release.statistics import COUNTS, DRAWS, QUANTITIES, ROWS
 
 FORMAT = "treeleak-release"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READ_VERSIONS = (1, 2)
 FLOAT_TYPES = ("float32", "float64")
 # Beyond these, noise hides everything or nothing, and its moments leave the range of the floats.
 NOISE_BETWEEN = (1e-9, 1e9)
@@ -104,9 +103,12 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         If a class label is neither text nor a finite number nor a truth value, or the rows were
         drawn in a way, or noise added, that the format does not know.
     """
+    noisy = release.noise is not None
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
     levels = {name: list(texts) for name, texts in release.levels.items()}
     borders = {name: list(cuts) for name, cuts in release.borders.items()}
+    counts_are = _counts_are(release)
+    totals = totals_are(counts_are, release.sampling)
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -114,7 +116,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "columns": list(release.feature_names),
         "classes": [label(c) for c in release.classes],
         "n_rows": _plain(release.n_rows),
-        "counts_are": release.counts_are,
+        "counts_are": counts_are,
         **({} if release.ensemble is None else {"ensemble": _fields(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
@@ -126,7 +128,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         **({"borders": borders} if borders else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
-        "trees": [tree_to_dict(tree, release) for tree in release.trees],
+        "trees": [tree_to_dict(tree, totals, noisy=noisy) for tree in release.trees],
     }
 
 
@@ -140,10 +142,10 @@ def release_from_dict(data: Any) -> Release:
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise BadModel(f'no release: "format" is not "{FORMAT}"')
-    if data.get("version") != FORMAT_VERSION:
+    version = data.get("version")
+    if type(version) is not int or version not in READ_VERSIONS:
         raise BadModel(
-            f"release format version {data.get('version')!r:.40}; "
-            f"this program reads version {FORMAT_VERSION}"
+            f"release format version {version!r:.40}; this program reads versions 1 and 2"
         )
     only(data, _KEYS)
     columns = texts(data, "columns")
@@ -197,6 +199,15 @@ _KEYS = {
 _SAMPLINGS: dict[str, type[Sampling]] = {
     own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
 }
+
+
+def _counts_are(release: Release) -> str:
+    """Say what nodes count; of a release without counts by class, what they count together."""
+    if all(tree.statistics.get(*COUNTS, per_class=True) is None for tree in release.trees):
+        for tree in release.trees:
+            if (entry := tree.statistics.get(ROWS, DRAWS)) is not None:
+                return entry.quantity.name
+    return release.counts_are
 
 
 def _lists(data: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:

@@ -23,7 +23,6 @@ from treeleak.release.checked_json import (
     only,
     take,
 )
-from treeleak.release.release import Release
 from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import (
     COUNTS,
@@ -45,8 +44,11 @@ _TREE_KEYS = {
 _OPTIONAL = {"missing_left", "counts", "totals", "distinct", "strict", "categories"}
 
 
-def tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
-    """Describe a tree of a release."""
+def tree_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
+    """Describe a tree of a release.
+
+    ``totals``: what counts without classes are, unless they stand below ``statistics``.
+    """
     out: dict[str, Any] = {
         "feature": np.where(tree.is_leaf, LEAF, tree.feature).tolist(),
         "threshold": [
@@ -59,11 +61,7 @@ def tree_to_dict(tree: Tree, release: Release) -> dict[str, Any]:
     missing_left = tree.missing_left & ~tree.is_leaf
     if missing_left.any():
         out["missing_left"] = missing_left.tolist()
-    noisy = release.noise is not None
-    counted = _statistics_to_dict(
-        tree, totals_are(release.counts_are, release.sampling), noisy=noisy
-    )
-    return out | _tests_to_dict(tree) | counted
+    return out | _tests_to_dict(tree) | _statistics_to_dict(tree, totals, noisy=noisy)
 
 
 @dataclass(frozen=True)
