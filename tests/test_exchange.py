@@ -169,6 +169,11 @@ def borders_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[float, .
     return st.dictionaries(st.sampled_from(columns), cuts) if columns else st.just({})
 
 
+def ranges_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[float, float]]]:
+    ends = st.lists(FINITE, min_size=2, max_size=2).map(sorted).map(tuple)
+    return st.dictionaries(st.sampled_from(columns), ends) if columns else st.just({})
+
+
 def levels_of(columns: list[str]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
     texts = st.lists(st.text(max_size=3), min_size=1, max_size=3, unique=True).map(tuple)
     return st.dictionaries(st.sampled_from(columns), texts) if columns else st.just({})
@@ -225,6 +230,7 @@ def releases(draw: st.DrawFn) -> Release:
         one_hot=draw(st.dictionaries(st.text(max_size=3), some.map(tuple), max_size=2)),
         levels=draw(levels_of(columns)),
         borders=draw(borders_of(columns)),
+        ranges=draw(ranges_of(columns)),
         thresholds_are=draw(st.sampled_from(["midpoints", "unknown"])),
         float_type=draw(st.sampled_from(["float32", "float64"])),
         origin=draw(st.text(max_size=5)),
@@ -357,6 +363,12 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
         (("levels",), {"a": [1]}, "levels: a must be a list of texts"),
         (("levels",), {"a": []}, "levels of column 'a': none"),
         (("levels",), {"a": ["x", "x"]}, "levels of column 'a': none, or one stands twice"),
+        (("borders",), {"a": 1}, "borders of column 'a': no list of numbers"),
+        (("borders",), {"a": [2, 1]}, "borders of column 'a': not ascending"),
+        (("ranges",), {"z": [1, 2]}, "ranges name 'z': no such column"),
+        (("ranges",), {"a": [1]}, "ranges of column 'a': not two numbers"),
+        (("ranges",), {"a": [1, math.inf]}, "ranges of column 'a': no list of numbers"),
+        (("ranges",), {"a": [2, 1]}, "range of column 'a': not two numbers, the least first"),
         (("sampling",), {"kind": "magic"}, "kind is 'magic'"),
         (("sampling",), {"kind": "all", "n_draws": 3}, "n_draws"),
         (("sampling",), {"kind": "bootstrap", "tree_seeds": [1]}, "1 tree_seeds for 2 trees"),

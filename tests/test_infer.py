@@ -90,6 +90,59 @@ def test_a_column_that_no_tree_tests_follows_the_others():
     assert infer_schema(mixed).attributes[1] == Numeric("b")
 
 
+TINY = 1.0000000180025095e-35
+
+
+@pytest.mark.parametrize(
+    ("cuts", "ends", "expected"),
+    [
+        ([TINY], (0, 1), Binary("a")),
+        ([0.5], (0, 1), Binary("a")),
+        ([TINY], (0, 7), Numeric("a", 0, 7)),
+        ([TINY], (0, 0.8), Numeric("a", 0, 0.8)),
+        ([0.5, 0.25], (0, 1), Numeric("a", 0, 1)),
+        ([1.5], (1, 2), Ordinal("a", 1, 2)),
+        ([36.5], (20, 50), Numeric("a", 20, 50)),
+        ([20.5, 36.5], (17, 90), Ordinal("a", 17, 90)),
+        ([20.5, 36.5], (17, 90.25), Numeric("a", 17, 90.25)),
+        ([-1.5, 0.5], (-9, 2.0**60), Numeric("a", -9, 2.0**60)),
+        ([1e300], (3, 8.5), Numeric("a", 3, 8.5)),
+        ([1e300, TINY], (0, 1), Binary("a")),
+        ([0.5, 36.5], (1, 20), Ordinal("a", 0, 37)),
+        ([2.25], (5, 20), Numeric("a")),
+        ([2.25], (2, 2), Numeric("a")),
+        ([], (0, 1), Numeric("a", 0, 1)),
+        ([], (-3, 4), Numeric("a", -3, 4)),
+    ],
+)
+def test_ends_that_the_file_holds_are_those_of_the_domain(cuts, ends, expected):
+    release = make_release({"a": cuts}, ranges={"a": ends})
+    assert infer_schema(release).attributes == (expected,)
+    schema, remarks = suggest_schema(release)
+    held = [r for r in remarks if "least and the greatest value of 1 columns" in r]
+    assert bool(held) == (schema.attributes[0].bounds == ends)
+    missing = make_release({"a": cuts}, ranges={"a": ends}, maybe_missing=frozenset("a"))
+    assert infer_schema(missing).attributes[0].missing
+    check_schema(infer_schema(missing), missing)
+
+
+def test_a_column_that_no_tree_tests_ends_where_the_file_says():
+    ranges = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 3.0)}
+    cuts = {"a": [TINY], "b": [], "c": []}
+    found = infer_schema(make_release(cuts, ranges=ranges)).attributes
+    assert found == (Binary("a"), Binary("b"), Numeric("c", 0, 3))
+    ranges["a"] = (0.0, 2.0)
+    found = infer_schema(make_release(cuts, ranges=ranges)).attributes
+    assert found == (Numeric("a", 0, 2), Numeric("b", 0, 1), Numeric("c", 0, 3))
+
+
+def test_rows_and_ends_together_make_a_domain():
+    release = make_release({"a": [0.5]}, ranges={"a": (0.0, 4.0)})
+    assert infer_schema(release, pd.DataFrame({"a": [0, 1]})).attributes == (Ordinal("a", 0, 4),)
+    (remark,) = check_schema(Schema([Binary("a")]), release)
+    assert "go from 0 to 4, as the file says; the schema allows 0 to 1" in remark
+
+
 def test_missing_values_seen_by_the_trees_are_allowed():
     release = make_release({"a": [0.5], "b": [1.7]}, maybe_missing=frozenset("ab"))
     expected = (Binary("a", missing=True), Numeric("b", missing=True))

@@ -18,6 +18,7 @@ from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import to_release
 from treeleak.release.adapters.lightgbm import ZERO
 from treeleak.release.draws.seeds import known_draws
+from treeleak.release.infer_schema import infer_schema
 from treeleak.release.statistics import VALUE
 from treeleak.verification.counts import check_rows
 
@@ -134,6 +135,13 @@ def holds(seed, tmp_path):
             leaves = np.bincount(tree.apply(X), minlength=tree.n_nodes)[tree.leaves]
             np.testing.assert_array_equal(tree.totals[tree.leaves], leaves, err_msg=f"tree {t}")
     assert release.not_covered is None or release.n_rows is None
+    assert release.ranges.keys() <= {f"Column_{i}" for i in range(X.shape[1])}
+    for name, ends in release.ranges.items():
+        seen = X[:, int(name.removeprefix("Column_"))]
+        # A missing value counts as 0 to LightGBM where it knows none, or takes zeros for such.
+        zeros = params["zero_as_missing"] or not params["use_missing"]
+        seen = np.where(np.isnan(seen), 0, seen) if zeros else seen[~np.isnan(seen)]
+        assert ends == (seen.min(), seen.max())
     return True
 
 
@@ -181,6 +189,24 @@ def test_a_pipeline_names_the_columns_of_the_model_in_it():
     model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
     release = to_release(make_pipeline(OneHotEncoder(sparse_output=False), model).fit(X, CLASS))
     assert release.feature_names == ("job_a", "job_b", "job_c", "job_d")
+
+
+@pytest.mark.parametrize(("more", "held"), [({}, True), ({"bin_construct_sample_cnt": 199}, False)])
+def test_ends_of_columns_are_read_where_they_are_those_of_all_rows(more, held):
+    X = np.column_stack([ROWS[:, 0] > 1, ROWS[:, 1] * 0.5 - 1, np.ones(200), ROWS[:, 2] == 3])
+    X[:20, 1] = np.nan
+    X = X.astype(float)
+    X[50:, 3] = 0
+    model = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1, **more).fit(X, CLASS)
+    release = to_release(model)
+    # Of the others, it says nothing: they are constant, or have a value too rare to split on.
+    ends = {"Column_0": (0.0, 1.0), "Column_1": (-1.0, 0.5)}
+    assert release.ranges == (ends if held else {})
+    schema = infer_schema(release)
+    assert schema.attributes[0] == treeleak.Binary("Column_0")
+    assert schema.attributes[1].missing
+    assert (schema.attributes[1].bounds == ends["Column_1"]) == held
+    assert schema.attributes[2:] == (treeleak.Numeric("Column_2"), treeleak.Numeric("Column_3"))
 
 
 def test_texts_of_categories_are_read(tmp_path):

@@ -38,7 +38,7 @@ import treeleak
 from treeleak.cli import app
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import StoredObject, to_release
-from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_transformers
+from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_file
 from treeleak.release.live import snapshot
 from treeleak.release.pipeline.inputs import Code, Indicator, Inputs, Missing, Number
 from treeleak.schema import Binary, Categorical, Numeric, OneHot
@@ -471,7 +471,7 @@ def attributes(step, columns, X=None):
     X = table() if X is None else X
     release = to_release(fitted(step, X[columns]))
     schema = infer_schema(release)
-    return list(schema.attributes), told_by_transformers(schema, release)
+    return list(schema.attributes), told_by_file(schema, release)
 
 
 def test_encoders_tell_their_groups_and_codes():
@@ -519,7 +519,7 @@ def test_a_schema_to_correct_says_what_transformers_told():
     release = to_release(fitted(OneHotEncoder(drop="first"), table()[["job"]]))
     schema, remarks = suggest_schema(release)
     assert schema == infer_schema(release)
-    assert remarks == told_by_transformers(schema, release)
+    assert remarks == told_by_file(schema, release)
     assert "one-hot groups (1)" in remarks[0]
 
 

@@ -13,6 +13,9 @@ from treeleak.core.errors import BadInput, BadSchema
 from treeleak.release.release import Release
 from treeleak.schema import Attribute, Categorical, Schema
 
+ENDLESS = 1e300
+"""From here on a threshold is as good as infinite: LightGBM writes this for it."""
+
 
 def check_schema(schema: Schema, release: Release) -> list[str]:
     """Check a schema against what the model says.
@@ -26,7 +29,7 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
     -------
     list of str
         Remarks that are no errors: columns in which the trees saw missing values, though the
-        schema allows none.
+        schema allows none, or values beyond its ends.
 
     Raises
     ------
@@ -50,7 +53,7 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
         # The model compares rounded values.
         with np.errstate(over="ignore"):
             low, high = np.array(owner[column].bounds).astype(release.float_type).astype(float)
-        finite = thresholds[np.isfinite(thresholds)]
+        finite = thresholds[np.abs(thresholds) < ENDLESS]
         # A test against the highest value parts all that is known from what is missing.
         beyond = finite > high if getattr(owner[column], "missing", False) else finite >= high
         outside = finite[(finite < low) | beyond]
@@ -59,7 +62,13 @@ def check_schema(schema: Schema, release: Release) -> list[str]:
                 f"column {column!r}: the schema allows {low:g} to {high:g}, but the model tests "
                 f"{column!r} <= {outside[0]:g}, which is always the same for these values"
             )
-    return [
+    beyond_ends = [
+        f"column {c!r}: its values in training go from {low:g} to {high:g}, as the file says; the "
+        f"schema allows {owner[c].bounds[0]:g} to {owner[c].bounds[1]:g}"
+        for c, (low, high) in release.ranges.items()
+        if low < owner[c].bounds[0] or high > owner[c].bounds[1]
+    ]
+    return beyond_ends + [
         f"column {c!r}: the trees saw missing values, the schema allows none"
         for c in release.feature_names
         if c in release.maybe_missing and not getattr(owner[c], "missing", False)

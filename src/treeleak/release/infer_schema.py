@@ -15,7 +15,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.listed import listed
-from treeleak.release.check_schema import check_schema, match_levels, read_columns
+from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
@@ -28,7 +28,7 @@ __all__ = [
     "read_columns",
     "suggest_rule_schema",
     "suggest_schema",
-    "told_by_transformers",
+    "told_by_file",
     "untested_binary",
 ]
 
@@ -59,6 +59,10 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
 
     A threshold that XGBoost or LightGBM writes between two whole numbers counts as halfway; what
     LightGBM writes between zero and the next value, as 0.5.
+
+    Where the release has the least and the greatest value of a column (``Release.ranges``), it goes
+    from one to the other: it is binary from 0 to 1, or ordinal, only where these ends and all
+    thresholds speak for it.
 
     Without rows, another column is binary if all its thresholds are exactly 0.5; ordinal if it has
     several thresholds, all halfway between whole numbers, and then goes from the number below
@@ -189,14 +193,25 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    return schema, [*told_by_transformers(schema, release), *remarks]
+    return schema, [*told_by_file(schema, release), *remarks]
 
 
-def told_by_transformers(schema: Schema, release: Release) -> list[str]:
-    """Say which parts of an inferred schema come from transformers before the model.
+def told_by_file(schema: Schema, release: Release) -> list[str]:
+    """Say which parts of an inferred schema the file tells outright.
 
-    Returns one remark, or none.
+    Returns a remark on transformers before the model, and one on the ends of columns, or none.
     """
+    bounds = {a.name: a.bounds for a in schema.attributes if not isinstance(a, OneHot)}
+    kept = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
+    ends = (
+        [f"the file holds the least and the greatest value of {kept} columns: they end there"]
+        if kept
+        else []
+    )
+    return [*_told_by_transformers(schema, release), *ends]
+
+
+def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
     told = [] if release.inputs is None else release.inputs.attributes()
     columns = {a.columns for a in told}
     taken = [a for a in schema.attributes if a.columns in columns]
@@ -232,7 +247,7 @@ def _judge(
     """Judge each column by itself, and the groups that the release declares."""
     # A test against infinity parts missing values from known ones: it says nothing of a domain.
     cuts = {
-        column: thresholds[np.isfinite(thresholds)]
+        column: thresholds[np.abs(thresholds) < ENDLESS]
         for column, thresholds in zip(release.feature_names, release.thresholds, strict=True)
     }
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
@@ -242,16 +257,23 @@ def _judge(
     tested = [t for t in halves.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
     said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
-    unused_binary = bool(tested) and all((t == 0.5).all() for t in tested)
+    only_0_1 = all(ends == (0, 1) for c, ends in release.ranges.items() if cuts[c].size)
+    unused_binary = bool(tested) and only_0_1 and all((t == 0.5).all() for t in tested)
     columns: dict[str, Attribute] = {}
     for column, own in cuts.items():
         seen = np.zeros(0) if values is None else values[column]
         known = np.unique(seen[~np.isnan(seen)])
+        ends = release.ranges.get(column)
+        if ends is not None and not _hold(ends, own):
+            ends = None
         missing = column in release.maybe_missing or bool(np.isnan(seen).any())
         if column in release.levels:
             columns[column] = Categorical(column, labels=release.levels[column], missing=missing)
         elif known.size:
+            known = known if ends is None else np.union1d(known, ends)
             columns[column] = _from_values(column, known, own, missing)
+        elif ends is not None:
+            columns[column] = _from_ends(column, ends, halves[column], missing, unused_binary)
         elif own.size or not unused_binary:
             columns[column] = _from_thresholds(column, halves[column], missing)
         else:
@@ -302,6 +324,25 @@ def _from_thresholds(column: str, cuts: FloatArray, missing: bool) -> Attribute:
     if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
         return Ordinal(column, int(cuts[0] - 0.5), int(cuts[-1] + 0.5), missing=missing)
     return Numeric(column, missing=missing)
+
+
+def _from_ends(
+    column: str, ends: tuple[float, float], cuts: FloatArray, missing: bool, unused_binary: bool
+) -> Attribute:
+    """Judge a column whose least and greatest value are known."""
+    low, high = ends
+    whole = bool((np.floor(ends) == ends).all() and (cuts - np.floor(cuts) == 0.5).all())
+    if ends == (0, 1) and whole and (cuts.size or unused_binary):
+        return Binary(column, missing=missing)
+    enough = 1 if high - low == 1 else 2
+    if whole and len(cuts) >= enough and max(-low, high) < COUNTABLE:
+        return Ordinal(column, int(low), int(high), missing=missing)
+    return Numeric(column, low, high, missing=missing)
+
+
+def _hold(ends: tuple[float, float], cuts: FloatArray) -> bool:
+    """Whether values between these ends lie on both sides of every threshold."""
+    return ends[0] < ends[1] and bool(((cuts >= ends[0]) & (cuts < ends[1])).all())
 
 
 def _from_values(column: str, known: FloatArray, cuts: FloatArray, missing: bool) -> Attribute:

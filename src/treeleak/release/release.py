@@ -94,6 +94,9 @@ class Release:
     borders : mapping of str to tuple of float
         Of columns of numbers, the borders between values of the training rows that the file holds,
         ascending, whether a tree tests them or not.
+    ranges : mapping of str to tuple of two float
+        Of columns of numbers, the least and the greatest value of all training rows, where the file
+        holds both.
     inputs : Inputs or None
         The columns that went into the transformers before the model, where the file holds some.
     float_type : str
@@ -134,6 +137,7 @@ class Release:
     one_hot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     borders: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     inputs: Inputs | None = None
     float_type: str = "float64"
     thresholds_are: ThresholdsAre = "unknown"
@@ -186,6 +190,11 @@ class Release:
     def _check_borders(self) -> None:
         if strange := set(self.borders) - set(self.feature_names):
             raise BadModel(f"borders name {min(strange)!r:.80}: no such column")
+        if strange := set(self.ranges) - set(self.feature_names):
+            raise BadModel(f"ranges name {min(strange)!r:.80}: no such column")
+        for column, (low, high) in self.ranges.items():
+            if not -np.inf < low <= high < np.inf:
+                raise BadModel(f"range of column {column!r:.80}: not two numbers, the least first")
         at_most(MOST_COUNTS, sum(map(len, self.borders.values())), "borders in all columns")
         for column, cuts in self.borders.items():
             own = np.asarray(cuts, dtype=float)

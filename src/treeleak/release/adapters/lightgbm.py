@@ -11,6 +11,8 @@ What they do, found out from 3.3.5 and 4.7.0 and checked by training (a test):
 - Leaves hold what they add, and those of the first tree the start as well. What is said of inner
   nodes is rounded to six digits.
 - All parameters of the training stand behind the trees, with their seeds.
+- ``feature_infos`` has the least and the greatest value of each column of numbers, missing ones
+  aside: of all rows, unless there are more than ``bin_construct_sample_cnt``.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ ESTIMATORS = ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "LGBMModel")
 # LightGBM takes numbers up to this for zero.
 ZERO = float(np.float32(1e-35))
 MOST_JSON = 2**24
+_NUMBER = r"-?\d{1,320}(?:\.\d{1,40})?(?:e[-+]?\d{1,4})?"
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING = {"none": 0, "zero": 1, "nan": 2}
 
@@ -156,6 +159,7 @@ def _release(stored: StoredObject) -> Release:
         not_covered=not_covered,
         maybe_missing=_maybe_missing(raw, names),
         levels=_levels(stored, parameters, names),
+        ranges=_ranges(stored, parameters, names, n_rows),
         origin=f"LightGBM (format {stored.get('version', 'unknown')!s:.20}), Booster",
         notes=notes,
         ensemble=Ensemble(f"{objective:.80}", (0.0,) * outputs, _rate(parameters)),
@@ -341,6 +345,23 @@ def _levels(
         if texts and len(set(texts)) == len(texts) and 0 <= place < len(names):
             out[names[place]] = texts
     return out
+
+
+def _ranges(
+    stored: StoredObject, parameters: Mapping[str, str], names: Sequence[str], n_rows: int | None
+) -> dict[str, tuple[float, float]]:
+    """Read the ends of columns of numbers, where they are those of all rows."""
+    told, seen = stored.get("feature_infos", ""), parameters.get("bin_construct_sample_cnt", "")
+    all_seen = n_rows is not None and re.fullmatch(r"\d{1,9}", seen) and n_rows <= int(seen)
+    words = told.split(" ") if isinstance(told, str) else []
+    if not all_seen or parameters.get("num_machines") != "1" or len(words) != len(names):
+        return {}
+    out = {}
+    for name, word in zip(names, words, strict=True):
+        low, _, high = word[1:-1].partition(":")
+        if re.fullmatch(rf"\[{_NUMBER}:{_NUMBER}\]", word) and float(low) <= float(high):
+            out[name] = (float(low), float(high))
+    return {name: ends for name, ends in out.items() if np.isfinite(ends).all()}
 
 
 def _rate(parameters: Mapping[str, str]) -> float | None:

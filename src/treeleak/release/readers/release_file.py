@@ -107,6 +107,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
     noise = {} if release.noise is None else {"noise": _noise_to_dict(release.noise)}
     levels = {name: list(texts) for name, texts in release.levels.items()}
     borders = {name: list(cuts) for name, cuts in release.borders.items()}
+    ranges = {name: list(ends) for name, ends in release.ranges.items()}
     counts_are = _counts_are(release)
     totals = totals_are(counts_are, release.sampling)
     return {
@@ -126,6 +127,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "one_hot": {name: list(columns) for name, columns in release.one_hot.items()},
         **({"levels": levels} if levels else {}),
         **({"borders": borders} if borders else {}),
+        **({"ranges": ranges} if ranges else {}),
         "not_covered": release.not_covered,
         "notes": list(release.notes),
         "trees": [tree_to_dict(tree, totals, noisy=noisy) for tree in release.trees],
@@ -178,7 +180,8 @@ def release_from_dict(data: Any) -> Release:
         maybe_missing=frozenset(maybe_missing),
         one_hot=one_hot,
         levels=_lists(data, "levels"),
-        borders=_borders(take(data, "borders", dict, {})),
+        borders=_numbers(data, "borders"),
+        ranges=_ranges(data),
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
         thresholds_are=choice(data, "thresholds_are", get_args(ThresholdsAre), "unknown"),
         origin=take(data, "origin", str, ""),
@@ -194,7 +197,7 @@ def release_from_dict(data: Any) -> Release:
 _KEYS = {
     "format", "version", "origin", "columns", "classes", "n_rows", "counts_are", "sampling",
     "noise", "thresholds_are", "float_type", "maybe_missing", "one_hot", "levels", "not_covered",
-    "notes", "trees", "ensemble", "borders",
+    "notes", "trees", "ensemble", "borders", "ranges",
 }  # fmt: skip
 _SAMPLINGS: dict[str, type[Sampling]] = {
     own.kind: own for own in (AllRows, Disjoint, Bootstrap, Subsample, UnknownSampling)
@@ -216,11 +219,20 @@ def _lists(data: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(texts({name: listed}, name, f"{key}: ")) for name, listed in own.items()}
 
 
-def _borders(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    for column, cuts in data.items():
-        if not isinstance(cuts, list) or not all(map(is_finite, cuts)):
-            raise BadModel(f"borders of column {column!r:.80}: no list of numbers")
-    return {column: tuple(map(float, cuts)) for column, cuts in data.items()}
+def _numbers(data: Mapping[str, Any], key: str) -> dict[str, tuple[float, ...]]:
+    """Take lists of numbers by the names of columns."""
+    own = take(data, key, dict, {})
+    for column, listed in own.items():
+        if not isinstance(listed, list) or not all(map(is_finite, listed)):
+            raise BadModel(f"{key} of column {column!r:.80}: no list of numbers")
+    return {column: tuple(map(float, listed)) for column, listed in own.items()}
+
+
+def _ranges(data: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    own = _numbers(data, "ranges")
+    if bad := [column for column, ends in own.items() if len(ends) != 2]:
+        raise BadModel(f"ranges of column {bad[0]!r:.80}: not two numbers")
+    return {column: (low, high) for column, (low, high) in own.items()}
 
 
 def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:

@@ -74,6 +74,7 @@ def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
         one_hot=dict(columns.one_hot),
         levels={new[c]: texts for c, texts in release.levels.items()},
         borders={new[c]: cuts for c, cuts in release.borders.items()},
+        ranges={new[c]: ends for c, ends in release.ranges.items()},
         inputs=Inputs.of(came_in.names, names, columns.readings),
     )
 
