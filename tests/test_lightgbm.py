@@ -117,7 +117,8 @@ def holds(seed, tmp_path):
     tested = set(names[np.concatenate(numeric)])
     gaps = set(names[np.isnan(X).any(axis=0)]) if params["use_missing"] else set()
     if not params["zero_as_missing"]:
-        assert release.maybe_missing == gaps & tested
+        assert release.maybe_missing & tested == gaps & tested
+        assert gaps & release.tested <= release.maybe_missing
     if "bagging_freq" in params:
         assert release.sampling.rule == "LightGBM bagging of 0.7 every 1"
         if any(tree.totals is None for tree in release.trees):

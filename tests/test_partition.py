@@ -13,7 +13,7 @@ from helpers.brute_force import as_multiset, equations_of, released_counts
 from helpers.cases import Drawn, some_drawn
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled
-from helpers.releases import counted, drawn, leaves_of, random_tree
+from helpers.releases import counted, drawn, leaves_of, mixed, random_tree
 from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.evidence import KnownDraws
 from treeleak.partition import (
@@ -46,11 +46,14 @@ def bare(trees, names, float_type="float32", n_classes=2) -> Release:
     return Release(tuple(trees), tuple(names), classes, AllRows(), None, float_type=float_type)
 
 
-def forest(schema, seed, n_trees=2, depth=3, float_type="float32") -> Release:
+def forest(schema, seed, n_trees=2, depth=3, float_type="float32", sets=False) -> Release:
     rng = np.random.default_rng(seed)
     names = shuffled(schema.columns, rng)
     cuts = cuts_for(schema, names)
-    return bare([random_tree(rng, cuts, depth) for _ in range(n_trees)], names, float_type)
+    trees = [random_tree(rng, cuts, depth) for _ in range(n_trees)]
+    if sets:
+        trees = [mixed(tree, rng, categories=True) for tree in trees]
+    return bare(trees, names, float_type)
 
 
 def stump(threshold, feature=0, missing_left=False) -> Tree:
@@ -104,6 +107,12 @@ def check_against_brute_force(geometry: Geometry) -> None:
 @given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
 def test_every_valid_point_stands_in_exactly_one_cell_and_takes_its_leaves(schema, seed, kind):
     check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind), schema))
+
+
+@examples(100, fast=40)
+@given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
+def test_tests_for_categories_part_the_points_that_they_name(schema, seed, kind):
+    check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind, sets=True), schema))
 
 
 @st.composite

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.brute_force import datasets, stands_in
 from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
-from helpers.releases import counted, leaves_of, random_tree
+from helpers.releases import counted, leaves_of, mixed, random_tree
 from treeleak import (
     BadInput,
     BadSchema,
@@ -128,6 +128,8 @@ def releases(draw) -> tuple[Release, Schema]:
     y = rng.integers(n_classes, size=len(X))
     cuts = cuts_for(schema, names)
     trees = [random_tree(rng, cuts, 4) for _ in range(draw(st.integers(1, 4)))]
+    if draw(st.booleans()):
+        trees = [replace(mixed(t, rng, categories=True), strict=None) for t in trees]
     weights = rng.random(len(X)) + 0.1 if counts_are == "weights" else None
     release = counted(trees, names, X, y, n_classes, counts_are=counts_are, weights=weights)
     return release, schema

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.grids import all_points, cuts_for, schemas, some_rows
-from helpers.releases import random_tree
-from treeleak.core.errors import BadModel, NotCovered
+from helpers.releases import followed, mixed, random_tree
+from treeleak.core.errors import BadModel, BadSchema, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release.categories import CategorySets
-from treeleak.release.infer_schema import infer_schema
+from treeleak.release.noise.laws import DiscreteLaplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
 from treeleak.release.release import Ensemble, Release
 from treeleak.release.sampling import AllRows
@@ -33,7 +33,7 @@ from treeleak.release.statistics import (
     Statistics,
 )
 from treeleak.release.tree import Tree
-from treeleak.schema import Binary, Schema
+from treeleak.schema import Binary, Numeric, Schema
 from treeleak.uncertainty import from_tree
 from treeleak.verification.counts import check_rows
 
@@ -186,39 +186,6 @@ def test_a_tree_comes_back_from_a_pickle(strict, entries):
     np.testing.assert_array_equal(back.apply(np.array([[0.5]])), tree.apply(np.array([[0.5]])))
 
 
-def followed(tree: Tree, x: np.ndarray) -> int:
-    """The leaf of a row, by the rules in words, one node after the other."""
-    v = 0
-    while tree.left[v] >= 0:
-        value = x[tree.feature[v]]
-        sets = tree.categories
-        own = None if sets is None else set(sets.value[sets.node == v].tolist())
-        if np.isnan(value):
-            left = bool(tree.missing_left[v])
-        elif own:
-            left = float(value) in own
-        elif tree.strict is not None and tree.strict[v]:
-            left = float(value) < tree.threshold[v]
-        else:
-            left = float(value) <= tree.threshold[v]
-        v = tree.left[v] if left else tree.right[v]
-    return int(v)
-
-
-def mixed(tree: Tree, rng: np.random.Generator, *, categories: bool) -> Tree:
-    """The same tree with some strict tests, and some tests for categories."""
-    inner = np.flatnonzero(~tree.is_leaf)
-    strict = np.isin(np.arange(tree.n_nodes), inner[rng.random(len(inner)) < 0.5])
-    tree = replace(tree, strict=strict)
-    chosen = inner[rng.random(len(inner)) < 0.5] if categories else inner[:0]
-    if not len(chosen):
-        return tree
-    sets = [(v, c) for v in chosen for c in range(6) if c == 5 or rng.random() < 0.4]
-    threshold = tree.threshold.copy()
-    threshold[chosen] = np.nan
-    return replace(tree, threshold=threshold, categories=CategorySets(*np.array(sets).T))
-
-
 @given(st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
 def test_rows_go_where_every_kind_of_test_sends_them(seed, kind):
     rng = np.random.default_rng(seed)
@@ -243,12 +210,12 @@ def test_a_cut_parts_the_values_that_a_strict_test_parts(seed, kind):
     np.testing.assert_array_equal(near <= tree.cuts(kind)[0], near.astype(float) < threshold)
 
 
-@given(schemas(), st.integers(0, 2**32))
-def test_cells_of_strict_tests_are_those_of_the_rows(schema, seed):
+@given(schemas(), st.integers(0, 2**32), st.booleans())
+def test_cells_of_every_kind_of_test_are_those_of_the_rows(schema, seed, categories):
     rng = np.random.default_rng(seed)
     names = schema.columns
     cuts = [[*own, *(c + 0.5 for c in own)] for own in cuts_for(schema, names)]
-    trees = [mixed(random_tree(rng, cuts, 3), rng, categories=False) for _ in range(2)]
+    trees = [mixed(random_tree(rng, cuts, 3), rng, categories=categories) for _ in range(2)]
     X = some_rows(schema, names, int(rng.integers(1, 7)), rng).astype("float32")
     counted = []
     for tree in trees:
@@ -280,19 +247,14 @@ def categorical() -> Release:
     return release_of(tree)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        infer_schema,
-        lambda release: Geometry.of(release, Schema([Binary("a")])),
-        evidence_for,
-        lambda release: from_tree(release, Schema([Binary("a")])),
-    ],
-    ids=["schema", "partition", "evidence", "one tree"],
-)
-def test_tests_for_categories_are_not_covered_yet(use):
-    with pytest.raises(NotCovered, match="tree 0 tests whether 'a' is one of several categories"):
-        use(categorical())
+def test_tests_for_categories_are_not_covered_everywhere():
+    with pytest.raises(NotCovered, match=r"'a' is one of several categories.*what one tree leaves"):
+        from_tree(categorical(), Schema([Binary("a")]))
+    noisy = replace(categorical(), noise=DiscreteLaplace(1.0))
+    with pytest.raises(NotCovered, match=r"'a' is one of several categories.*beside noise"):
+        evidence_for(noisy)
+    with pytest.raises(BadSchema, match=r"numeric column 'a'.*the schema must list its values"):
+        Geometry.of(categorical(), Schema([Numeric("a")]))
 
 
 def test_the_check_of_rows_follows_categories():

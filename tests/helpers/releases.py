@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from treeleak.partition import Geometry
+from treeleak.release.categories import CategorySets
 from treeleak.release.readers.release_nodes import totals_are
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling
@@ -22,15 +22,41 @@ from .grids import cuts_for, shuffled
 def leaves_of(release: Release, X: np.ndarray) -> np.ndarray:
     """Node of each row's leaf in every tree, by following each row alone."""
     x = np.asarray(X, dtype=release.float_type)
-    out = np.zeros((len(x), len(release.trees)), dtype=int)
-    for i, t in itertools.product(range(len(x)), range(len(release.trees))):
-        tree, v = release.trees[t], 0
-        while tree.left[v] >= 0:
-            value = x[i, tree.feature[v]]
-            left = tree.missing_left[v] if np.isnan(value) else value <= tree.threshold[v]
-            v = tree.left[v] if left else tree.right[v]
-        out[i, t] = v
-    return out
+    leaves = [[followed(tree, row) for tree in release.trees] for row in x]
+    return np.array(leaves, dtype=int).reshape(len(x), len(release.trees))
+
+
+def followed(tree: Tree, x: np.ndarray) -> int:
+    """The leaf of a row, by the rules in words, one node after the other."""
+    v = 0
+    while tree.left[v] >= 0:
+        value = x[tree.feature[v]]
+        sets = tree.categories
+        own = None if sets is None else set(sets.value[sets.node == v].tolist())
+        if np.isnan(value):
+            left = bool(tree.missing_left[v])
+        elif own:
+            left = float(value) in own
+        elif tree.strict is not None and tree.strict[v]:
+            left = float(value) < tree.threshold[v]
+        else:
+            left = float(value) <= tree.threshold[v]
+        v = tree.left[v] if left else tree.right[v]
+    return int(v)
+
+
+def mixed(tree: Tree, rng: np.random.Generator, *, categories: bool) -> Tree:
+    """The same tree with some strict tests, and some tests for categories."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    strict = np.isin(np.arange(tree.n_nodes), inner[rng.random(len(inner)) < 0.5])
+    tree = replace(tree, strict=strict)
+    chosen = inner[rng.random(len(inner)) < 0.5] if categories else inner[:0]
+    if not len(chosen):
+        return tree
+    sets = [(v, c) for v in chosen for c in range(6) if c == 5 or rng.random() < 0.4]
+    threshold = tree.threshold.copy()
+    threshold[chosen] = np.nan
+    return replace(tree, threshold=threshold, categories=CategorySets(*np.array(sets).T))
 
 
 def random_tree(rng: np.random.Generator, cuts: Sequence[Sequence[float]], depth: int) -> Tree:

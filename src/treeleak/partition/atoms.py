@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
-from treeleak.core.errors import BadSchema
+from treeleak.core.errors import BadSchema, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.schema import (
@@ -30,6 +30,9 @@ from treeleak.schema import (
 
 MAX_LISTED = 2048
 """Most values of an ordinal column that are listed one by one; beyond, its atoms are intervals."""
+
+MOST_PLACES = 2**28
+"""Most pairs of a value and a set of categories that are looked at, of one column."""
 
 _NEAR = 5
 """Gaps between thresholds that tell how far values go beyond the outermost one."""
@@ -133,11 +136,12 @@ def _range(values: FloatArray) -> tuple[float, float]:
 def atoms_of(
     schema: Schema, release: Release, known: Collection[str] = ()
 ) -> tuple[AttributeAtoms, ...]:
-    """Split every attribute at the thresholds of the release.
+    """Split every attribute at the thresholds of the release, and by its sets of categories.
 
     Of ``known`` columns that hold few values, every value is told apart.
 
-    Raises BadSchema if a rule speaks of a column whose values cannot be listed.
+    Raises BadSchema if a rule or a test for categories speaks of a column whose values cannot be
+    listed; NotCovered if there are too many.
     """
     position = {name: i for i, name in enumerate(release.feature_names)}
     ruled = {c for rule in schema.rules for c in rule.columns}
@@ -145,6 +149,7 @@ def atoms_of(
     for attribute in schema.attributes:
         columns = np.array([position[c] for c in attribute.columns], dtype=np.int64)
         cuts = [release.thresholds[f] for f in columns]
+        sets = [release.category_sets[f] for f in columns]
         in_rule = any(c in ruled for c in attribute.columns)
         if in_rule and not listable(attribute):
             rule = next(r for r in schema.rules if set(r.columns) & set(attribute.columns))
@@ -152,16 +157,27 @@ def atoms_of(
                 f"a rule of kind {rule.kind!r} speaks of the {attribute.kind} column "
                 f"{attribute.name!r}; rules need columns whose values can be listed"
             )
+        if any(sets) and not listable(attribute):
+            raise BadSchema(
+                f"trees test whether the {attribute.kind} column {attribute.name!r} is one of "
+                "several categories: the schema must list its values (categorical, ordinal, binary)"
+            )
         few = isinstance(attribute, (Binary, Categorical, OneHot))
         told = few and any(c in known for c in attribute.columns)
         apart = in_rule or told or isinstance(attribute, Joint)
-        atoms = _split(attribute, cuts, release.float_type, apart=apart)
-        out.append(AttributeAtoms(attribute, columns, atoms, any(len(c) for c in cuts)))
+        atoms = _split(attribute, cuts, sets, release.float_type, apart=apart)
+        used = any(map(len, cuts)) or any(sets)
+        out.append(AttributeAtoms(attribute, columns, atoms, used))
     return tuple(out)
 
 
 def _split(
-    attribute: Attribute, cuts: Sequence[FloatArray], float_type: str, *, apart: bool
+    attribute: Attribute,
+    cuts: Sequence[FloatArray],
+    sets: Sequence[Sequence[IntArray]],
+    float_type: str,
+    *,
+    apart: bool,
 ) -> tuple[Atom, ...]:
     if isinstance(attribute, Numeric):
         atoms = _intervals(attribute, cuts[0], float_type)
@@ -172,18 +188,26 @@ def _split(
         if apart:
             labels = np.arange(len(values))
         else:
-            # Values that fall between the same thresholds in every column are one atom.
-            bins = [
-                np.searchsorted(cut, values[:, i].astype(float_type), side="left")
-                for i, cut in enumerate(cuts)
-            ]
+            n_sets = sum(map(len, sets))
+            if len(values) * n_sets > MOST_PLACES:
+                raise NotCovered(
+                    f"{len(values):,} values of {attribute.name!r}, and {n_sets:,} sets of them "
+                    "for which trees ask: too many"
+                )
+            # Between the same thresholds, and in the same sets, of every column: one atom.
+            bins = []
+            for x, cut, own in zip(values.T.astype(float_type), cuts, sets, strict=True):
+                bins.append(np.searchsorted(cut, x, side="left"))
+                if own:
+                    inside = np.array([np.isin(x, members) for members in own])
+                    bins += list(np.packbits(inside, axis=0))
             labels = np.unique(np.stack(bins, axis=1), axis=0, return_inverse=True)[1].ravel()
         atoms = [
             Atom(values[labels == k], float((labels == k).sum())) for k in range(labels.max() + 1)
         ]
     if getattr(attribute, "missing", False):
         missing = np.full((1, 1), np.nan)
-        if apart or any(len(cut) for cut in cuts):
+        if apart or any(map(len, cuts)) or any(sets):
             return (*atoms, Atom(missing, 1.0))
         # No tree tests the column: a second atom would double the grid for nothing.
         (whole,) = atoms

@@ -71,10 +71,9 @@ class Geometry:
 
         Of ``known`` columns that hold few values, every value is an atom.
 
-        Raises BadSchema if the schema does not fit the model's columns. Raises NotCovered if a tree
-        tests for categories.
+        Raises BadSchema if the schema does not fit the model's columns, or does not list the values
+        of one that is tested for categories.
         """
-        release.check_ordered()
         parts = atoms_of(schema.for_model(release.feature_names), release, known)
         radix = np.array([len(p) for p in parts], dtype=np.int64)
         return cls(release, schema, parts, radix, *_compile(release, parts))
@@ -276,11 +275,13 @@ def _compile(
     is_leaf = joined("is_leaf", bool)
     inner = np.flatnonzero(~is_leaf)
     feature, missing = joined("feature", np.int64)[inner], joined("missing_left", bool)[inner]
-    # One table per distinct (column, threshold, missing direction): trees share most tests.
+    # One table per distinct (column, test, missing direction): trees share most tests.
     cuts = [t.cuts(release.float_type) for t in release.trees]
     threshold = np.concatenate([np.zeros(0), *cuts])[inner]
     values, rank = np.unique(threshold, return_inverse=True)
-    key = (feature * max(len(values), 1) + rank.ravel()) * 2 + missing
+    asked, sets = _sets_asked(release)
+    rank = np.where(asked[inner] < 0, rank.ravel(), len(values) + asked[inner])
+    key = (feature * max(len(values) + len(sets), 1) + rank) * 2 + missing
     tests, example, test_of = np.unique(key, return_index=True, return_inverse=True)
     owner = {int(f): (a, i) for a, p in enumerate(parts) for i, f in enumerate(p.columns)}
     rows: list[NDArray[np.uint8]] = []
@@ -288,7 +289,10 @@ def _compile(
     for k, node in enumerate(example):
         a, i = owner[int(feature[node])]
         x = parts[a].representatives[:, i].astype(release.float_type)
-        left = np.where(np.isnan(x), missing[node], x <= values[rank.ravel()[node]])
+        test = int(rank[node])
+        ordered = test < len(values)
+        goes = x <= values[test] if ordered else np.isin(x, sets[test - len(values)])
+        left = np.where(np.isnan(x), missing[node], goes)
         rows.append(left.astype(np.uint8))
         start[k + 1] = start[k] + len(left)
 
@@ -304,6 +308,19 @@ def _compile(
     left[is_leaf] = np.arange(leaf_start[-1])
     goes_left = np.concatenate(rows) if rows else np.zeros(1, dtype=np.uint8)
     return leaf_start, (root[:-1].astype(np.int32), attribute, table, left, right, goes_left)
+
+
+def _sets_asked(release: Release) -> tuple[IntArray, list[IntArray]]:
+    """Number the sets of categories for which nodes ask; -1 for a node that asks for none."""
+    numbers: dict[bytes, int] = {}
+    sets: list[IntArray] = []
+    asked = [np.full(t.n_nodes, -1) for t in release.trees]
+    for t, tree in enumerate(release.trees):
+        for node, own in () if tree.categories is None else tree.categories.by_node.items():
+            asked[t][node] = numbers.setdefault(own.tobytes(), len(numbers))
+            if len(numbers) > len(sets):
+                sets.append(own)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *asked]), sets
 
 
 def equal_rows(rows: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:

@@ -108,7 +108,7 @@ def _written(
     """Write an answer in the model's columns, after an independent check of every count."""
     both, release = task.both, task.both.later
     names = release.feature_names
-    tested = both.trees_of_both.thresholds
+    tested = both.trees_of_both.tested
     parts = [p for p in answer.values.parts if any(atom.interval for atom in p.atoms)]
     intervals = sorted(int(c) for part in parts for c in part.columns)
     clash = answer.contradiction
@@ -124,7 +124,7 @@ def _written(
         misfit=0.0,
         contradiction=None if clash is None else task.known.located(clash) or both.located(clash),
         evidence=evidence.described,
-        free_columns=tuple(n for n, cuts in zip(names, tested, strict=True) if not len(cuts)),
+        free_columns=tuple(n for n in names if n not in tested),
         interval_columns=tuple(names[c] for c in intervals),
         schema=task.schema,
         seed=task.seed,

@@ -23,7 +23,7 @@ from treeleak.release import Release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.draws.seeds import known_draws
-from treeleak.release.infer_schema import infer_schema, told_by_file
+from treeleak.release.infer_schema import infer_schema, told_by_file, told_of_categories
 from treeleak.release.n_rows import RowCount, check_row_count, count_rows
 from treeleak.release.sampling import Bootstrap, Subsample
 from treeleak.schema import Schema
@@ -158,7 +158,8 @@ class Question:
         notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
         if schema is None:
             schema = infer_schema(both.trees_of_both)
-            notes = (*notes, *told_by_file(schema, both.trees_of_both))
+            whole = both.trees_of_both
+            notes = (*notes, *told_by_file(schema, whole), *told_of_categories(schema, whole))
         else:
             notes = tuple(check_schema(schema, both.trees_of_both))
         make = evidence_for(

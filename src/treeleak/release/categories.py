@@ -38,8 +38,18 @@ class CategorySets:
             raise BadModel("categories of nodes that are not in order, or stand twice")
 
     @cached_property
+    def by_node(self) -> dict[int, IntArray]:
+        """The values of each node that has such a test, ascending."""
+        nodes, first = np.unique(self.node, return_index=True)
+        return dict(zip(nodes.tolist(), np.split(self.value, first[1:]), strict=True))
+
+    @cached_property
     def _members(self) -> IntArray:
         return self.node.astype(np.int64) * MOST_CATEGORY + self.value
+
+    def behind(self, n: int) -> CategorySets:
+        """The same tests where a tree has ``n`` more nodes before its own."""
+        return CategorySets(self.node + n, self.value)
 
     def hold(self, node: IntArray, x: NDArray[Any]) -> BoolArray:
         """Say of each value whether it is one of those of its node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,9 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadSchema
+from treeleak.release.categories import CategorySets
 from treeleak.release.release import Release
+from treeleak.release.tree import Tree
 from treeleak.schema import Attribute, Categorical, Schema
 
 ENDLESS = 1e300
@@ -99,6 +101,7 @@ def match_levels(release: Release, schema: Schema) -> Release:
         an order that does; or if the schema lacks all labels on one side of a test.
     """
     moved: dict[int, dict[float, float]] = {}
+    renamed: dict[int, dict[int, float]] = {}
     levels = dict(release.levels)
     for attribute in schema.attributes:
         texts = release.levels.get(attribute.name, ())
@@ -110,6 +113,7 @@ def match_levels(release: Release, schema: Schema) -> Release:
             cut: _moved(attribute.name, cut, texts, codes)
             for cut in release.thresholds[column][np.isfinite(release.thresholds[column])].tolist()
         }
+        renamed[column] = {code: codes[t] for code, t in enumerate(texts) if t in codes}
         in_order = sorted(codes, key=codes.__getitem__)
         del levels[attribute.name]
         if [codes[text] for text in in_order] == list(range(len(codes))):
@@ -122,8 +126,29 @@ def match_levels(release: Release, schema: Schema) -> Release:
         for node in np.flatnonzero(~tree.is_leaf):
             cut = float(threshold[node])
             threshold[node] = moved.get(int(tree.feature[node]), {}).get(cut, cut)
-        trees.append(replace(tree, threshold=threshold, strict=None))
+        sets = _renamed(tree, renamed, release)
+        trees.append(replace(tree, threshold=threshold, strict=None, categories=sets))
     return replace(release, trees=tuple(trees), levels=levels)
+
+
+def _renamed(
+    tree: Tree, codes: Mapping[int, Mapping[int, float]], release: Release
+) -> CategorySets | None:
+    """Give the categories for which a tree tests the codes of a schema, column by column."""
+    if tree.categories is None:
+        return None
+    pairs: list[tuple[int, float]] = []
+    for node, own in tree.categories.by_node.items():
+        column = int(tree.feature[node])
+        new = codes.get(column)
+        values = own.tolist() if new is None else [new[v] for v in own.tolist() if v in new]
+        if not values or any(v != int(v) or v < 0 for v in values):
+            raise BadSchema(
+                f"column {release.feature_names[column]!r}: the model tests for categories, of "
+                "which the schema has none or whose codes are no whole numbers from 0 on"
+            )
+        pairs += [(node, v) for v in sorted(values)]
+    return CategorySets(*np.array(pairs, dtype=np.int64).T)
 
 
 def _codes(attribute: Attribute) -> dict[str, float]:

@@ -6,13 +6,13 @@ little: a domain that is too wide costs sharpness, one that is too narrow makes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import FloatArray
+from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.listed import listed
 from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
@@ -41,6 +41,8 @@ EXACT_SINGLE = 2.0**20
 NEXT_TO_ZERO = float(np.float32(1e-35))
 """What LightGBM writes between zero and the next value, whatever that is."""
 SEPARATORS = "_:=."
+MOST_CODES = 10_000
+"""Categories of a column, each of which is a value of its own."""
 MOST_NAMED = 4
 
 
@@ -51,7 +53,9 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     every row has one 1 among their columns. A group is dropped if a threshold or a row speaks
     against it, or if its columns may be missing.
 
-    A column whose codes have texts (``Release.levels``) is categorical, with these for labels.
+    A column whose codes have texts (``Release.levels``) is categorical, with these for labels. So
+    is one that trees test for categories: with all that they name, those of the rows, and, without
+    rows, a further code that stands for any other.
 
     Where transformers are part of the model (``Release.inputs``), groups that may be without a 1
     (a category was dropped), codes and the ends of numbers are theirs, as far as no threshold and
@@ -89,10 +93,7 @@ def infer_schema(release: Release, X: pd.DataFrame | None = None) -> Schema:
     ------
     BadInput
         If ``X`` lacks a column of the model, or holds something other than numbers in it.
-    NotCovered
-        If a tree tests for categories.
     """
-    release.check_ordered()
     return _assemble(*_judge(release, None if X is None else read_columns(release, X)))
 
 
@@ -193,7 +194,8 @@ def suggest_schema(release: Release, X: pd.DataFrame | None = None) -> tuple[Sch
         groups.append(group)
         remarks.append(f"one-hot group {name!r} of {', '.join(map(repr, members))}: {remark}")
     schema = _assemble(columns, groups)
-    return schema, [*told_by_file(schema, release), *remarks]
+    others = [] if values is not None else told_of_categories(schema, release)
+    return schema, [*told_by_file(schema, release), *others, *remarks]
 
 
 def told_by_file(schema: Schema, release: Release) -> list[str]:
@@ -209,6 +211,17 @@ def told_by_file(schema: Schema, release: Release) -> list[str]:
         else []
     )
     return [*_told_by_transformers(schema, release), *ends]
+
+
+def told_of_categories(schema: Schema, release: Release) -> list[str]:
+    """Say which code of a schema that was inferred without rows stands for any other."""
+    sets = zip(release.feature_names, release.category_sets, strict=True)
+    coded = {c for c, own in sets if own and c not in release.levels}
+    return [
+        f"column {a.name!r}: {a.values[-1]:g} stands for any category that no tree names"
+        for a in schema.attributes
+        if isinstance(a, Categorical) and a.name in coded
+    ]
 
 
 def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
@@ -259,6 +272,7 @@ def _judge(
     said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
     only_0_1 = all(ends == (0, 1) for c, ends in release.ranges.items() if cuts[c].size)
     unused_binary = bool(tested) and only_0_1 and all((t == 0.5).all() for t in tested)
+    named = dict(zip(release.feature_names, release.category_sets, strict=True))
     columns: dict[str, Attribute] = {}
     for column, own in cuts.items():
         seen = np.zeros(0) if values is None else values[column]
@@ -269,6 +283,8 @@ def _judge(
         missing = column in release.maybe_missing or bool(np.isnan(seen).any())
         if column in release.levels:
             columns[column] = Categorical(column, labels=release.levels[column], missing=missing)
+        elif named.get(column):
+            columns[column] = _from_categories(column, named[column], known, missing)
         elif known.size:
             known = known if ends is None else np.union1d(known, ends)
             columns[column] = _from_values(column, known, own, missing)
@@ -324,6 +340,20 @@ def _from_thresholds(column: str, cuts: FloatArray, missing: bool) -> Attribute:
     if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
         return Ordinal(column, int(cuts[0] - 0.5), int(cuts[-1] + 0.5), missing=missing)
     return Numeric(column, missing=missing)
+
+
+def _from_categories(
+    column: str, sets: Sequence[IntArray], known: FloatArray, missing: bool
+) -> Attribute:
+    """Judge a column of which trees ask whether it is one of several categories."""
+    codes = np.union1d(np.concatenate(sets).astype(float), known)
+    others = () if known.size else (codes[-1] + 1,)
+    if len(codes) > MOST_CODES:
+        raise NotCovered(
+            f"trees name {len(codes):,} categories of column {column!r}; at most {MOST_CODES:,} "
+            "are covered"
+        )
+    return Categorical(column, values=(*codes.tolist(), *others), missing=missing)
 
 
 def _from_ends(

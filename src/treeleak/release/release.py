@@ -242,24 +242,49 @@ class Release:
         return max(len(self.classes), 1)
 
     def check_ordered(self) -> None:
-        """Refuse tests for categories, which no cut through an order stands for.
+        """Refuse tests for categories, which no cut through an order stands for, beside noise.
 
         Raises
         ------
         NotCovered
-            Naming the tree and the column.
+            Naming the column.
         """
-        for t, tree in enumerate(self.trees):
-            if tree.categories is not None and tree.categories.node.size:
-                column = self.feature_names[tree.feature[tree.categories.node[0]]]
+        if self.noise is not None:
+            self.check_no_categories("beside noise")
+
+    def check_no_categories(self, where: str) -> None:
+        """Refuse tests for categories; ``where`` they are not covered.
+
+        Raises
+        ------
+        NotCovered
+            Naming the column.
+        """
+        for column, sets in zip(self.feature_names, self.category_sets, strict=True):
+            if sets:
                 raise NotCovered(
-                    f"tree {t} tests whether {column!r} is one of several categories: "
-                    "such tests are not covered yet"
+                    f"a tree tests whether {column!r} is one of several categories: such tests are "
+                    f"not covered {where}"
                 )
 
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
         return class_numbers(self.classes, labels)
+
+    @cached_property
+    def category_sets(self) -> tuple[tuple[IntArray, ...], ...]:
+        """The distinct sets of categories for which trees test each column."""
+        found: list[dict[bytes, IntArray]] = [{} for _ in self.feature_names]
+        for tree in self.trees:
+            for node, own in () if tree.categories is None else tree.categories.by_node.items():
+                found[tree.feature[node]][own.tobytes()] = own
+        return tuple(tuple(own.values()) for own in found)
+
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """Columns that trees test."""
+        columns = np.unique(np.concatenate([t.feature[~t.is_leaf] for t in self.trees]))
+        return frozenset(self.feature_names[c] for c in columns)
 
     @cached_property
     def thresholds(self) -> tuple[FloatArray, ...]:

@@ -92,6 +92,7 @@ def told_apart(later: Release, earlier: Release, *, drawn: bool = False) -> Rele
                 right=np.concatenate([[2, LEAF], np.where(tree.is_leaf, LEAF, tree.right + 2)]),
                 missing_left=np.concatenate([[False, False], tree.missing_left]),
                 statistics=Statistics(tuple(beside)),
+                categories=None if tree.categories is None else tree.categories.behind(2),
             )
         )
     return replace(

@@ -139,7 +139,7 @@ def _singling_out(
     rng: np.random.Generator,
 ) -> Risk | None:
     own = _rows_of(rebuilt).iloc[np.flatnonzero(~rebuilt.given.all(axis=1))]
-    if own.empty or not any(cuts.size for cuts in release.thresholds):
+    if own.empty or not release.tested:
         return None
     predicates, rows = _places(own, release), _places(true, release)
     seed = int(rng.integers(2**31))
@@ -153,12 +153,15 @@ def _singling_out(
 
 
 def _places(X: pd.DataFrame, release: Release) -> IntArray:
-    """Between which thresholds each value lies, of the columns that trees test."""
+    """Between which thresholds each value lies, and in which sets, of columns that trees test."""
     values = X[list(release.feature_names)].to_numpy(dtype=release.float_type).astype(float)
-    tested = [(x, cuts) for x, cuts in zip(values.T, release.thresholds, strict=True) if cuts.size]
-    return np.column_stack(
-        [np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x)) for x, cuts in tested]
-    )
+    tests = zip(values.T, release.thresholds, release.category_sets, strict=True)
+    places = []
+    for x, cuts, sets in tests:
+        if cuts.size or sets:
+            places.append(np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x)))
+        places += [np.isin(x, own).astype(np.int64) for own in sets]
+    return np.column_stack(places)
 
 
 def _target(name: str, rebuilt: Reconstruction, release: Release) -> Attribute:

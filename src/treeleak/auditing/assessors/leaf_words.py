@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.listed import listed
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema
@@ -48,11 +49,16 @@ class LeafWords:
         low: dict[str, float] = {}
         high: dict[str, float] = {}
         missing: dict[str, bool] = {}
+        among: dict[str, list[str]] = {}
         own = self._release.trees[tree]
+        sets = {} if own.categories is None else own.categories.by_node
         for node, went_left in self._path(tree, leaf):
             column = self._release.feature_names[own.feature[node]]
             cut = float(own.threshold[node])
-            if went_left:
+            if node in sets:
+                word = f"{'one' if went_left else 'none'} of {self._named(column, sets[node])}"
+                among.setdefault(column, []).append(word)
+            elif went_left:
                 high[column] = min(high.get(column, np.inf), cut)
             else:
                 low[column] = max(low.get(column, -np.inf), cut)
@@ -60,13 +66,21 @@ class LeafWords:
             missing[column] = missing.get(column, True) and passes
         maybe = self._release.maybe_missing
         said = (
-            self._between(c, low.get(c, -np.inf), high.get(c, np.inf))
+            self._between(c, low.get(c, -np.inf), high.get(c, np.inf), among.get(c, []))
             + " or missing" * (c in maybe and through)
             for c, through in missing.items()
         )
         return "; ".join(said) or "anywhere"
 
-    def _between(self, column: str, low: float, high: float) -> str:
+    def _named(self, column: str, codes: IntArray) -> str:
+        texts = dict(enumerate(self._release.levels.get(column, ())))
+        return listed([texts.get(code, str(code)) for code in codes.tolist()])
+
+    def _between(self, column: str, low: float, high: float, among: list[str]) -> str:
+        if among:
+            among = [f"{column} is {word}" for word in among]
+            ordered = bool(np.isfinite(low) or np.isfinite(high))
+            return ", ".join(among + [self._between(column, low, high, [])] * ordered)
         if column in self._flags:
             return f"{column} = {int(low >= 0)}"
         if np.isinf(low):

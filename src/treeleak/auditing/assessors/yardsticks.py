@@ -154,6 +154,7 @@ def _cuts(schema: Schema, release: Release) -> dict[str, FloatArray]:
         if isinstance(attribute, (Numeric, Ordinal)) and attribute.name in at:
             k = at[attribute.name]
             cuts = [t.threshold[(t.feature == k) & ~t.is_leaf] for t in release.trees]
+            cuts = [own[~np.isnan(own)] for own in cuts]
             if len(own := np.sort(np.concatenate(cuts))):
                 found[attribute.name] = own
     return found

@@ -167,12 +167,15 @@ def _release(stored: StoredObject) -> Release:
 
 
 def _maybe_missing(raw: Sequence[Mapping[str, Any]], names: Sequence[str]) -> frozenset[str]:
-    """Name the columns of numbers whose tests know missing values: there were some in training."""
+    """Name the columns whose tests know missing values: there were some in training.
+
+    Of categories, rare ones may be all that was missing.
+    """
     columns: set[int] = set()
     for tree in raw:
         if "decision_type" in tree and tree["num_leaves"][0] > 1:
             decision = tree["decision_type"].astype(np.int64)
-            known = (decision >> 2 != MISSING["none"]) & (decision & CATEGORICAL == 0)
+            known = decision >> 2 != MISSING["none"]
             columns |= set(tree["split_feature"][known].astype(np.int64).tolist())
     return frozenset(names[column] for column in columns)
 

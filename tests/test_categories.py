@@ -1,0 +1,158 @@
+"""Trees that test for categories: read, rebuilt from, and told in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import treeleak
+from helpers.grids import cuts_for, shuffled, some_rows
+from helpers.releases import counted, leaves_of, mixed, random_tree
+from treeleak.auditing.assessors.leaf_words import LeafWords
+from treeleak.core.errors import BadSchema
+from treeleak.release import to_release
+from treeleak.release.categories import CategorySets
+from treeleak.release.check_schema import match_levels
+from treeleak.release.infer_schema import infer_schema, suggest_schema
+from treeleak.release.release import Release
+from treeleak.release.sampling import AllRows
+from treeleak.release.tree import Tree
+from treeleak.schema import Categorical, Ordinal, Schema
+from treeleak.side_information.earlier_release import told_apart
+
+TINY = Schema([Categorical("c", values=(0, 1, 2, 5), missing=True), Ordinal("n", 0, 2)])
+
+
+def stump(codes, column=0, missing_left=False) -> Tree:
+    sets = CategorySets(np.zeros(len(codes), dtype=np.int64), np.array(codes, dtype=np.int64))
+    return Tree(
+        np.array([column, -1, -1]), np.full(3, np.nan), np.array([1, -1, -1]),
+        np.array([2, -1, -1]), np.array([missing_left, False, False]), categories=sets,
+    )  # fmt: skip
+
+
+def release_of(*trees, names=("c",), **more) -> Release:
+    return Release(trees, names, (), AllRows(), None, **more)
+
+
+def test_what_trees_name_is_the_domain_with_a_code_for_all_others():
+    release = release_of(stump([1, 3]), stump([0]), names=("c", "d"))
+    schema, remarks = suggest_schema(release)
+    assert schema.attributes[0] == Categorical("c", values=(0, 1, 3, 4))
+    assert remarks == ["column 'c': 4 stands for any category that no tree names"]
+    rows = pd.DataFrame({"c": [0, 7], "d": [0, 1]})
+    schema, remarks = suggest_schema(release, rows)
+    assert schema.attributes[0] == Categorical("c", values=(0, 1, 3, 7))
+    assert remarks == []
+    assert "d" not in release.tested
+
+
+def test_a_release_moved_to_other_codes_names_the_same_labels():
+    release = release_of(stump([0, 2]), levels={"c": ("x", "y", "z")})
+    schema = Schema([Categorical("c", labels=("z", "w", "x", "y"))])
+    moved = match_levels(release, schema)
+    assert moved.trees[0].categories.value.tolist() == [0, 2]
+    assert moved.levels == {"c": ("z", "w", "x", "y")}
+    moved = match_levels(release, Schema([Categorical("c", labels=("z", "y", "x"))]))
+    assert moved.trees[0].categories.value.tolist() == [0, 2]
+    moved = match_levels(release, Schema([Categorical("c", labels=("y", "z"))]))
+    assert moved.trees[0].categories.value.tolist() == [1]
+    for labels, values in ((("y",), (0,)), (("x", "y", "z"), (0.5, 1, 2)), (("x", "z"), (-1, 2))):
+        with pytest.raises(BadSchema, match="'c': the model tests for categories"):
+            match_levels(release, Schema([Categorical("c", labels=labels, values=values)]))
+
+
+def test_leaves_name_their_categories():
+    release = release_of(stump([0, 2]), levels={"c": ("x", "y", "z")}, maybe_missing=frozenset("c"))
+    words = LeafWords(release, infer_schema(release))
+    assert [words.say(0, leaf) for leaf in (1, 2)] == [
+        "c is one of x, z", "c is none of x, z or missing"
+    ]  # fmt: skip
+    both = Tree(
+        np.array([0, 0, -1, -1, -1]), np.array([np.nan, 3.5, np.nan, np.nan, np.nan]),
+        np.array([1, 2, -1, -1, -1]), np.array([4, 3, -1, -1, -1]), np.zeros(5, dtype=bool),
+        categories=CategorySets(np.zeros(2, dtype=np.int64), np.array([3, 7])),
+    )  # fmt: skip
+    words = LeafWords(release_of(both), Schema([Ordinal("c", 0, 9)]))
+    assert words.say(0, 3) == "c is one of 3, 7, c > 3.5"
+
+
+def test_categories_stay_behind_a_question_of_which_release():
+    rng = np.random.default_rng(3)
+    names = shuffled(TINY.columns, rng)
+    trees = [mixed(random_tree(rng, cuts_for(TINY, names), 3), rng, categories=True)]
+    X = some_rows(TINY, names, 6, rng)
+    release = counted(trees, names, X, np.zeros(6, dtype=int), 1)
+    both = told_apart(release, release)
+    beside = np.column_stack([X, np.ones(6)])
+    assert (leaves_of(both, beside)[:, 1] == leaves_of(release, X)[:, 0] + 2).all()
+
+
+def people(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(20, 26, n),
+            "job": pd.Categorical(rng.choice(["clerk", "cook", "judge", "nurse", "smith"], n)),
+            "city": pd.Categorical(rng.choice(list("ABCDEFG"), n)),
+            "smoker": rng.integers(0, 2, n),
+        }
+    )
+    good = X["job"].isin(["nurse", "judge"]) * 2 + X["city"].isin(list("ACE"))
+    return X, (X["age"] > 23) + good + rng.normal(size=n)
+
+
+def back(model, X, schema=None):
+    """The share of rows that come back, categories by their codes."""
+    answer = treeleak.reconstruct(model, schema, seed=0, time_limit=60)
+    codes = X.apply(lambda c: c.cat.codes if c.dtype == "category" else c).astype(float)
+    true, found = (Counter(map(tuple, t[list(X)].to_numpy(float))) for t in (codes, answer.X))
+    return answer, sum((true & found).values()) / len(X)
+
+
+def test_rows_come_back_from_histogram_boosting():
+    X, y = people()
+    model = HistGradientBoostingRegressor(categorical_features="from_dtype", min_samples_leaf=3)
+    answer, share = back(model.fit(X, y), X)
+    assert answer.status == "unique"
+    assert share == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_rows_come_back_from_boosting_libraries(library):
+    found = pytest.importorskip(library, reason=f"needs {library}")
+    X, y = people()
+    if library == "lightgbm":
+        sharp = {"min_child_samples": 3, "cat_smooth": 1, "min_data_per_group": 1, "verbose": -1}
+        model = found.LGBMRegressor(**sharp, n_jobs=1)
+    else:
+        model = found.XGBRegressor(enable_categorical=True, n_jobs=1)
+    answer, share = back(model.fit(X, y), X)
+    assert answer.status == "unique"
+    assert share == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_come_back_from_catboost_with_their_categories_as_hashes():
+    catboost = pytest.importorskip("catboost", reason="needs CatBoost")
+    X, y = people()
+    X = X.assign(job=X["job"].astype(str), city=X["city"].astype(str))
+    model = catboost.CatBoostRegressor(
+        one_hot_max_size=20, iterations=150, verbose=0, thread_count=1, allow_writing_files=False,
+        cat_features=["job", "city"],
+    ).fit(X, y)  # fmt: skip
+    answer = treeleak.reconstruct(model, seed=0, time_limit=60)
+    assert answer.status == "unique"
+    # Which hash is which text, nobody says: the pattern of each column is that of the rows.
+    codes = X.apply(lambda c: pd.factorize(c)[0] if c.dtype == object else c)
+    for column in ("job", "city"):
+        sizes = [sorted(t[column].value_counts()) for t in (codes, answer.X)]
+        assert sizes[0] == sizes[1]
+    pairs = [sorted(t.groupby(["age", "smoker"]).size()) for t in (X, answer.X)]
+    assert pairs[0] == pairs[1]
+    assert to_release(model).levels["job"][-1] == "another"
