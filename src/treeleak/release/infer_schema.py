@@ -6,19 +6,27 @@ little: a domain that is too wide costs sharpness, one that is too narrow makes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.listed import listed
 from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
+from treeleak.release.column_kinds import (
+    from_categories,
+    from_ends,
+    from_thresholds,
+    from_values,
+    halfway,
+    hold,
+)
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
-from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal, Schema
+from treeleak.schema import Attribute, Binary, Categorical, Numeric, OneHot, Schema
 
 __all__ = [
     "check_schema",
@@ -32,17 +40,7 @@ __all__ = [
     "untested_binary",
 ]
 
-MOST_LEVELS = 100
-"""A column of whole numbers with more different values than this is taken for numeric."""
-COUNTABLE = 2.0**53
-"""From here on floats skip whole numbers."""
-EXACT_SINGLE = 2.0**20
-"""Up to here single precision tells a whole number from the numbers next to it."""
-NEXT_TO_ZERO = float(np.float32(1e-35))
-"""What LightGBM writes between zero and the next value, whatever that is."""
 SEPARATORS = "_:=."
-MOST_CODES = 10_000
-"""Categories of a column, each of which is a value of its own."""
 MOST_NAMED = 4
 
 
@@ -142,9 +140,9 @@ def infer_rule_schema(rules: RuleList, X: pd.DataFrame | None = None) -> Schema:
         known = np.union1d(seen.to_numpy(dtype=float), sorted(values))
         cuts = np.unique(ends[column])
         if known.size:
-            attributes.append(_from_values(column, known, cuts, missing))
+            attributes.append(from_values(column, known, cuts, missing))
         else:
-            attributes.append(_from_thresholds(column, cuts, missing))
+            attributes.append(from_thresholds(column, cuts, missing))
     return Schema(attributes)
 
 
@@ -266,7 +264,7 @@ def _judge(
     # Values of a column lie on both sides of each of its borders, whether a tree tests it or not.
     for column, borders in release.borders.items():
         cuts[column] = np.union1d(cuts[column], borders)
-    halves = {column: _halfway(own) for column, own in cuts.items()}
+    halves = {column: halfway(own) for column, own in cuts.items()}
     tested = [t for t in halves.values() if t.size]
     inputs = [] if release.inputs is None else release.inputs.attributes()
     said = {a.name: a for a in inputs if isinstance(a, (Categorical, Numeric))}
@@ -278,20 +276,20 @@ def _judge(
         seen = np.zeros(0) if values is None else values[column]
         known = np.unique(seen[~np.isnan(seen)])
         ends = release.ranges.get(column)
-        if ends is not None and not _hold(ends, own):
+        if ends is not None and not hold(ends, own):
             ends = None
         missing = column in release.maybe_missing or bool(np.isnan(seen).any())
         if column in release.levels:
             columns[column] = Categorical(column, labels=release.levels[column], missing=missing)
         elif named.get(column):
-            columns[column] = _from_categories(column, named[column], known, missing)
+            columns[column] = from_categories(column, named[column], known, missing)
         elif known.size:
             known = known if ends is None else np.union1d(known, ends)
-            columns[column] = _from_values(column, known, own, missing)
+            columns[column] = from_values(column, known, own, missing)
         elif ends is not None:
-            columns[column] = _from_ends(column, ends, halves[column], missing, unused_binary)
+            columns[column] = from_ends(column, ends, halves[column], missing, unused_binary)
         elif own.size or not unused_binary:
-            columns[column] = _from_thresholds(column, halves[column], missing)
+            columns[column] = from_thresholds(column, halves[column], missing)
         else:
             columns[column] = Binary(column, missing=missing)
         if (told := said.get(column)) and _agrees(told, own, known):
@@ -313,77 +311,11 @@ def _judge(
     return columns, groups
 
 
-def _halfway(cuts: FloatArray) -> FloatArray:
-    """Put thresholds halfway where a library writes them beside that, or at the number above."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        # LightGBM: the next number after the middle, and 1e-35 on either side of zero.
-        near = (np.abs(cuts) < EXACT_SINGLE) & (cuts != np.floor(cuts))
-        below = np.nextafter(cuts, -np.inf)
-        middle = np.where(near & (below - np.floor(below) == 0.5), below, cuts)
-        # XGBoost asks for less than a threshold: the middle, or the least value on its right.
-        above = np.nextafter(cuts.astype(np.float32), np.float32(np.inf)).astype(float)
-        middle = np.where(near & (above - np.floor(above) == 0.5), above, middle)
-        middle = np.where(near & (above == np.ceil(cuts)), above - 0.5, middle)
-    return np.where(np.abs(cuts) == NEXT_TO_ZERO, np.copysign(0.5, cuts), middle)
-
-
 def _agrees(told: Categorical | Numeric, cuts: FloatArray, known: FloatArray) -> bool:
     """Whether no threshold and no value of a row speaks against what transformers say."""
     low, high = told.bounds
     inside = bool(((cuts >= low) & (cuts < high)).all())
     return inside and bool(told.holds(known[:, None]).all())
-
-
-def _from_thresholds(column: str, cuts: FloatArray, missing: bool) -> Attribute:
-    if cuts.size and (cuts == 0.5).all():
-        return Binary(column, missing=missing)
-    if len(cuts) > 1 and (cuts - np.floor(cuts) == 0.5).all():
-        return Ordinal(column, int(cuts[0] - 0.5), int(cuts[-1] + 0.5), missing=missing)
-    return Numeric(column, missing=missing)
-
-
-def _from_categories(
-    column: str, sets: Sequence[IntArray], known: FloatArray, missing: bool
-) -> Attribute:
-    """Judge a column of which trees ask whether it is one of several categories."""
-    codes = np.union1d(np.concatenate(sets).astype(float), known)
-    others = () if known.size else (codes[-1] + 1,)
-    if len(codes) > MOST_CODES:
-        raise NotCovered(
-            f"trees name {len(codes):,} categories of column {column!r}; at most {MOST_CODES:,} "
-            "are covered"
-        )
-    return Categorical(column, values=(*codes.tolist(), *others), missing=missing)
-
-
-def _from_ends(
-    column: str, ends: tuple[float, float], cuts: FloatArray, missing: bool, unused_binary: bool
-) -> Attribute:
-    """Judge a column whose least and greatest value are known."""
-    low, high = ends
-    whole = bool((np.floor(ends) == ends).all() and (cuts - np.floor(cuts) == 0.5).all())
-    if ends == (0, 1) and whole and (cuts.size or unused_binary):
-        return Binary(column, missing=missing)
-    enough = 1 if high - low == 1 else 2
-    if whole and len(cuts) >= enough and max(-low, high) < COUNTABLE:
-        return Ordinal(column, int(low), int(high), missing=missing)
-    return Numeric(column, low, high, missing=missing)
-
-
-def _hold(ends: tuple[float, float], cuts: FloatArray) -> bool:
-    """Whether values between these ends lie on both sides of every threshold."""
-    return ends[0] < ends[1] and bool(((cuts >= ends[0]) & (cuts < ends[1])).all())
-
-
-def _from_values(column: str, known: FloatArray, cuts: FloatArray, missing: bool) -> Attribute:
-    if np.isin(known, (0.0, 1.0)).all() and ((cuts >= 0) & (cuts < 1)).all():
-        return Binary(column, missing=missing)
-    ends = np.concatenate([known, np.floor(cuts), np.floor(cuts) + 1])
-    whole = (known == np.floor(known)).all() and np.abs(ends).max() < COUNTABLE
-    if whole and len(known) <= MOST_LEVELS:
-        return Ordinal(column, int(ends.min()), int(ends.max()), missing=missing)
-    ends = np.concatenate([known, cuts, np.nextafter(cuts, np.inf)])
-    return Numeric(column, ends.min(), ends.max(), missing=missing)
 
 
 def _by_prefix(attributes: Iterable[Attribute]) -> Iterator[tuple[str, tuple[str, ...]]]:
