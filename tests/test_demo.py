@@ -1,5 +1,6 @@
 """The demonstration."""
 
+import re
 import sys
 import webbrowser
 from io import StringIO
@@ -52,6 +53,16 @@ def test_the_file_without_seeds_gives_them_back_too(made):
     pd.testing.assert_frame_equal(made.searched.X, made.rebuilt)
 
 
+def test_boosting_is_no_shelter(made):
+    release = to_release(made.folder / "boosted.skops")
+    assert "HistGradientBoostingClassifier" in release.origin
+    assert (release.n_rows, release.sampling.kind) == (demo.N_BOOSTED, "all")
+    assert made.boosted_exact > 0.95
+    assert made.boosted.share_proved_rows > 0.95
+    many = treeleak.datasets.load_compas().X.sample(demo.N_BOOSTED, random_state=demo.SEED)
+    assert (many.iloc[: demo.N_PEOPLE].to_numpy() == made.true.to_numpy()).all()
+
+
 def test_the_people_shown_are_like_nobody_else(made):
     shown = demo._distinct(made.true)
     assert len(shown) == demo.N_SHOWN
@@ -67,7 +78,9 @@ def test_it_is_told_in_80_columns(made):
     assert max(map(len, text.splitlines())) <= 80
     assert "What this means" in text
     assert f"row {demo._distinct(made.true)[0] + 1} " in text
-    assert "and the rows are the same" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert "and the rows are the same" in words
+    assert re.search(r"9\d% of the 1,000 people came back exactly", words)
     assert "treeleak audit" in text
     assert "…" not in text
 
@@ -77,12 +90,13 @@ def test_the_command_and_its_hint_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["demo", "--out", "here"])
     assert result.exit_code == 0
-    hint = result.stdout.split("Try it yourself")[1].replace("\\\n", " ").splitlines()[1:3]
+    hint = result.stdout.split("Try it yourself")[1].replace("\\\n", " ").splitlines()[1:4]
     for line in hint:
         assert CliRunner().invoke(app, line.split()[1:]).exit_code == 0, line
     folder = tmp_path / "here"
     rows, train = (pd.read_csv(folder / f"{name}.csv") for name in ("rows", "train"))
     assert (rows.to_numpy() == train.to_numpy()).all()
+    assert len(pd.read_csv(folder / "boosted-rows.csv")) == demo.N_BOOSTED
 
 
 def test_the_report_is_the_releasable_one(made):

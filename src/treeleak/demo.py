@@ -1,4 +1,4 @@
-"""The demonstration: a default forest on public data, saved, and its training rows got back."""
+"""The demonstration: default models on public data, saved, and their training rows got back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from threadpoolctl import threadpool_limits
 
 from treeleak.auditing import Audit, audit
 from treeleak.core.clock import Progress
@@ -23,12 +24,14 @@ from treeleak.core.output import write_file
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.datasets import load_compas
-from treeleak.metrics import random_rows
+from treeleak.metrics import exact_row_share, random_rows
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.run import reconstruct
 from treeleak.report import render_html
 
 N_PEOPLE = 100
+N_BOOSTED = 1000
+"""People behind the boosted model: those of the forest, and others."""
 N_SHOWN = 3
 SEED = 0
 FOREST_SEED = 42
@@ -41,8 +44,7 @@ class Demo:
     """The files of the demonstration and what came out."""
 
     folder: Path
-    """Holds ``model.skops``, ``without-seeds.skops``, ``train.csv``, ``schema.toml`` and
-    ``report.html``, the releasable edition of the audit."""
+    """Holds the files of :func:`files`; the report is the releasable edition of the audit."""
     true: pd.DataFrame
     rebuilt: pd.DataFrame
     guessed: pd.DataFrame
@@ -51,6 +53,10 @@ class Demo:
     audit: Audit
     searched: Reconstruction
     """From the file without seeds."""
+    boosted: Reconstruction
+    """From the file of the boosted model."""
+    boosted_exact: float
+    """Share of its training rows that came back exactly."""
 
 
 def run(
@@ -61,15 +67,16 @@ def run(
 
 
 def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> Demo:
-    """Train a default forest, save it, and audit the file; then try the same without seeds.
+    """Train a default forest, save it, and audit the file.
 
-    ``folder``: made if it is not there. The five files in it are overwritten. Raises BadInput if
-    the folder cannot be written.
+    Then the same without seeds, and a boosted model. ``folder``: made if it is not there; the six
+    files in it are overwritten. Raises BadInput if the folder cannot be written.
     """
     data = load_compas()
-    X = data.X.sample(N_PEOPLE, random_state=SEED)
+    many = data.X.sample(N_BOOSTED, random_state=SEED)
+    X = many.iloc[:N_PEOPLE]
     y = data.y[X.index].rename(LABEL)
-    model, seedless, train, schema, report = _files(folder)
+    model, seedless, boosted, train, schema, report = files(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -83,20 +90,26 @@ def make(folder: Path, progress: Callable[[Progress], None] | None = None) -> De
     write_file(schema, data.schema.to_toml())
     found = audit(model, X, y, schema=data.schema, seed=SEED, progress=progress)
     searched = reconstruct(seedless, data.schema, seed=SEED, progress=progress)
+    with threadpool_limits(1, user_api="openmp"):  # of few rows, threads take longer
+        trees = HistGradientBoostingClassifier().fit(many, data.y[many.index])
+    write_file(boosted, skops.io.dumps(trees))
+    again = reconstruct(boosted, data.schema, seed=SEED, progress=progress)
     names = f"{model.name} --schema {schema.name} --train {train.name} --label {LABEL}"
     page = render_html(found, command=f"treeleak audit {names}")
     write_file(report, page)
     rebuilt = found.reconstruction.X if found.reconstruction is not None else None
-    if rebuilt is None:
-        raise RuntimeError("the demonstration's own forest was not reconstructed")
+    if rebuilt is None or again.X is None:
+        raise RuntimeError("the demonstration's own models were not reconstructed")
     guess = random_rows(X, data.schema, seed=SEED)[list(X.columns)].astype(int)
-    return Demo(folder, X.reset_index(drop=True), rebuilt, guess, found, searched)
+    exact = exact_row_share(again.X, many)
+    return Demo(folder, X.reset_index(drop=True), rebuilt, guess, found, searched, again, exact)
 
 
-def _files(folder: Path) -> tuple[Path, Path, Path, Path, Path]:
-    names = ("model.skops", "without-seeds.skops", "train.csv", "schema.toml", REPORT)
-    model, seedless, train, schema, report = (folder / name for name in names)
-    return model, seedless, train, schema, report
+def files(folder: Path) -> tuple[Path, Path, Path, Path, Path, Path]:
+    """Name the models with seeds, without, and boosted; the rows, their schema, and the report."""
+    models = (folder / f"{name}.skops" for name in ("model", "without-seeds", "boosted"))
+    model, seedless, boosted = models
+    return model, seedless, boosted, folder / "train.csv", folder / "schema.toml", folder / REPORT
 
 
 # ---------------------------------------------------------------------------------- in words
@@ -104,7 +117,7 @@ def _files(folder: Path) -> tuple[Path, Path, Path, Path, Path]:
 
 def _told(demo: Demo) -> Iterator[RenderableType]:
     measured, searched = demo.audit.measurement, demo.searched
-    model, seedless, train, schema, report = map(str, _files(demo.folder))
+    model, seedless, boosted, train, schema, report = map(str, files(demo.folder))
     yield Text.assemble(
         "A random forest with scikit-learn's defaults, RandomForestClassifier(random_state="
         f"{FOREST_SEED}), was trained on {N_PEOPLE} people out of ProPublica's COMPAS table (does "
@@ -153,6 +166,18 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         "does not make the counts harmless.",
     )
     yield ""
+    yield Text("Boosting is no shelter", style="bold")
+    others = demo.boosted
+    yield Text.assemble(
+        "Boosted trees draw no rows: by default, each of them counts all. "
+        "HistGradientBoostingClassifier() was trained on these people and "
+        f"{N_BOOSTED - N_PEOPLE} others, and saved as ",
+        (boosted, "bold"),
+        f". In {others.seconds:.1f} s, {percent(demo.boosted_exact)} of the {N_BOOSTED:,} people "
+        "came back exactly, without their labels and in no order; "
+        f"{percent(others.share_proved_rows)} of the rows are proved.",
+    )
+    yield ""
     yield Text("Try it yourself", style="bold")
     command = _command()
     yield Text(
@@ -160,6 +185,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         f"    --schema {schema} --train {train} --label {LABEL}\n"
         f"  {command} reconstruct {seedless} \\\n"
         f"    --schema {schema} --out {demo.folder / 'rows.csv'}\n"
+        f"  {command} reconstruct {boosted} \\\n"
+        f"    --schema {schema} --out {demo.folder / 'boosted-rows.csv'}\n"
         f"  {command} audit YOUR_MODEL.skops --report YOUR_REPORT.html"
     )
     yield ""

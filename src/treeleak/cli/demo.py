@@ -25,7 +25,7 @@ def demo(
     ] = True,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Train a forest on public data, then get the training rows back from its file."""
+    """Train models on public data, then get the training rows back from their files."""
     from treeleak.demo import REPORT, run
 
     with progress_shown(quiet) as progress:
