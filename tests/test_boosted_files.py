@@ -110,6 +110,12 @@ def test_classes_and_names():
     release, _ = opened("xgboost-3.2.0", "softprob.json")
     assert release.classes == (0, 1, 2)
     assert release.feature_names == ("x0", "x1", "x2", "x3")
+    release, _ = opened("catboost-1.2.10", "multiclass.json")
+    assert release.trees[0].statistics.get(VALUE, per_class=True) is not None
+    bare = release.without_classes()
+    assert bare.classes == ()
+    assert bare.trees[0].statistics.get(VALUE, per_class=True) is None
+    np.testing.assert_array_equal(bare.trees[0].totals, release.trees[0].totals)
     release, _ = opened("catboost-1.2.10", "rmse.json")
     assert release.classes == ()
     assert release.maybe_missing == {"x0", "x1", "x2", "x3"}

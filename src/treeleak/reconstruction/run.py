@@ -139,7 +139,7 @@ def reconstruct(
         if _labels_open(release) and all(
             given is None for given in (known_rows, known_columns, population, earlier)
         ):
-            release, told = replace(release, classes=()), (UNLABELLED,)
+            release, told = release.without_classes(), (UNLABELLED,)
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
             release = replace(release, n_rows=n_rows)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)

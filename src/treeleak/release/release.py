@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +24,7 @@ from treeleak.release.bounds import (
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
-from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic
+from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
 
@@ -270,6 +270,14 @@ class Release:
     def class_numbers(self, labels: Iterable[Any]) -> IntArray:
         """Position of each label in :attr:`classes`; -1 for one that the model does not know."""
         return class_numbers(self.classes, labels)
+
+    def without_classes(self) -> Release:
+        """Forget the classes, and what nodes hold of each."""
+        trees = []
+        for tree in self.trees:
+            kept = tuple(entry for entry in tree.statistics if not entry.per_class)
+            trees.append(replace(tree, statistics=Statistics(kept)))
+        return replace(self, trees=tuple(trees), classes=())
 
     @cached_property
     def category_sets(self) -> tuple[tuple[IntArray, ...], ...]:

@@ -1,0 +1,71 @@
+"""From a file of a boosting library to an answer, by the command line, for every format.
+
+Files of several versions of each library; see ``test_boosted_files.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from helpers.cli import run
+from helpers.documents import valid
+
+MODELS = Path(__file__).parent / "models" / "boosted"
+FILES = [
+    (folder, name)
+    for folder in sorted(path.name for path in MODELS.iterdir())
+    for name in json.loads((MODELS / folder / "truth.json").read_text())
+]
+N = 60
+NOT_REBUILT = {
+    **dict.fromkeys(("logistic.ubj", "softprob.json", "forest.json"), "in the first trees only"),
+    "subsample.ubj": "different numbers of rows",
+}
+"""Files of which nobody rebuilds rows from counts, and what is said of them."""
+QUICK = {
+    ("catboost-1.2.2", "lossguide.json"),
+    ("lightgbm-3.3.5", "categories.txt"), ("lightgbm-4.7.0", "binary.txt"),
+    ("lightgbm-4.7.0", "pickled.pkl"), ("xgboost-1.7.6", "logistic.ubj"),
+    ("xgboost-3.2.0", "subsample.ubj"),
+}  # fmt: skip
+"""One or more of every library, and of most kinds of file, that take no time."""
+
+
+def test_each_library_is_there_in_two_versions():
+    libraries = [folder.partition("-")[0] for folder in dict(FILES)]
+    assert {library: libraries.count(library) >= 2 for library in libraries} == {
+        "catboost": True, "lightgbm": True, "xgboost": True
+    }  # fmt: skip
+    assert set(FILES) >= QUICK
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [pytest.param(*own, marks=[] if own in QUICK else [pytest.mark.slow]) for own in FILES],
+)
+def test_a_file_is_answered(folder, name, tmp_path):
+    if name.endswith("cbm") and find_spec("catboost") is None:
+        pytest.skip("needs CatBoost: pip install 'treeleak[catboost]'")
+    trust = ["--trust-pickle"] * name.endswith("pkl")
+    model, rows, found = MODELS / folder / name, tmp_path / "rows.csv", tmp_path / "audit.json"
+    why = NOT_REBUILT.get(name)
+    if folder.startswith("xgboost") and name == "categories.json":
+        why = "in the first trees only"
+    answer = run("reconstruct", model, "--out", rows, "--time-limit", 60, "--quiet", *trust)
+    if why is None:
+        assert answer.exit_code == 0, answer.output
+        assert len(pd.read_csv(rows)) == N
+    else:
+        assert answer.exit_code == 2
+        assert why in " ".join(answer.stderr.split())
+    audit = run("audit", model, "--json", found, "--time-limit", 60, "--quiet", *trust)
+    assert audit.exit_code == 0, audit.output
+    told = valid(json.loads(found.read_text()), "audit")
+    assert told["verdict"] in ("leak shown", "not assessed")
+    assert (told["reconstruction"] is None) == (why is not None)
+    assert told["not_assessed"]
