@@ -15,7 +15,7 @@ import numba as nb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest, loggamma
@@ -32,10 +32,10 @@ from treeleak.attacks.posterior.chains import Chain, as_kernel_prior
 from treeleak.attacks.posterior.draw_kernels import RULES, log_named, log_prior_of
 from treeleak.attacks.posterior.noise_likelihood import CountLikelihood
 from treeleak.attacks.posterior.prior_kernels import (
-    _log_dirichlet,
-    _log_gamma,
     draw_row,
     imagine,
+    log_dirichlet,
+    log_gamma,
     relearn,
 )
 from treeleak.attacks.posterior.target import PosteriorTarget
@@ -187,7 +187,7 @@ def test_labels_of_many_classes_lose_no_figures():
 
 
 @given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
-@settings(max_examples=30)
+@examples(30, fast=8)
 def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, labels):
     rng = np.random.default_rng(seed)
     n_classes, noise = int(rng.integers(1, 4)), DiscreteLaplace(0.6)
@@ -225,7 +225,7 @@ def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, la
 
 @nb.njit
 def _gammas(rng, shape, times):
-    return np.array([_log_gamma(rng, shape) for _ in range(times)])
+    return np.array([log_gamma(rng, shape) for _ in range(times)])
 
 
 @pytest.mark.parametrize("shape", [1e-3, 0.3, 1.0, 2.7, 80.0])
@@ -238,13 +238,13 @@ def test_dirichlet_variates():
     shape, rng = np.array([0.2, 1.0, 3.5]), np.array([5], dtype=np.uint64)
     draws = np.empty((20_000, 3))
     for out in draws:
-        _log_dirichlet(rng, shape, out)
+        log_dirichlet(rng, shape, out)
     np.testing.assert_allclose(np.exp(draws).sum(axis=1), 1.0)
     for x in range(3):
         law = beta(shape[x], shape.sum() - shape[x])
         assert kstest(np.exp(draws[:, x]), law.cdf).pvalue > 1e-3
     # Also where all but one underflow, every share is a number.
-    _log_dirichlet(rng, np.array([1e-26, 1e-26]), draws[0, :2])
+    log_dirichlet(rng, np.array([1e-26, 1e-26]), draws[0, :2])
     assert np.isfinite(draws[0]).all()
 
 

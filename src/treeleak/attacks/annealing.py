@@ -224,7 +224,7 @@ class SearchSpace:
             scaled = np.zeros((0, self.n_atoms), dtype=np.float32)
         else:
             log_prior = np.zeros(len(self.code))
-            scaled = (4.0 * cost).astype(np.float32)
+            scaled = np.ascontiguousarray(4.0 * cost, dtype=np.float32)
             own_cost = float(scaled[np.arange(len(rows))[:, None], self.value[rows]].sum())
         score = np.array([misfit, own_cost, misfit, own_cost])
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)

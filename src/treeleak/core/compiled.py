@@ -11,6 +11,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def njit(*, inline: bool = False, fastmath: bool = False) -> Callable[[F], F]:
-    """Compile a function at its first call, and keep what was compiled for later processes."""
-    how = "always" if inline else "never"
-    return numba.njit(cache=True, nogil=True, inline=how, fastmath=fastmath)  # type: ignore[no-any-return]
+    """Compile a function at its first call, and keep what was compiled for later processes.
+
+    One whose name begins with ``_`` is called by other compiled functions only: without what Python
+    calls it by, it is compiled sooner.
+    """
+
+    def compiled(function: F) -> F:
+        return numba.njit(  # type: ignore[no-any-return]
+            cache=True,
+            nogil=True,
+            inline="always" if inline else "never",
+            fastmath=fastmath,
+            no_cpython_wrapper=function.__name__.startswith("_"),
+            no_cfunc_wrapper=True,
+        )(function)
+
+    return compiled

@@ -233,6 +233,7 @@ class _Equations:
     ) -> None:
         n_sweeps = int(np.clip(_WORK // len(self.members), 10, _SWEEPS))
         members = of_cell[self.members]
+        low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         meet_midpoints(value, low, high, self.sums, self.width, self.start, members, n_sweeps)
 
     def share_met(self, table: FloatArray) -> float | None:

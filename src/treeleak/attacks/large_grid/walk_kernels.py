@@ -23,6 +23,8 @@ from treeleak.core.compiled import njit
 
 _PARTNERS = 256
 """Rows looked at, at most, for one to change places with."""
+_IN, _OUT = np.int32(1), np.int32(-1)
+"""Whether a row is counted or taken out; of one type, so that one loop is compiled for both."""
 
 
 class Trees(NamedTuple):
@@ -133,7 +135,7 @@ def _gain(residual: Any, draws: Any) -> Any:
 
 
 @njit()
-def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: int) -> int:
+def _count(trees: Any, counts: Any, leaves: Any, label: int, k: int, sign: Any) -> int:
     """Count a row in all of its nodes, or no more; say by how much the misfit grows."""
     path_start, path = trees.path_start, trees.path
     group, draws, residual, grown = counts.group, counts.draws, counts.residual, 0
@@ -328,7 +330,7 @@ def _partner(rows: Any, drawn: Any, k: int, cost: Any, score: Any) -> int:
 
 
 @njit()
-def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: int, k: int) -> float:
+def _standing(trees: Any, counts: Any, settings: Any, leaves: Any, label: Any, k: int) -> float:
     """What a row that is taken out costs in given leaves."""
     path_start, path = trees.path_start, trees.path
     draws, residual, multiplier = counts.draws, counts.residual, counts.multiplier
@@ -351,7 +353,7 @@ def _relabel(trees: Any, counts: Any, rows: Any, settings: Any, k: int, score: A
     """Draw the class of a row that is taken out, given all else."""
     n_classes = counts.group.shape[1]
     for c in range(n_classes):
-        score[c] = -_standing(trees, counts, settings, rows.leaves[k], c, k)
+        score[c] = -_standing(trees, counts, settings, rows.leaves[k], np.int32(c), k)
     rows.label[k] = draw_scored(score, n_classes, rows.rng)
 
 
@@ -362,20 +364,20 @@ def _moved(
     """Try to let two rows stand in other leaves; ``cost`` is what that costs beside counts."""
     leaves, label = rows.leaves, rows.label
     # Taken out one after the other, and put back in the other order: no row sees itself.
-    grown = _count(trees, counts, leaves[k], label[k], k, -1)
+    grown = _count(trees, counts, leaves[k], label[k], k, _OUT)
     cost -= _standing(trees, counts, settings, leaves[k], label[k], k)
-    grown += _count(trees, counts, leaves[j], label[j], j, -1)
+    grown += _count(trees, counts, leaves[j], label[j], j, _OUT)
     cost -= _standing(trees, counts, settings, leaves[j], label[j], j)
     cost += _standing(trees, counts, settings, there[1], label[j], j)
-    back = _count(trees, counts, there[1], label[j], j, 1)
+    back = _count(trees, counts, there[1], label[j], j, _IN)
     cost += _standing(trees, counts, settings, there[0], label[k], k)
     if uniform(rows.rng) < np.exp(min(0.0, -cost)):
-        rows.misfit[0] += grown + back + _count(trees, counts, there[0], label[k], k, 1)
+        rows.misfit[0] += grown + back + _count(trees, counts, there[0], label[k], k, _IN)
         leaves[k], leaves[j] = there[0], there[1]
         return True
-    _count(trees, counts, there[1], label[j], j, -1)
-    _count(trees, counts, leaves[j], label[j], j, 1)
-    _count(trees, counts, leaves[k], label[k], k, 1)
+    _count(trees, counts, there[1], label[j], j, _OUT)
+    _count(trees, counts, leaves[j], label[j], j, _IN)
+    _count(trees, counts, leaves[k], label[k], k, _IN)
     return False
 
 
@@ -442,20 +444,20 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
         open_label[rows.open_label] = True
     for sweep in range(sweeps):
         for _ in range(n_open):
-            k = rows.open_rows[int(uniform(rows.rng) * n_open)]
+            k = int(np.int64(rows.open_rows[int(uniform(rows.rng) * n_open)]))
             drawn, partner = counts.draws[k], -1
-            grown = _count(trees, counts, rows.leaves[k], rows.label[k], k, -1)
+            grown = _count(trees, counts, rows.leaves[k], rows.label[k], k, _OUT)
             if open_label[k]:
                 _relabel(trees, counts, rows, settings, k, score)
             _leaf_costs(trees, counts, settings, rows.label[k], k, weight, above, cost)
             _redraw(trees, likes, rows, np.flatnonzero(drawn), k, cost, room)
             if settings.trades:
                 partner = _partner(rows, drawn, k, cost, score)
-            rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, 1)
+            rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, _IN)
             if partner >= 0 and partner != k and rows.label[partner] == rows.label[k]:
                 _trade(trees, counts, rows, settings, k, partner, both)
             for _ in range(settings.swaps):
-                j = rows.open_rows[int(uniform(rows.rng) * n_open)]
+                j = int(np.int64(rows.open_rows[int(uniform(rows.rng) * n_open)]))
                 a = int(uniform(rows.rng) * n_attributes)
                 if j != k and trees.lively[a]:
                     _swap(trees, counts, likes, rows, settings, k, j, a, both)

@@ -302,7 +302,7 @@ def log_surjections(most: int) -> Any:
 
 
 @njit()
-def _log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
+def log_surjection(n: int, d: int, table: Any, log_factorial: Any) -> float:
     """Log surj(n, d); beyond the table by Temme's uniform approximation (1993)."""
     if n < len(table):
         return table[n, d]  # type: ignore[no-any-return]
@@ -342,7 +342,7 @@ def _log_hits(
     ways = penalty * (a - d)
     if a >= d:
         ways = log_factorial[a] - log_factorial[d] - log_factorial[a - d]
-    return (ways + _log_surjection(n, d, table, log_factorial)) / temperature
+    return (ways + log_surjection(n, d, table, log_factorial)) / temperature
 
 
 @njit()
@@ -711,7 +711,7 @@ def walk(
         if law.every > 0 and step % law.every == 0:
             split(temperature, penalty, state, law)
             for e in law.equation:
-                _look(e, state, law, penalty, tally)
+                _look(int(np.int64(e)), state, law, penalty, tally)
         if hierarchy.every > 0 and step % hierarchy.every == 0:
             relearn(rng, atoms, ground, hierarchy)
             set_log_priors(state, ground, prior)

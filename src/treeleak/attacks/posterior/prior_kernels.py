@@ -71,7 +71,7 @@ def _normal(rng: Any) -> float:
 
 
 @njit()
-def _log_gamma(rng: Any, shape: float) -> float:
+def log_gamma(rng: Any, shape: float) -> float:
     """Draw the log of a gamma variate (Marsaglia and Tsang 2000), also where that underflows."""
     low = 0.0
     if shape < 1.0:
@@ -90,11 +90,11 @@ def _log_gamma(rng: Any, shape: float) -> float:
 
 
 @njit()
-def _log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
+def log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
     """Draw the log of a Dirichlet variate."""
     best = -np.inf
     for x in range(len(shape)):
-        out[x] = _log_gamma(rng, shape[x])
+        out[x] = log_gamma(rng, shape[x])
         best = max(best, out[x])
     total = 0.0
     for x in range(len(shape)):
@@ -224,7 +224,7 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
                 for i in range(int(table[start[a] + bit])):
                     if uniform(rng) * (weak + i) < weak:
                         zero, one = (zero + 1.0, one) if bit == 0 else (zero, one + 1.0)
-    x, y = _log_gamma(rng, zero), _log_gamma(rng, one)
+    x, y = log_gamma(rng, zero), log_gamma(rng, one)
     q = min(max(1.0 / (1.0 + np.exp(x - y)), _LEAST_Q), 1.0 - _LEAST_Q)
     for a in range(len(radix)):
         if hierarchy.flag[a]:
@@ -233,13 +233,13 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
         r = radix[a]
         m = hierarchy.marginal[start[a] : start[a] + r]
         s = hierarchy.size[start[a] : start[a] + r]
-        _log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
+        log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
         m[:] = np.maximum(np.exp(m), _LEAST_MARGINAL)
         count = _counted(atoms, a, parent[a], radix, hierarchy, buffer)
         for u in range(len(count) // r):
             at = hierarchy.offset[a] + u * r
             share = hierarchy.log_share[at : at + r]
-            _log_dirichlet(rng, count[u * r : (u + 1) * r] + kappa * m, share)
+            log_dirichlet(rng, count[u * r : (u + 1) * r] + kappa * m, share)
     _sort(parent, hierarchy.order)
 
 

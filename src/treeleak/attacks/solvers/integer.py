@@ -41,7 +41,8 @@ def bounds(system: CountSystem) -> Bounds:
     upper = system.target[system.signature].min(axis=1, initial=system.n_rows)
     lower = np.zeros_like(upper)
     # A sweep touches every incidence once; twenty settle all but long chains.
-    broken = int(propagate(system.signature, system.target, lower, upper, 200))
+    target = np.ascontiguousarray(system.target)
+    broken = int(propagate(system.signature, target, lower, upper, 200))
     return Bounds(lower, upper, broken)
 
 
