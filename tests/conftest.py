@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -9,8 +11,20 @@ from helpers import examples
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
+settings.register_profile("few", settings.get_profile("tests"), max_examples=40)
 settings.load_profile("tests")
+
+# Numba, pandas and Hypothesis make many objects and few circles: looking for those at Python's own
+# intervals takes a tenth of the time.
+gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     examples.only_fast = "not slow" in config.getoption("markexpr")
+    if examples.only_fast:
+        settings.load_profile("few")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: it need not be looked through again."""
+    gc.freeze()

@@ -193,6 +193,7 @@ def published(n_trees, depth):
     ("n_trees", "depth", "near"),
     [(1, "None", 0.006), (10, "None", 0.007), (100, "None", 0.001), (10, "3", 0.04)],
 )
+@pytest.mark.slow
 def test_compas_comes_out_as_published(n_trees, depth, near):
     errors = published(n_trees, depth)
     dataset = load_draft("compas", DATA)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, xlog1py, xlogy
 
@@ -380,7 +380,7 @@ WIDE = Schema(
 
 
 @given(SEEDS, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 3))
-@settings(max_examples=40)
+@examples(40, fast=10)
 def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_classes):
     rng = np.random.default_rng(seed)
     schema = WIDE if ruled else Schema(WIDE.attributes)
@@ -517,7 +517,7 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
 
 
 @given(SEEDS, schemas())
-@settings(max_examples=40)
+@examples(40, fast=10)
 def test_rows_that_share_a_leaf_share_it_after_any_exchange(seed, schema):
     """The kernel counts on it when two rows exchange attributes."""
     if not len(all_points(schema, schema.columns)):
@@ -654,7 +654,9 @@ def apart_behind_noise(case, land, heat=1.0, parts=None, prior=slanted):
 CLOSE_BEHIND_NOISE = 0.03
 
 
-@pytest.mark.parametrize("n_draws", [None, 5])
+@pytest.mark.parametrize(
+    "n_draws", [None, pytest.param(5, marks=pytest.mark.slow)], ids=["all rows", "draws"]
+)
 @pytest.mark.parametrize("law", LAWS)
 def test_a_walk_behind_noisy_counts(law, n_draws):
     name = "two classes" if n_draws is None else "one attribute"
@@ -821,7 +823,7 @@ def all_rows(radix):
 
 
 @given(SEEDS, st.floats(1.0, 300.0))
-@settings(max_examples=40)
+@examples(40, fast=10)
 def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
     rng = np.random.default_rng(seed)
     radix = rng.integers(1, 4, size=rng.integers(1, 6))

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.grids import FEW, cuts_for
 from helpers.releases import random_tree
 from treeleak.attacks import consensus
@@ -72,7 +73,7 @@ def spread(values, share, samples):
 
 
 @given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 12), st.integers(1, 5))
-@settings(max_examples=40)
+@examples(40, fast=10)
 def test_copies_of_one_dataset_align_to_certainty(seed, schema, n, times):
     rng = np.random.default_rng(seed)
     values, prior = space(schema, rng)
@@ -98,7 +99,7 @@ def near_ties(values, prior, atoms):
 
 
 @given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 9), st.integers(1, 5))
-@settings(max_examples=40)
+@examples(40, fast=10)
 def test_aligned_samples_are_the_samples_and_shares_count_them(seed, schema, n, times):
     rng = np.random.default_rng(seed)
     values, prior = space(schema, rng)
@@ -125,7 +126,7 @@ def test_rows_that_are_known_apart_stay_in_their_places():
 
 
 @given(SEEDS)
-@settings(max_examples=25)
+@examples(25, fast=8)
 def test_two_samples_are_aligned_as_well_as_any_order_does(seed):
     rng = np.random.default_rng(seed)
     values, prior = space(MIXED, rng)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.examples import examples
@@ -76,7 +76,7 @@ def by_recursion(sizes, box, rules):
     return [*out, num(sizes, box, []) - sum(out)]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, fast=37)
 @given(SEEDS)
 def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
     assert captured(sizes, box, rules) == by_points(sizes, box, rules)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, fast=10)
 @given(SEEDS, st.sampled_from([4, 16, 1 << 14]))
 def test_split_or_summed_out_it_is_the_same(seed, most):
     rng = np.random.default_rng(seed)
@@ -122,7 +122,7 @@ def test_two_hundred_rules_share_all_points(n_axes):
     assert left.empty == (found[-1] == 0)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, fast=8)
 @given(SEEDS)
 def test_a_region_counts_what_a_list_does(seed):
     rng = np.random.default_rng(seed)

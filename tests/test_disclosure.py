@@ -7,12 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.examples import examples
 from treeleak.auditing.disclosure.disclosure import few_behind, remainders, told_together
 from treeleak.schema import Binary, Categorical, Schema
 
@@ -60,7 +61,7 @@ def groups_as_sets(columns):
     return np.column_stack([np.array(c) == g for c in columns for g in sorted(set(c))])
 
 
-@settings(max_examples=150)
+@examples(150, fast=37)
 @given(tables(3), st.integers(2, 4))
 def test_no_combination_rests_on_few_people(columns, threshold):
     sets = groups_as_sets(columns)
@@ -74,7 +75,7 @@ def test_no_combination_rests_on_few_people(columns, threshold):
         assert kept.all()
 
 
-@settings(max_examples=150)
+@examples(150, fast=37)
 @given(
     st.integers(1, 6).flatmap(
         lambda k: st.lists(

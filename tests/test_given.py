@@ -514,6 +514,7 @@ SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "share
 
 @pytest.mark.shared
 @pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.slow
 def test_what_is_known_helps_with_the_rest(bootstrap):
     if not (SHARED / "draft_compas.csv").exists():
         pytest.skip("DRAFT's tables are missing (TREELEAK_DATA)")

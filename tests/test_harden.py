@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
@@ -35,6 +35,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.cli import run
 from helpers.documents import rewrite, valid
+from helpers.examples import examples
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, parse_steps
@@ -121,7 +122,13 @@ def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, t
 
 
 @pytest.mark.parametrize("step", [*DEFAULT, "round=1", "merge=4", "majority"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n in ("forest", "pipeline", "boosted") else pytest.mark.slow)
+        for n in KINDS
+    ],
+)
 def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
     out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", step)
     assert load(out).predict(X).shape == (len(X),)
@@ -150,7 +157,7 @@ def test_what_is_said_of_changed_labels_is_what_scikit_learn_finds(saved, tmp_pa
         assert told.largest_change == 0
 
 
-@settings(max_examples=50)
+@examples(50, fast=12)
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=9))
 def test_rounded_and_merged_shares_are_shares_with_the_same_largest_class(counts):
     table = np.array(counts, dtype=float) + np.array([[1e-9, 0, 0]])
@@ -262,7 +269,7 @@ def test_equal_numbers_beside_a_seed_stay(tmp_path):
     [
         pytest.param(
             path,
-            marks=() if path.parent in (STORED[0].parent, STORED[-1].parent) else pytest.mark.slow,
+            marks=() if path.parent == STORED[-1].parent else pytest.mark.slow,
             id=f"{path.parent.name}-{path.stem}",
         )
         for path in STORED

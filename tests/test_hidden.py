@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers.brute_force import equations_of, rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, random_tree
 from treeleak.attacks.posterior import hidden_draws as hidden
@@ -128,7 +129,7 @@ def ruled_case(seed, n_rows=12, n_classes=2):
 
 
 @with_some(SEEDS, st.booleans())
-@settings(max_examples=30)
+@examples(30, fast=8)
 def test_rows_are_valid_and_their_books_in_order(seed, distinct):
     case = some_drawn(seed)
     answer = attacked(case, distinct, seed % 1000)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.calibration import CalibratedClassifierCV
@@ -53,6 +53,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 import treeleak
 from experiments.benchmarks.hidden_rows import clean, ways
 from helpers.cli import run
+from helpers.examples import examples
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -355,7 +356,7 @@ ATTRIBUTES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(
     st.sampled_from(["RandomForestClassifier", "MLPClassifier", "OneHotEncoder", "GridSearchCV"]),
     st.dictionaries(ATTRIBUTES, VALUES, max_size=5),
@@ -366,7 +367,7 @@ def test_whatever_stands_in_a_file_is_judged_without_an_error(name, state):
         assert any(e.unknown or e.rows for e in entries)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, fast=10)
 @given(
     hnp.arrays(
         np.int64, st.tuples(st.integers(12, 20), st.integers(3, 6)), elements=st.integers(0, 99)
@@ -404,7 +405,7 @@ def test_noise_is_not_taken_for_rows():
 # --------------------------------------------------------------------------- bytes of an archive
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, fast=10)
 @given(st.floats(0, 1), st.binary(min_size=8, max_size=40))
 def test_every_byte_that_is_put_into_an_archive_is_noticed(tmp_path_factory, at, added):
     content = skops.io.dumps(DecisionTreeClassifier(max_depth=1).fit([[0], [1]], [0, 1]))

@@ -40,37 +40,35 @@ def loaded_by(code: str, among: tuple[str, ...] = HEAVY) -> list[str]:
     return literal_eval(done.stderr)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def test_light_modules_load_nothing_heavy():
+    names = (
         "treeleak", "treeleak.cli", "treeleak.errors", "treeleak.report",
         "treeleak.report.plainly", "treeleak.core.clock", "treeleak.core.plain",
         "treeleak.core.private", "treeleak.core.output", "treeleak.core.ending",
-    ],
-)  # fmt: skip
-def test_loads_nothing_heavy(module):
-    assert loaded_by(f"import {module}") == []
+    )  # fmt: skip
+    assert loaded_by(f"import {', '.join(names)}") == []
 
 
 def test_a_schema_needs_numpy_alone():
     assert loaded_by("import treeleak.schema") == ["numpy"]
 
 
-@pytest.mark.parametrize("name", ["audit", "reconstruct", "harden", "metrics", "uncertainty"])
-def test_solvers_and_drawing_wait_until_they_are_used(name):
-    assert loaded_by(f"import treeleak; treeleak.{name}", PROMISED_LATE) == []
+def test_solvers_and_drawing_wait_until_they_are_used():
+    names = "audit", "reconstruct", "harden", "metrics", "uncertainty"
+    used = "; ".join(f"treeleak.{name}" for name in names)
+    assert loaded_by(f"import treeleak; {used}", PROMISED_LATE) == []
 
 
-@pytest.mark.parametrize("typed", ["--help", "audit --help", "reconstruct --help", "--version"])
-def test_help_loads_nothing_heavy(typed):
-    code = f"""
+def test_help_loads_nothing_heavy():
+    code = """
 import sys
 from treeleak.cli import main
-sys.argv = ["treeleak", *{typed.split()!r}]
-try:
-    main()
-except SystemExit as ended:
-    assert not ended.code
+for typed in "--help", "audit --help", "reconstruct --help", "--version":
+    sys.argv = ["treeleak", *typed.split()]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
 """
     assert loaded_by(code) == []
 

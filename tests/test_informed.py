@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.examples import examples
 from helpers.grids import all_points, cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import counted, counted_as, leaves_of, random_tree, summed
@@ -126,7 +127,7 @@ def test_a_leaf_names_each_class_as_often_as_the_rule_says(law, n_classes):
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(st.sampled_from(LAWS), st.integers(0, 10_000), st.integers(2, 3), st.booleans())
 def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
     rules = [AtMost(("a", "b"))] if ruled else []
@@ -204,7 +205,7 @@ def test_the_answer_is_the_valid_row_of_least_expected_error(seed, ruled):
     np.testing.assert_allclose(sure, weight @ (every == row), atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, fast=8)
 @given(schemas(), st.integers(0, 10_000))
 def test_shares_of_values_are_those_of_all_points(schema, seed):
     release, X, y = released(schema, 30, Laplace(0.5), seed)

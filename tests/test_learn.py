@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -31,6 +31,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import treeleak.learn.forest as module
+from helpers.examples import examples
 from helpers.noise import fits
 from helpers.releases import assert_same
 from treeleak.auditing.inventory.conditions import Context
@@ -93,7 +94,7 @@ def true_counts(forest: DPForestClassifier, X: Any, y: Any) -> list[np.ndarray]:
 # ------------------------------------------------------------------------------ the mechanism
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, fast=8)
 @given(n=st.integers(1, 30), gone=st.integers(0, 29), seed=st.integers(0, 99))
 def test_one_row_more_changes_one_count_of_each_tree_by_one(n: int, gone: int, seed: int):
     X, y = table(n, seed)
@@ -228,7 +229,7 @@ def domain(attribute: Attribute) -> list[tuple[float, ...]]:
     return [(float(v),) for v in range(low, high + 1)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(schemas(), st.integers(1, 5), st.integers(0, 999))
 def test_every_leaf_can_be_reached_and_is_deep_or_settled(schema: Schema, depth: int, seed: int):
     # A test of what is settled already would leave a leaf that no row reaches.

@@ -274,6 +274,7 @@ DRAFT = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", DRAFT)
+@pytest.mark.slow
 def test_the_baseline_is_the_one_in_the_paper(name: str):
     default = Path(__file__).parents[2] / "shared" / "data"
     data = Path(os.environ.get("TREELEAK_DATA", default))

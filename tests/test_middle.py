@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
+from helpers.examples import examples
 from treeleak.attacks.posterior import bayes_estimate as middles
 from treeleak.attacks.samples import Samples
 from treeleak.attacks.tree_prior import TreePrior
@@ -156,7 +157,7 @@ def test_an_untested_column_is_as_skewed_as_a_tested_one():
     assert np.mean(seen) == pytest.approx(shares.mean(), abs=0.08)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_values_are_drawn_as_their_prior_says(data, seed):
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))

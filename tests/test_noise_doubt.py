@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 import treeleak
+from helpers.examples import examples
 from helpers.noise import noise_drawn
 from helpers.releases import stumps
 from treeleak.core.errors import BadInput, BadModel, Mismatch
@@ -144,7 +145,7 @@ def test_what_is_called_too_small_is_rarer_than_once_in_a_million(law):
     assert 1e-12 < chance < 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(
     law=st.sampled_from([DiscreteLaplace(0.7), Laplace(0.7), Gaussian(2.0, "nearest")]),
     number=st.integers(1, 30),

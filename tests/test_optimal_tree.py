@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak.learn.subcubes as subcubes
+from helpers.examples import examples
 from helpers.releases import assert_same
 from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, BadModel, NotProvedWarning
@@ -46,7 +47,7 @@ def reach(tree: Tree, X: np.ndarray) -> np.ndarray:
     return at
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, fast=37)
 @given(tables(), st.integers(1, 4), st.sampled_from([0.0, 0.1, 0.25]))
 def test_no_tree_is_better(rows: Rows, depth: int, support: float):
     X, y = rows
@@ -68,7 +69,7 @@ def test_no_tree_is_better(rows: Rows, depth: int, support: float):
             )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=20)
 @given(tables(), st.integers(1, 3), st.sampled_from([0.0, 0.1]), st.booleans())
 def test_nodes_split_where_documented_and_by_the_first_column_that_does_most(
     rows: Rows, depth: int, support: float, full: bool
@@ -202,6 +203,7 @@ def reduction(tree: Tree, n_columns: int) -> float:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_trees_on_compas_are_near_those_published():
     table = pd.read_csv(shared_file("corels_compas.csv"))
     published = pd.read_csv(shared_file("probabilistic_2024_trees_compas.csv", "published"))

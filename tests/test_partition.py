@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.brute_force import as_multiset, equations_of, released_counts
@@ -103,7 +103,7 @@ def check_against_brute_force(geometry: Geometry) -> None:
     assert set(partition.cell) == set(range(partition.n_cells))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, fast=37)
 @given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
 def test_every_valid_point_stands_in_exactly_one_cell_and_takes_its_leaves(schema, seed, kind):
     check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind), schema))
@@ -133,13 +133,13 @@ def ruled(draw) -> Schema:
     return Schema(attributes, [rules[i] for i in chosen])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=20)
 @given(ruled(), st.integers(0, 2**32))
 def test_rules_leave_exactly_the_points_that_the_schema_calls_valid(schema, seed):
     check_against_brute_force(Geometry.of(forest(schema, seed), schema))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=25)
 @given(schemas(), st.integers(0, 2**32))
 def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed):
     release = forest(schema, seed)

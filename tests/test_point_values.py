@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.examples import examples
 from helpers.grids import all_points
 from helpers.releases import bootstrap_draws, counted, leaves_of, random_tree
 from treeleak.datasets import load_adult
@@ -85,7 +86,7 @@ def whole_numbers(seed: int, n_rows: int, n_columns: int, bootstrap: bool):
     return release, X, y, known_draws(release).counts if bootstrap else None
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30, fast=8)
 @given(st.integers(0, 10**6), st.booleans())
 def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
     release, X, _, draws = whole_numbers(seed, 12, 2, bootstrap)
@@ -146,7 +147,7 @@ def forests(draw):
     return replace(release, thresholds_are="midpoints"), schema, X, y, draws
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, fast=50)
 @given(forests())
 def test_no_value_leaves_its_interval_and_no_count_changes(case):
     release, schema, X, y, draws = case
@@ -271,7 +272,7 @@ def test_odd_numbers_lie_between_multiples():
     assert grid.around(np.array([6.2]))[0] == 5.0
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, fast=50)
 @given(st.integers(0, 10**6), st.integers(1, 100), st.sampled_from([1e-3, 1.0, 1e4]), st.booleans())
 def test_continuous_values_have_no_steps(seed, n, scale, normal):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import AdaBoostRegressor, RandomForestClassifier
@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.examples import examples
 from treeleak.auditing import Policy, judge, read_policy
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
@@ -143,7 +144,7 @@ def test_figures_are_those_of_the_audit(audited):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, fast=50)
 @given(key=st.sampled_from(sorted(set(LIMITS) - {"leak_shown"})), bound=st.floats(0, 1, width=32))
 def test_a_limit_is_met_up_to_its_bound(audited, key, bound):
     state = states(audited, **{key: bound})[key]

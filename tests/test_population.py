@@ -79,7 +79,7 @@ def test_the_density_adds_up_to_one_and_rules_nothing_out(schema, seed, n_rows, 
         np.testing.assert_allclose(p[:, 0], p[:, 1])
 
 
-@settings(max_examples=40)
+@examples(40, fast=10)
 @given(schemas(), SEEDS)
 def test_the_values_of_each_atom_share_it_among_them(schema, seed):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, shuffled
 from helpers.releases import random_tree
 from treeleak.attacks.large_grid.column_generation import fixed_point
@@ -91,7 +92,7 @@ def test_the_best_point_is_the_best_of_all_points(schema, seed, n_trees):
         assert everything[number(geometry, found.atoms)] == pytest.approx(found.value)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=20)
 @given(mixed(), st.integers(0, 2**32), st.floats(-3, 3))
 def test_nothing_below_the_bound_asked_for_is_looked_for_and_nothing_above_is_missed(
     schema, seed, bound
@@ -110,7 +111,7 @@ def test_nothing_below_the_bound_asked_for_is_looked_for_and_nothing_above_is_mi
     assert (worths(geometry, weight)[number(geometry, some.others)] > bound).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(mixed(), st.integers(0, 2**32))
 def test_out_of_time_the_upper_bound_still_holds(schema, seed):
     geometry = grid(schema, seed, 5)
@@ -121,7 +122,7 @@ def test_out_of_time_the_upper_bound_still_holds(schema, seed):
     assert found.value <= best + 1e-9 <= found.upper
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=20)
 @given(mixed(), st.integers(0, 2**32), st.booleans())
 def test_good_points_are_different_valid_and_worth_what_is_said(schema, seed, started):
     geometry = grid(schema, seed)

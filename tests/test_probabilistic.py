@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadModel, BadSchema, Mismatch, NotCovered, PrivacyWarning
 from treeleak.learn import DPForestClassifier
 from treeleak.release import (
@@ -595,7 +596,7 @@ def test_rows_that_contradict_each_other_only_under_a_rule_say_nothing() -> None
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@examples(25, fast=8)
 def test_measures_of_trees_with_other_thresholds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(

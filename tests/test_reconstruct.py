@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -143,7 +143,7 @@ def test_random_trees(given_, seed):
     check_against_brute_force(result, release, schema)
 
 
-@settings(max_examples=40)
+@examples(40, fast=10)
 @given(
     schemas(),
     st.integers(0, 2**32),

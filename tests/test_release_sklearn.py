@@ -29,6 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from helpers.examples import examples
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import (
     AllRows,
@@ -116,7 +117,7 @@ def forests(draw):
     return model.fit(named if draw(st.booleans()) else table, y), table, y
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, fast=15)
 @given(forests())
 def test_counts_are_what_the_nodes_saw(case):
     model, table, y = case

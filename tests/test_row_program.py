@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from helpers.cases import Stated
@@ -114,7 +114,7 @@ def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
             assert (own[k] == visited[:, k]).any(axis=0)[drawn].all()
 
 
-@settings(max_examples=40)
+@examples(40, fast=10)
 @given(few(), st.integers(0, 2**32), st.booleans())
 def test_held_atoms_are_held(case, seed, true):
     rng, s = np.random.default_rng(seed), case.constraints

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.brute_force import equations_of, released_counts
@@ -225,7 +225,7 @@ def test_some_candidates_only(seed, distinct):
     assert problem.misfit(problem.columns_of(pair)) == part.misfit(choice)
 
 
-@settings(max_examples=40)
+@examples(40, fast=10)
 @given(SEEDS, st.booleans())
 def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
     case = some_drawn(seed)
@@ -247,7 +247,7 @@ def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
         assert share == pytest.approx(np.mean(off))
 
 
-@settings(max_examples=40)
+@examples(40, fast=10)
 @given(SEEDS, st.booleans())
 def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
     case = some_drawn(seed)
@@ -270,7 +270,7 @@ def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
     np.testing.assert_array_equal(problem.descended(first, stopped), first)
 
 
-@settings(max_examples=30)
+@examples(30, fast=8)
 @given(SEEDS)
 def test_the_prior_counts_the_rows_of_each_place(seed):
     case = some_drawn(seed, tamper=False)

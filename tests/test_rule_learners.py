@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import treeleak.learn.subcubes as subcubes
+from helpers.examples import examples
 from helpers.tables import Rows, errors, random_table, shared_file, tables
 from treeleak.core.errors import BadInput, NotProvedWarning
 from treeleak.learn import GreedyRuleList, OptimalRuleList
@@ -40,7 +41,7 @@ def greedy_score(y: np.ndarray, met: np.ndarray) -> Fraction:
 # ----------------------------------------------------------------------------------- greedy
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80, fast=20)
 @given(
     tables(),
     st.integers(1, 3),
@@ -112,7 +113,7 @@ def best_list(X: np.ndarray, y: np.ndarray, rules: int, least: int) -> int:
     return best
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, fast=37)
 @given(tables(), st.integers(1, 4), st.sampled_from([0.0, 0.1, 0.25, 0.5]))
 def test_no_list_is_better_and_none_as_good_is_shorter(rows: Rows, rules: int, support: float):
     X, y = rows

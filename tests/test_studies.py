@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -43,6 +43,7 @@ from experiments.shown import as_markdown, said
 from experiments.store import key_of
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table
+from helpers.examples import examples
 from toy_study import ENVIRONMENT, TRACE, study, traced
 from treeleak import cli
 from treeleak.core.errors import BadInput
@@ -85,7 +86,7 @@ values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=25)
 @given(parameters=st.dictionaries(st.text(max_size=4), values, max_size=4), data=st.data())
 def test_names_go_by_content(parameters, data):
     name = key_of("s", parameters)

@@ -35,6 +35,7 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
+from helpers.examples import examples
 from treeleak.cli import app
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.release import StoredObject, to_release
@@ -554,7 +555,7 @@ def test_scalers_tell_the_ends_of_numbers():
 
 
 @given(pipelines(), st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@examples(25, fast=8)
 def test_what_transformers_tell_holds_for_the_training_rows(step, seed):
     X = table(seed)
     model = fitted(step, X)

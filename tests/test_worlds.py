@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
@@ -557,7 +557,7 @@ def knowing_nothing(toy: Toy) -> ProbabilisticDataset:
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@examples(100, fast=25)
 def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> None:
     rng = np.random.default_rng(seed)
     schema = random_schema(rng)
