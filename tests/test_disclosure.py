@@ -177,7 +177,7 @@ def audited(columns, **options):
     model = RandomForestClassifier(3, bootstrap=False, max_depth=3, random_state=0).fit(X, y)
     X = X.assign(**columns)
     schema = Schema(tuple(Binary(f"f{k}") for k in range(5)))
-    return treeleak.audit(model, X, y, schema=schema, time_limit=1, groups=[*columns], **options)
+    return treeleak.audit(model, X, y, schema=schema, time_limit=20, groups=[*columns], **options)
 
 
 def told(audit):
@@ -249,7 +249,7 @@ def test_columns_tell_no_count_by_what_is_left():
     X["other"], y = rng.integers(0, 2, 163), rng.integers(0, 2, 163)
     model = RandomForestClassifier(3, bootstrap=False, max_depth=3, random_state=0).fit(X, y)
     schema = Schema(tuple(Binary(c) for c in X))
-    audit = treeleak.audit(model, X, y, schema=schema, time_limit=1, sensitive=["city_a"])
+    audit = treeleak.audit(model, X, y, schema=schema, time_limit=20, sensitive=["city_a"])
     document = valid(json.loads(audit.to_json()))
     names = {c["column"] for c in document["exposure"]["columns"]}
     assert "other" in names
@@ -266,7 +266,7 @@ def test_a_column_of_categories_and_one_within_it():
     schema = Schema(
         (Categorical("region", labels=("N", "S")), Categorical("city", labels=("A", "T", "B", "C")))
     )
-    audit = treeleak.audit(model, X, y, schema=schema, time_limit=1, groups=["region", "city"])
+    audit = treeleak.audit(model, X, y, schema=schema, time_limit=20, groups=["region", "city"])
     document = json.loads(audit.to_json())
     found = {(g["column"], g["group"]) for g in document["exposure"]["groups"]}
     assert not {("region", "N"), ("city", "A")} <= found
@@ -283,6 +283,6 @@ def test_who_differs_from_the_most_common_value_is_counted_with_what_is_missing(
     y = rng.integers(0, 2, 60)
     model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
     schema = Schema((treeleak.schema.Ordinal("a", 0, 2, missing=True), Binary("b")))
-    exposure = treeleak.audit(model, X, y, schema=schema, time_limit=1).exposure
+    exposure = treeleak.audit(model, X, y, schema=schema, time_limit=20).exposure
     assert exposure.behind.others.sum(axis=0).tolist() == exposure.columns["others"].tolist()
     assert exposure.columns["others"].iloc[0] == 20

@@ -53,7 +53,7 @@ def test_a_way_is_closed(lab, name):
 
 
 def test_a_clean_model_passes(lab):
-    found = tried("clean", CLEAN["three shallow trees with large leaves"], lab, time_limit=3)
+    found = tried("clean", CLEAN["three shallow trees with large leaves"], lab, time_limit=10)
     assert (found.status, found.verdict) == (0, "no leak shown"), found
 
 

@@ -145,7 +145,7 @@ def unlisted(*_):
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(600, fast=30)
+@seeds(300, fast=30)
 def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)

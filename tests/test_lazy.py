@@ -123,7 +123,7 @@ def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, 
     check(case, 12)
 
 
-@seeds(60, fast=6)
+@seeds(60, fast=10)
 def test_exact_counts_that_were_moved_are_proved_to_contradict(seeds):
     seen = []
     for seed in seeds:
