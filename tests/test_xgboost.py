@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import joblib
@@ -20,7 +21,8 @@ from treeleak.release.adapters.xgboost.model import (
     LOGIT_LINK,
     SOFTMAX,
 )
-from treeleak.release.statistics import VALUE
+from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.statistics import ROWS as COUNTED
 
 xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: pip install 'treeleak[xgboost]'")
 
@@ -249,3 +251,60 @@ def test_a_model_that_is_not_fitted_says_so():
     for model in (xgboost.XGBClassifier(), xgboost.Booster()):
         with pytest.raises(BadInput, match="not fitted"):
             to_release(model)
+
+
+def stripped(booster, tmp_path, *names):
+    """Save a model with lists of numbers set to zero, as some take them out."""
+    booster.save_model(tmp_path / "whole.json")
+    model = json.loads((tmp_path / "whole.json").read_text())
+    for tree in raw_trees_of(model):
+        for name in names:
+            tree[name] = [0.0] * len(tree[name])
+    (tmp_path / "stripped.json").write_text(json.dumps(model))
+    return to_release(tmp_path / "whole.json"), to_release(tmp_path / "stripped.json")
+
+
+def raw_trees_of(model):
+    return model["learner"]["gradient_booster"]["model"]["trees"]
+
+
+@seeds(60, fast=6)
+def test_numbers_of_rows_follow_where_only_the_sums_of_hessians_are_stripped(seeds, tmp_path):
+    told = nodes = complete = 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(int(rng.integers(100, 1500)), 4)).round(1)
+        y = X[:, 0] + X[:, 1] ** 2 + rng.normal(size=len(X))
+        params = {
+            "eta": float(rng.choice([0.3, 0.05, 0.17, 1.0])), "nthread": 1, "max_depth": 5,
+            "lambda": float(rng.choice([1, 0, 3.5])),
+            "tree_method": str(rng.choice(["hist", "exact", "approx"])),
+            "objective": str(rng.choice(["reg:squarederror", "binary:logistic"])),
+        }  # fmt: skip
+        if params["objective"] == "binary:logistic":
+            y = (y > 1).astype(float)
+        booster = xgboost.train(params, xgboost.DMatrix(X, y), 4)
+        whole, after = stripped(booster, tmp_path, "sum_hessian")
+        assert all(tree.statistics.get(HESSIAN) is None for tree in after.trees)
+        found = [tree.statistics.get(COUNTED) for tree in after.trees]
+        if any(entry is not None for entry in found):
+            assert any("follow from gains" in note for note in after.notes)
+            for one, entry in zip(whole.trees, found, strict=True):
+                assert (one.totals is None) == (entry is None)
+                if entry is not None:
+                    here = slice(None) if entry.present is None else entry.present
+                    nodes += one.n_nodes
+                    told += len(entry.values[here])
+                    np.testing.assert_array_equal(one.totals[here], entry.values[here])
+        else:
+            nodes += sum(tree.n_nodes for tree in whole.trees if tree.totals is not None)
+            assert "taken out" in after.not_covered
+        partly = after.not_covered != whole.not_covered
+        assert not partly or "taken out" in after.not_covered
+        complete += not partly
+        more = stripped(booster, tmp_path, "sum_hessian", "loss_changes", "base_weights")[1]
+        assert all(tree.totals is None for tree in more.trees)
+        assert "taken out" in more.not_covered
+        assert more.n_rows is None
+    assert told >= 0.9 * nodes
+    assert complete >= 0.5 * len(seeds)

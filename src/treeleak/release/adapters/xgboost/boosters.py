@@ -21,6 +21,7 @@ from treeleak.release.adapters.xgboost.model import (
     number_of,
 )
 from treeleak.release.adapters.xgboost.nodes import read_tree
+from treeleak.release.adapters.xgboost.restored import restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
@@ -44,6 +45,19 @@ FIRST_ONLY = (
 OTHER_LOSS = (
     "the sums of hessians in this XGBoost model (objective {}) do not count rows, and the file "
     "holds no other counts"
+)
+COUNTLESS = (
+    "the sums of hessians, which count rows, were taken out of the XGBoost file, and rebuilding "
+    "rows from what is left is not covered yet"
+)
+RESTORED = (
+    "The sums of hessians, which count rows, were taken out of the file. The numbers of rows "
+    "follow from gains and values."
+)
+PARTLY = (
+    "the sums of hessians, which count rows, were taken out of the XGBoost file; from gains and "
+    "values follow the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows from a "
+    "part of them is not covered yet"
 )
 WEIGHTED = (
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
@@ -95,9 +109,10 @@ def _release(model: Model) -> Release:
     raw, info = _trees_of(model)
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
     rounds = _rounds(model, info)
-    trees, not_covered = _with_rows(model, trees, rounds)
+    trees, not_covered, restored = _with_rows(model, trees, rounds)
     sampling = _sampling(model, trees)
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
+    notes = (*notes, *restored)
     classes: tuple[Any, ...] = ()
     if model.num_target > 1:
         notes = (*notes, SEVERAL.format(model.num_target))
@@ -159,28 +174,54 @@ def _rounds(model: Model, info: IntArray) -> IntArray:
     return np.arange(len(info)) // (max(parallel, 1) * model.n_outputs)
 
 
-def _with_rows(model: Model, trees: list[Tree], rounds: IntArray) -> tuple[list[Tree], str | None]:
-    """Count rows where the sums of hessians do, and say what keeps them from counting."""
+def _with_rows(
+    model: Model, trees: list[Tree], rounds: IntArray
+) -> tuple[list[Tree], str | None, tuple[str, ...]]:
+    """Count rows where the sums of hessians do, and say what keeps them from counting.
+
+    Also notes how they were found out where these sums were taken out.
+    """
     units = model.first_hessians
     if units is None:
         why = WEIGHTED if model.scaled else OTHER_LOSS.format(f"{model.objective:.40}")
-        return trees, why
+        return trees, why, ()
     every = model.objective in EACH_ROW_ONE
-    out = []
-    for tree, turn in zip(trees, rounds.tolist(), strict=True):
-        counted = None
-        if every or turn == 0:
-            sums = tree.statistics.get(HESSIAN)
-            if sums is not None and sums.present is None:
-                unit = units[tree.output or 0]
-                exact = 0.0 if every else RELATIVE
-                counted = whole_sums(sums.values, unit, exact, tree.left, tree.right)
-            if counted is None:
-                return trees, WEIGHTED
-            rows = NodeStatistic(ROWS, counted)
-            tree = replace(tree, statistics=Statistics((rows, *tree.statistics)))
-        out.append(tree)
-    return out, None if every or not rounds.any() else FIRST_ONLY
+    own = [t for t in range(len(trees)) if every or rounds[t] == 0]
+    each = [units[trees[t].output or 0] for t in own]
+    sums = [trees[t].statistics.get(HESSIAN) for t in own]
+    notes: tuple[str, ...] = ()
+    counts: Sequence[NodeStatistic | None]
+    covered = None if every or not rounds.any() else FIRST_ONLY
+    if any(entry is None for entry in sums):
+        restored = restored_rows([trees[t] for t in own], each)
+        if restored is None:
+            return trees, COUNTLESS, ()
+        counts, notes = restored, (RESTORED,)
+        if open_ := sum(
+            0 if own.present is None else int((~own.present).sum()) for own in restored
+        ):
+            covered = PARTLY.format(open_, sum(len(own.values) for own in restored))
+    else:
+        exact = 0.0 if every else RELATIVE
+        counts = [
+            _counted(entry, unit, exact, trees[t])
+            for entry, unit, t in zip(sums, each, own, strict=True)
+        ]
+    out = list(trees)
+    for t, rows in zip(own, counts, strict=True):
+        if rows is None:
+            return trees, WEIGHTED, ()
+        out[t] = replace(trees[t], statistics=Statistics((rows, *trees[t].statistics)))
+    return out, covered, notes
+
+
+def _counted(
+    sums: NodeStatistic | None, unit: float, exact: float, tree: Tree
+) -> NodeStatistic | None:
+    if sums is None or sums.present is not None:
+        return None
+    rows = whole_sums(sums.values, unit, exact, tree.left, tree.right)
+    return None if rows is None else NodeStatistic(ROWS, rows)
 
 
 def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:

@@ -63,7 +63,9 @@ def read_tree(t: int, raw: Mapping[str, Any], model: Model, output: int) -> Tree
     for quantity, key in ((STEP, "base_weights"), (HESSIAN, "sum_hessian"), (GAIN, "loss_changes")):
         if key in raw:
             own = _single(raw, key, n, where)[order]
-            statistics.append(finite(quantity, own, ~leaf if quantity == GAIN else None))
+            # Zeros throughout stand for what was taken out: XGBoost asks for numbers there.
+            if own.any():
+                statistics.append(finite(quantity, own, ~leaf if quantity == GAIN else None))
     try:
         return Tree(
             feature=feature.astype(np.int64),
