@@ -288,7 +288,8 @@ def _begun(case: Case) -> Case:
     noise = find_noise(release, given.X, given.y)
     budget = budget_of(release, noise.refuted, noise.scale)
     release = noise.release
-    inventory = take_inventory(content, _context(content, release), given.X)
+    context = replace(_context(content, release), rows=given.X)
+    inventory = take_inventory(content, context, given.X)
     case = case.plus(budget=budget, release=release, inventory=inventory).noting(*release.notes)
     columns = {*release.feature_names, *release.one_hot}
     if given.schema is not None:
@@ -334,4 +335,4 @@ def _context(content: StoredObject | Release, release: Release | None) -> Contex
     noise = release.noise
     # Of leaves that name their largest class as it is, nothing was hidden by chance.
     noisy = noise is not None and getattr(noise, "rule", "") not in ("majority", "present")
-    return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy)
+    return Context(release.n_rows, drawn, bool(release.maybe_missing), noisy, release)

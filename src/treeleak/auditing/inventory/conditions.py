@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.private import dataclass
+from treeleak.release.release import Release
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Context:
     """Whether the trees saw missing values; None where nobody knows."""
     noise: bool = False
     """Whether the counts, or the classes of the leaves, carry noise."""
+    release: Release | None = None
+    """What somebody outside sees of the model, where it could be read."""
+    rows: Any = None
+    """The training rows, where they were given."""
 
 
 def missing(_: Any, context: Context) -> bool:
@@ -112,3 +117,18 @@ def one_per_row(value: Any, context: Context) -> bool:
         deeper = (v for v in value if isinstance(v, (str, bytes, np.ndarray, list, tuple)))
         return len(value) == n or any(one_per_row(v, context) for v in deeper)
     return False
+
+
+def none_said(value: Any, _: Context) -> bool:
+    """Say whether LightGBM's words on the values of columns say nothing."""
+    return isinstance(value, str) and set(value.split()) <= {"none"}
+
+
+def true(value: Any, _: Context) -> bool:
+    """Say whether a flag is set."""
+    return value is True
+
+
+def all_none(value: Any, _: Context) -> bool:
+    """Say whether a list holds nothing but None."""
+    return isinstance(value, list) and all(item is None for item in value)

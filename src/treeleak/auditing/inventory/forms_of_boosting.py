@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from treeleak.auditing.inventory import forms
-from treeleak.auditing.inventory.owners import checked_by_reader, n_columns
+from treeleak.auditing.inventory.owners import checked_by_reader, n_columns, numbers_in
 from treeleak.release.stored import StoredObject
 
 
@@ -49,5 +52,123 @@ def borders(value: Any, owner: StoredObject) -> bool:
     return (
         isinstance(value, (list, tuple))
         and len(value) <= max(n, 1)
-        and all(isinstance(v, np.ndarray) and len(v) < 256 and forms.each_once(v) for v in value)
+        and all(
+            v is None or (isinstance(v, np.ndarray) and len(v) < 256 and forms.each_once(v))
+            for v in value
+        )
     )
+
+
+# ----------------------------------------------------------------- files of boosting libraries
+
+_MOST_SETTINGS = 4000
+_MOST_OF_SETTING = 4096
+
+
+def of_tree(value: Any, owner: StoredObject) -> bool:
+    """Numbers, no more than the trees of a library have places for."""
+    held = numbers_in(value)
+    return held is not None and held.ndim <= 2 and held.size <= most_in(owner)
+
+
+def whole_numbers(value: Any, context: Any) -> bool:  # noqa: ARG001
+    """Say whether all numbers are whole."""
+    held = numbers_in(value)
+    return held is not None and bool((held == np.floor(held)).all())
+
+
+def all_zero(value: Any, context: Any) -> bool:  # noqa: ARG001
+    """Say whether nothing but zeros stands there."""
+    held = numbers_in(value)
+    return held is not None and not held.any()
+
+
+def most_in(owner: StoredObject) -> int:
+    """Most numbers of one kind that a tree can hold."""
+    left, leaves = owner.get("left_children"), owner.get("num_leaves")
+    n = len(left) if isinstance(left, np.ndarray) else 0
+    if isinstance(leaves, np.ndarray) and leaves.size == 1 and leaves[0] < 2**31:
+        n = max(n, int(leaves[0]))
+    own = owner.get("leaf_values", owner.get("split_index"))
+    n = max(n, len(own) if isinstance(own, list) else 0)
+    # Lists of categories have words of bits, or numbers, for each test.
+    return max(n, 1) * 256 if "cat" in " ".join(owner.state) else max(n, forms.SHORT)
+
+
+def numbers(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Numbers, in lists or in a text."""
+    if isinstance(value, str):
+        return all(part.lstrip("-").isdigit() for part in value.split())
+    return (isinstance(value, list) and not value) or numbers_in(value) is not None
+
+
+def settings(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Settings by their names, or a text of them."""
+    if isinstance(value, str):
+        return len(value) <= 2**20
+    held = forms.pieces(value)
+    short = all(
+        not isinstance(s, str) or (len(s) <= _MOST_OF_SETTING and forms.is_text(s[:64]))
+        for s in held.scalars
+    )
+    return not held.others and len(held.scalars) <= _MOST_SETTINGS and short
+
+
+def ranges(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """LightGBM's words on columns: two numbers, a list of whole ones, or none."""
+    if not isinstance(value, str):
+        return False
+    return all(_RANGE.fullmatch(word) for word in value.split())
+
+
+_RANGE = re.compile(r"none|\[[-+.\deE]+:[-+.\deE]+\]|-?\d+(:-?\d+)*")
+
+
+def no_categories(value: Any, context: Any) -> bool:  # noqa: ARG001
+    """Say whether LightGBM lists no categories."""
+    return value in (None, "null", "[]") or (isinstance(value, list) and not value)
+
+
+def category_lists(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Lists of categories: texts or numbers, each once in its list."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    if not isinstance(value, list) or not value:
+        return False
+    flat = value if not isinstance(value[0], (list, Mapping)) else ()
+    parts = [flat] if flat else value
+    return all(_is_category_list(part) for part in parts)
+
+
+def _is_category_list(part: Any) -> bool:
+    if isinstance(part, Mapping):
+        # XGBoost keeps the bytes of texts, and where each begins.
+        return set(part) <= {"type", "values", "offsets"} and all(
+            numbers_in(own) is not None or own == [] for k, own in part.items() if k != "type"
+        )
+    return isinstance(part, (list, np.ndarray)) and forms.each_once(list(part))
+
+
+def told_categories(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the categories."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    lists = value if value and isinstance(value[0], (list, Mapping)) else [value]
+    n = 0
+    for own in lists:
+        if isinstance(own, Mapping):
+            at = own.get("offsets", own.get("values", ()))
+            own = range(max(len(at) - ("offsets" in own), 0))
+        n += len(own)
+    return f"{n:,} categories." if n else ""
+
+
+def names(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
+    """Names of columns or classes, separated by blanks or in a list."""
+    words = value.split() if isinstance(value, str) else forms.pieces(value).scalars
+    others = [] if isinstance(value, str) else forms.pieces(value).others
+    arrays = all(isinstance(o, np.ndarray) and o.dtype.names is None for o in others)
+    return arrays and all(forms.is_scalar(word, forms.MAX_NAME) for word in words)

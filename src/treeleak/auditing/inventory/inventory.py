@@ -16,16 +16,9 @@ import numpy as np
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.forms import SHORT, is_code, pieces, short
 from treeleak.auditing.inventory.known_classes import is_name, known_class
-from treeleak.auditing.inventory.rules import (
-    INTERNAL,
-    RULES,
-    SETTING,
-    STORED,
-    UNKNOWN,
-    Change,
-    Mark,
-    Rule,
-)
+from treeleak.auditing.inventory.layouts import laid_out
+from treeleak.auditing.inventory.rule import Change, Mark, Rule
+from treeleak.auditing.inventory.rules import INTERNAL, RULES, SETTING, STORED, UNKNOWN
 from treeleak.auditing.inventory.stored_rows import Table
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
@@ -148,11 +141,15 @@ def take_inventory(
             change=rule.change,
             rows=rule.rows,
             unknown=rule.unknown,
-            told=" ".join([*told.get((where, rule), ())][:MOST_TOLD]),
+            told=" ".join(_told(told.get((where, rule), {}), rule.of_columns(context))),
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )
     return tuple(entries)
+
+
+def _told(of_parts: Mapping[str, None], of_columns: str) -> list[str]:
+    return [text for text in (of_columns, *[*of_parts][:MOST_TOLD]) if text]
 
 
 def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
@@ -295,6 +292,7 @@ def _is_held(part: _Part) -> bool:
 
 
 def _members(path: str, owner: StoredObject, above: _Part | None = None) -> list[_Part]:
+    owner = laid_out(owner)
     held = [*owner.state.items(), *([("args", owner.args)] if owner.args else [])]
     return [_Part(path, owner, k, v, f"{path}.{k}", above=above) for k, v in held[::-1]]
 

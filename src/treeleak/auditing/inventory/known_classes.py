@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+from treeleak.auditing.inventory.known_files import FILES
 from treeleak.core.private import dataclass
 
 LIBRARIES = ("sklearn", "diffprivlib", "treeleak")
@@ -61,6 +62,9 @@ def known_class(type_name: str) -> KnownClass | None:
 
     Where a library keeps a class changes between versions, so only library and name count.
     """
+    if type_name in FILES:
+        settings, others = FILES[type_name]
+        return KnownClass(frozenset(settings.split()), frozenset(others.split()))
     module, _, name = type_name.rpartition(".")
     for holder in (type_name, f"{module}.*"):
         if holder in _HOLDERS:

@@ -17,6 +17,11 @@ def nothing(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return ""
 
 
+def nothing_more(context: Any) -> str:  # noqa: ARG001
+    """Say nothing of the columns."""
+    return ""
+
+
 def of_borders(value: Any, owner: StoredObject) -> str:
     """Count the values of columns whose borders are midpoints of all of them."""
     listed = list(value.values()) if isinstance(value, Mapping) else value
@@ -40,3 +45,25 @@ def of_rounds(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Count the rounds that a score is told of."""
     held = numbers_in(value)
     return "" if held is None or held.size < 2 else f"One after each of {held.size:,} rounds."
+
+
+def of_ranges(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the columns of which LightGBM keeps the smallest and largest value, or all."""
+    words = value.split() if isinstance(value, str) else []
+    ranges = sum(word.startswith("[") for word in words)
+    lists = [word for word in words if word[0] != "[" and word != "none"]
+    told = f"Smallest and largest value of {ranges:,} of {len(words):,} columns." if ranges else ""
+    listed = sum(len(word.split(":")) for word in lists)
+    return told + f" All {listed:,} categories of {len(lists):,} columns." * bool(lists)
+
+
+def of_list(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the entries of a list."""
+    held = numbers_in(value)
+    return "" if held is None or not held.size else f"{held.size:,} numbers."
+
+
+def of_history(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
+    """Count the scores that CatBoost tells of."""
+    rounds = value.count('{"') if isinstance(value, str) else 0
+    return f"Some {rounds:,} scores." if rounds else ""

@@ -6,59 +6,10 @@ A rule speaks of attributes by name, because that is how libraries keep their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import field
-from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any, Literal
-
-from treeleak.auditing.inventory import conditions, forms, numbers
+from treeleak.auditing.inventory import conditions, forms, numbers, values_told
 from treeleak.auditing.inventory import forms_of_boosting as boosting
-from treeleak.core.private import dataclass
-from treeleak.release.stored import StoredObject
-
-Mark = Literal["leaks", "harmless", "not assessed"]
-Change = Literal[
-    "counts", "rule counts", "leaves", "seeds", "noise seeds", "rows", "values", "per_row"
-]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What some attributes are, and whether they give rows away."""
-
-    names: str
-    """Patterns of attributes, separated by blanks."""
-    mark: Mark
-    what: str
-    why: str
-    """In plain words."""
-    owner: str = "*"
-    """Patterns of the class that holds the attribute."""
-    when: Callable[[Any, conditions.Context], bool] = field(default=lambda *_: True)
-    """Gets the value and the context."""
-    change: Change | None = None
-    """Key of the advice that helps."""
-    rows: bool = False
-    """Whether training rows stand there as they are."""
-    unknown: bool = False
-    """Whether nobody knows what it is."""
-    form: forms.Form = forms.anything
-    """Gets the value and the object that holds it, and says whether type and size are those that
-    such a value has. If not, the rule does not speak of it."""
-    told: Callable[[Any, StoredObject], str] = numbers.nothing
-    """Gets them as well, and says in numbers what a stranger reads there; perhaps nothing."""
-
-    def names_it(self, owner: StoredObject, name: str) -> bool:
-        """Say whether the rule speaks of an attribute of this name."""
-        return fits(self.names, name) and fits(self.owner, owner.name)
-
-
-@cache
-def fits(patterns: str, name: str) -> bool:
-    """Say whether a name fits one of several patterns, which blanks separate."""
-    return any(fnmatchcase(name, p) for p in patterns.split())
-
+from treeleak.auditing.inventory.rule import Rule
+from treeleak.auditing.inventory.rules_of_boosting import OF_BOOSTING
 
 _COUNTS = (
     "Tells how many training rows lie in a small part of the data; many such counts together "
@@ -90,6 +41,7 @@ _SUSPICIOUS = Rule("*", "not assessed", "as many entries as there are training r
 _OF_NOISE = "release DPForestClassifier DiscreteLaplace Laplace"
 
 RULES: tuple[Rule, ...] = (
+    *OF_BOOSTING,
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
@@ -113,7 +65,7 @@ RULES: tuple[Rule, ...] = (
          "names of columns and classes", "What a row can be, as it was stated before training.",
          owner="Schema Binary Ordinal Categorical Numeric OneHot", form=forms.in_rules),
     # -- trees
-    Rule("n_node_samples weighted_n_node_samples impurity count gain", "harmless",
+    Rule("n_node_samples weighted_n_node_samples impurity count gain bin_threshold", "harmless",
          "counts that are left empty", "All zero.",
          owner="Tree TreePredictor", when=conditions.empty, form=forms.per_node),
     Rule("n_node_samples distinct count", "leaks", "rows in each node",
@@ -159,7 +111,8 @@ RULES: tuple[Rule, ...] = (
          owner="Tree release TreePredictor", when=conditions.noisy, form=forms.tests),
     Rule("threshold num_threshold bin_threshold", "leaks", "thresholds",
          "Placed between two values that occur in training rows, mostly half-way.",
-         owner="Tree release TreePredictor", change="values", form=forms.tests),
+         owner="Tree release TreePredictor", change="values", form=forms.tests,
+         of_columns=values_told.of_thresholds),
     Rule("missing_go_to_left missing_left maybe_missing", "not assessed",
          "where missing values go",
          "Noise on counts does not cover it: it must have been drawn without looking at rows.",
@@ -273,12 +226,14 @@ RULES: tuple[Rule, ...] = (
     Rule("encodings_ X_thresholds_ y_thresholds_ f_", "leaks", "means of small groups",
          "For a value that few rows have, the mean gives their label away.",
          change="values", form=forms.encodings),
+    Rule("bin_thresholds_", "harmless", "borders that are left empty", "None.",
+         owner="_BinMapper", when=conditions.all_none, form=boosting.borders),
     Rule("bin_thresholds_ borders", "leaks", "borders of all values of the columns",
          "The middle of every two neighbouring values of a column, whether a tree tests it or not; "
          "of columns with more values than bins, some of these. A value that a single person has "
          "stands between two of them.",
          owner="_BinMapper release", when=conditions.filled, change="values", form=boosting.borders,
-         told=numbers.of_borders),
+         told=numbers.of_borders, of_columns=values_told.of_borders),
     Rule("data_min_ data_max_ data_range_ min_ max_abs_ quantiles_ references_ bin_edges_ "
          "bin_thresholds_ _min_value _max_value", "leaks", "smallest, largest or ranked values",
          "These are values of single rows.",

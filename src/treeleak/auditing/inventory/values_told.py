@@ -1,0 +1,74 @@
+"""What thresholds and borders tell of the values of columns: in numbers, with the rows at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import TreeleakError
+from treeleak.verification.columns import in_model_columns
+
+
+def of_thresholds(context: Context) -> str:
+    """Say how many values of the rows thresholds are, or keep apart from all others."""
+    if context.release is None:
+        return ""
+    names = context.release.feature_names
+    return _told(dict(zip(names, context.release.thresholds, strict=True)), context, "thresholds")
+
+
+def of_borders(context: Context) -> str:
+    """Say the same of borders that are listed beside the trees."""
+    if context.release is None:
+        return ""
+    cuts = {name: np.array(own) for name, own in context.release.borders.items()}
+    return _told(cuts, context, "borders")
+
+
+def of_ranges(context: Context) -> str:
+    """Say that extremes are values of rows; their number says the part itself."""
+    return "" if context.rows is None else "Each of them is a value of a training row."
+
+
+def _told(cuts: Mapping[str, FloatArray], context: Context, what: str) -> str:
+    cuts = {name: own[np.isfinite(own)] for name, own in cuts.items()}
+    total, used = sum(map(len, cuts.values())), [name for name in cuts if len(cuts[name])]
+    if not total:
+        return ""
+    told = f"{total:,} different {what} of {len(used):,} column{'s' * (len(used) > 1)}."
+    most = max(used, key=lambda name: len(cuts[name]))
+    found = {name: _found(values, cuts[name]) for name, values in _columns(context, used)}
+    if not found:
+        return f"{told} Most of {most}: {len(cuts[most]):,}."
+    most = max(found, key=lambda name: found[name][1])
+    n, stand, alone = found[most]
+    sums = [sum(own[k] for own in found.values()) for k in range(3)]
+    return (
+        f"{told} Of {n:,} distinct values of {most}, {stand:,} stand there as they are and "
+        f"{alone:,} lie alone between two of them; of all {sums[0]:,} values of these columns "
+        f"{sums[1]:,} and {sums[2]:,}."
+    )
+
+
+def _columns(context: Context, names: list[str]) -> Iterator[tuple[str, FloatArray]]:
+    """Columns of the training rows, as the model sees them."""
+    if context.release is None or context.rows is None:
+        return
+    try:
+        frame = in_model_columns(context.release, context.rows, what="training rows")[0]
+    except TreeleakError:
+        # That these are other columns, the audit says elsewhere.
+        return
+    for name in names:
+        values = frame[name].to_numpy(dtype=float).astype(context.release.float_type)
+        yield name, np.unique(values[np.isfinite(values)]).astype(float)
+
+
+def _found(values: FloatArray, cuts: FloatArray) -> tuple[int, int, int]:
+    """Count distinct values, those that are cuts, and those with no other beside them."""
+    stand = int(np.isin(values, cuts).sum())
+    _, sizes = np.unique(np.searchsorted(cuts, values), return_counts=True)
+    return len(values), stand, int((sizes == 1).sum())
