@@ -518,7 +518,7 @@ def test_what_cannot_be_hardened_is_refused(saved, tmp_path, binary):
     out = tmp_path / "out.skops"
     folder, rows, label = binary
     source = folder / "model.skops"
-    with pytest.raises(BadInput, match=r"skops\.io\.dump first"):
+    with pytest.raises(BadInput, match=r"skops\.io\.dump or save_model first"):
         treeleak.harden(MODELS / "1.9.1" / "drawn.pkl", out)
     with pytest.raises(BadInput, match=r"no step is named 'nonsense'; there are oob, weights"):
         treeleak.harden(source, out, "seeds,nonsense")
@@ -594,3 +594,34 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     assert "--force" in refused.stderr
     unknown = run("harden", folder / "model.skops", "--out", out, "--force", "--steps", "x")
     assert unknown.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["histogram", "boosted"])
+def test_borders_and_scores_of_boosting_are_gone(tmp_path, name):
+    rng = np.random.default_rng(3)
+    table = np.column_stack([rng.normal(size=200), rng.integers(0, 4, 200)])
+    label = table[:, 0] > 0
+    model = HistGradientBoostingClassifier(
+        max_iter=3, early_stopping=True, categorical_features=[1], random_state=0
+    )
+    if name == "boosted":
+        model = GradientBoostingClassifier(n_estimators=3, subsample=0.5, random_state=0)
+    skops.io.dump(model.fit(table, label), tmp_path / "a.skops")
+    out = stepped(tmp_path / "a.skops", tmp_path / "b.skops", *DEFAULT)
+    old, new = load(tmp_path / "a.skops"), load(out)
+    rows = np.column_stack([rng.normal(size=500), rng.integers(-1, 6, 500)])
+    rows[::7] = np.nan
+    if name == "boosted":
+        rows = np.nan_to_num(rows)
+    np.testing.assert_array_equal(old.predict_proba(rows), new.predict_proba(rows))
+    raw = b"".join(members(out).values())
+    scores = np.asarray(old.train_score_, dtype=float)
+    assert any(s.tobytes() in b"".join(members(tmp_path / "a.skops").values()) for s in scores)
+    assert not any(s.tobytes() in raw for s in scores)
+    if name == "histogram":
+        borders = old._bin_mapper.bin_thresholds_[1]  # Categories come first.
+        tested = {n for p in old._predictors for t in p for n in t.nodes["num_threshold"]}
+        hidden = [b for b in borders if b not in tested]
+        assert len(hidden) > 100
+        assert not any(np.float64(b).tobytes() in raw for b in hidden)
+        assert to_release(out).borders == {}

@@ -22,16 +22,24 @@ LONGEST = 20.0
 
 @app.command()
 def harden(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .skops file.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .skops file, or one of XGBoost (JSON, UBJSON), LightGBM (text) or CatBoost "
+            "(JSON, cbm).",
+        ),
+    ],
     *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the hardened model.")],
     steps: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="What to do, in this order, separated by commas: oob, weights, sizes, impurity, "
-            "seeds, counts, inner (all of these unless given: they change no prediction), and "
-            "round=N, merge=N, majority.",
+            help="What to do, in this order, separated by commas. Unless given, all that the "
+            "format knows and that changes no prediction: of skops archives oob, weights, sizes, "
+            "impurity, seeds, counts, inner, borders, scores, unknown; beside these round=N, "
+            "merge=N, majority. An unknown name lists those of a format.",
         ),
     ] = None,
     train: opt.Train = None,
@@ -66,7 +74,6 @@ def harden(
 ) -> None:
     """Take out of a model's file what predictions do not need, and attack what is left."""
     import treeleak
-    from treeleak.hardening import DEFAULT
     from treeleak.report import render_hardened
 
     check_options(time_limit, "auto")
@@ -81,7 +88,7 @@ def harden(
         others = tables.read(rows).drop(columns=[label], errors="ignore")
     with progress_shown(quiet) as progress:
         result = treeleak.harden(
-            model, out, DEFAULT if steps is None else steps, X, y, rows=others,
+            model, out, steps, X, y, rows=others,
             tolerance=tolerance, force=force, schema=known, time_limit=time_limit, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip

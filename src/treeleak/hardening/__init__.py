@@ -6,7 +6,8 @@ from treeleak.hardening.answers import Answers
 from treeleak.hardening.result import Hardened, Leak, State
 from treeleak.hardening.retrain import Alternative, Retraining
 from treeleak.hardening.run import harden
-from treeleak.hardening.steps import DEFAULT, STEPS, Step, parse_steps
+from treeleak.hardening.step import Step
+from treeleak.hardening.steps import DEFAULT, STEPS, parse_steps
 
 __all__ = [
     "DEFAULT",

@@ -14,11 +14,14 @@ from treeleak.core.errors import BadModel, NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn import fitted, main_model, tree_and_values
 from treeleak.release.registry import to_release
+from treeleak.release.statistics import VALUE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
 _AVERAGING = ("RandomForest", "ExtraTrees", "DecisionTree", "ExtraTree", "Bagging")
 _HISTOGRAM = "HistGradientBoosting"
+_MISSING = 0.1
+"""Share of the values that are missing in rows drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     old, new = _voices(before, X.shape[1]), _voices(after, X.shape[1])
     if len(old) != len(new):
         raise BadModel(f"{len(new)} trees instead of {len(old)}")
-    X = np.ascontiguousarray(X, dtype=np.float32)
+    if _is_boosted(before) and _sums(before) != _sums(after):
+        raise BadModel("another number to which trees add")
+    X = np.ascontiguousarray(X, dtype=_float_type(before))
     same = np.ones(len(X), dtype=bool)
     largest = 0.0
     if averages(before):
@@ -87,8 +92,24 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     return Answers(len(X), of, 1 - changed / max(len(X), 1), changed, largest)
 
 
+def _is_boosted(model: StoredObject) -> bool:
+    """Whether this is a model of a boosting library, read by its adapter."""
+    return not model.type.startswith("sklearn.")
+
+
+def _float_type(model: StoredObject) -> str:
+    return to_release(model).float_type if _is_boosted(model) else "float32"
+
+
+def _sums(model: StoredObject) -> tuple[float, ...]:
+    ensemble = to_release(model).ensemble
+    return () if ensemble is None else ensemble.base_scores
+
+
 def n_columns_of(model: StoredObject) -> int:
     """Count the columns that enter the trees."""
+    if _is_boosted(model):
+        return to_release(model).n_features
     inner = main_model(model)
     found = [t.get("n_features_in_") for t, _ in _trees(model)]
     if found or inner.name.startswith(_HISTOGRAM):
@@ -100,7 +121,7 @@ def n_columns_of(model: StoredObject) -> int:
 
 
 def random_rows(model: StoredObject, n_columns: int, n_rows: int, seed: int) -> FloatArray:
-    """Draw rows on either side of every threshold."""
+    """Draw rows on either side of every threshold, of boosted models with missing values, too."""
     rng = np.random.default_rng(seed)
     X = np.zeros((n_rows, n_columns))
     cuts: dict[int, list[float]] = {}
@@ -115,7 +136,22 @@ def random_rows(model: StoredObject, n_columns: int, n_rows: int, seed: int) -> 
         at = np.unique(found)
         between = (at[1:] + at[:-1]) / 2
         X[:, column] = rng.choice(np.concatenate([[at[0] - 1], between, [at[-1] + 1]]), n_rows)
+    if _is_boosted(model):
+        for column, values in sorted(_categories(model).items()):
+            X[:, column] = rng.choice([*values, max(values) + 1], n_rows)
+        X[rng.random(X.shape) < _MISSING] = np.nan
     return X
+
+
+def _categories(model: StoredObject) -> dict[int, list[int]]:
+    """List the categories for which a column is tested."""
+    found: dict[int, set[int]] = {}
+    for tree in to_release(model).trees:
+        if tree.categories is not None:
+            pairs = zip(tree.feature[tree.categories.node], tree.categories.value, strict=True)
+            for column, value in pairs:
+                found.setdefault(int(column), set()).add(int(value))
+    return {column: sorted(values) for column, values in found.items()}
 
 
 def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> FloatArray:
@@ -139,6 +175,8 @@ def _mean(model: StoredObject, voices: Sequence[_Voice], X: NDArray[Any]) -> Flo
 
 def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
     out: list[_Voice] = []
+    if _is_boosted(model):
+        return [_Voice(tree, _added(tree), None) for tree in to_release(model).trees]
     inner = main_model(model)
     if inner.name.startswith(_HISTOGRAM):
         trees = to_release(inner).trees
@@ -163,6 +201,14 @@ def _voices(model: StoredObject, n_columns: int) -> list[_Voice]:
                 shape, value = tree_and_values(len(out), alone, width)
                 out.append(_Voice(shape, value, columns))
     return out
+
+
+def _added(tree: Tree) -> FloatArray:
+    """What the nodes of a boosted tree add, by output."""
+    value = tree.statistics.get(VALUE) or tree.statistics.get(VALUE, per_class=True)
+    if value is None:
+        raise NotCovered("trees whose leaves add several numbers: they cannot be compared")
+    return value.values.reshape(tree.n_nodes, -1)
 
 
 def _trees(model: StoredObject) -> Iterator[tuple[StoredObject, IntArray | None]]:

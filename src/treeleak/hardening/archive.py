@@ -6,7 +6,7 @@ import copy
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,32 @@ class Archive:
                 if not place.is_none and unwanted(place):
                     # Without a mark: equal numbers share one, and the next would become None, too.
                     content[name] = copy.deepcopy(NONE)
+                    found = True
+        return self._described_by(schema) if found else self
+
+    def without_items(
+        self, name: str, chosen: Callable[[Mapping[str, Any]], Sequence[bool]]
+    ) -> Archive:
+        """Put None in place of some items of all lists of a name.
+
+        ``chosen`` gets the arrays beside the list, and says of each item whether it goes.
+        """
+        schema = self.schema
+        found = False
+        for _, content in _dictionaries(schema):
+            node = content.get(name, {})
+            items = node.get("content") if isinstance(node, dict) else None
+            if node.get("__loader__") != "ListNode" or not isinstance(items, list):
+                continue
+            arrays = {
+                key: parse_npy(self.data[str(own["file"])], str(own["file"]))
+                for key, own in content.items()
+                if isinstance(own, dict) and own.get("type") == "numpy"
+            }
+            going = chosen(arrays)
+            for k, goes in enumerate(going if len(going) == len(items) else ()):
+                if goes and items[k].get("content") != "null":
+                    items[k] = copy.deepcopy(NONE)
                     found = True
         return self._described_by(schema) if found else self
 

@@ -10,7 +10,7 @@ from treeleak.auditing.findings.finding import OPEN
 from treeleak.core.private import dataclass
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.retrain import Retraining
-from treeleak.hardening.steps import Step
+from treeleak.hardening.step import Step
 from treeleak.reconstruction import as_json
 
 HARDENED_VERSION = 1

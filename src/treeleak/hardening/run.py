@@ -19,9 +19,10 @@ from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.core.output import write_file
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
-from treeleak.hardening.archive import Archive
+from treeleak.hardening.formats import Content, format_of
 from treeleak.hardening.result import AS_IT_WAS, Hardened, State
-from treeleak.hardening.steps import DEFAULT, Step, parse_steps
+from treeleak.hardening.step import Step
+from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.schema import Schema
@@ -30,13 +31,12 @@ from treeleak.verification.columns import in_model_columns
 _RANDOM_ROWS = 2000
 _EXACT = 1e-9
 """Difference of probabilities that sums in another order may make."""
-_SKOPS = b"PK\x03\x04"
 
 
 def harden(
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    steps: str | Sequence[str] = DEFAULT,
+    steps: str | Sequence[str] | None = None,
     X: Any = None,
     y: Any = None,
     *,
@@ -58,11 +58,12 @@ def harden(
     Parameters
     ----------
     model : path
-        A skops archive.
+        A skops archive, XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON or cbm.
     out : path
         Where to write the hardened one.
-    steps : str or sequence of str
-        Measures in their order (:data:`STEPS`, and ``round=N``, ``merge=N``, ``majority``).
+    steps : str or sequence of str, optional
+        Measures in their order; unless given, all of the file's format that change no prediction.
+        Of skops archives these are :data:`STEPS`, and ``round=N``, ``merge=N``, ``majority``.
     X : DataFrame or array, optional
         The training rows, as for :func:`treeleak.audit`: the leak is then measured.
     y : sequence, optional
@@ -92,21 +93,22 @@ def harden(
     Mismatch
         If ``X`` are not the rows that the model counted.
     BadInput
-        If the file is no skops archive, a step is not known, or more labels change than tolerated;
+        If the file is of no such format, a step is not known, or more labels change than tolerated;
         nothing is written then.
     NotCovered
         If predictions of such a model cannot be compared.
     """
     source, target = Path(model), Path(out)
-    chosen = parse_steps(steps)
+    kind = format_of(source)
+    known = {step.name: step for step in kind.steps}
+    chosen = parse_steps(list(known) if steps is None else steps, known)
     if not 0 <= tolerance <= 1:
         raise BadInput(f"tolerance must be from 0 to 1, not {tolerance}")
     _check_target(source, target, force)
-    _check_kind(source)
-    archives = [Archive.read(source)]
+    contents: list[Content] = [kind.read(source)]
     before = _stored(source)
     n_columns = n_columns_of(before)
-    release = _release(source)
+    release = _release(before, source)
     if (lossy := [s.name for s in chosen if not s.lossless]) and not averages(before):
         raise NotCovered(
             f"{source}: step {lossy[0]} changes what leaves say, and only of single trees, forests "
@@ -115,15 +117,15 @@ def harden(
     if n_rows is None:
         n_rows = len(X) if X is not None else None if release is None else release.n_rows
     for own in chosen:
-        archives.append(own.apply(archives[-1]))
+        contents.append(own.apply(contents[-1]))
     attack = partial(
         audit, X=X, y=y, schema=schema, time_limit=time_limit, seed=seed, seed_search=seed_search,
         n_rows=n_rows,
     )  # fmt: skip
-    content = archives[-1].to_bytes()
+    content = contents[-1].to_bytes()
     with private_folder() as folder:
         # What is attacked must be what is written, and not what is in memory.
-        written = folder / "hardened.skops"
+        written = folder / "hardened"
         written.write_bytes(content)
         answers = _compared(before, _stored(written), release, rows, X, seed, n_columns)
         if 1 - answers.same_labels > tolerance:
@@ -134,7 +136,7 @@ def harden(
             )
         if not lossy and answers.largest_change > _EXACT:
             raise RuntimeError("a step that keeps predictions changed one: this is a bug")
-        states, found = _attacked(source, archives, chosen, folder, attack, progress)
+        states, found = _attacked(source, contents, chosen, folder, attack, progress)
     if any(step.name == "unknown" for step in chosen):
         _check_known(source, found)
     write_file(target, content, overwrite=force)
@@ -152,7 +154,7 @@ def harden(
 
 def _attacked(
     source: Path,
-    archives: Sequence[Archive],
+    contents: Sequence[Content],
     steps: Sequence[Step],
     folder: Path,
     attack: Callable[..., Audit],
@@ -162,11 +164,15 @@ def _attacked(
     states: list[State] = []
     found: Audit | None = None
     seen: Any = None
-    for k, (archive, step) in enumerate(zip(archives, (None, *steps), strict=True)):
-        place = folder / f"{k}.skops"
-        place.write_bytes(archive.to_bytes())
+    read: Content | None = None
+    for k, (content, step) in enumerate(zip(contents, (None, *steps), strict=True)):
+        if content is read and found is not None:
+            states.append(State.after(step, False, False, found))
+            continue
+        place = folder / str(k)
+        place.write_bytes(content.to_bytes())
         try:
-            now = _release(place)
+            now = _release(_stored(place), source)
         except BadModel as error:
             raise BadInput(
                 f"{source}: after step {'' if step is None else step.name} leaves contradict "
@@ -174,15 +180,17 @@ def _attacked(
                 "inner first"
             ) from error
         told = None if now is None else release_to_dict(now)
-        new = found is None or k == len(steps) or told is None or told != seen
+        # The last state is audited in any case: the inventory tells what is left.
+        last = all(later is content for later in contents[k:])
+        new = found is None or last or told is None or told != seen
         if found is None or new:
             found = attack(place, progress=_counted(progress, step, k, len(steps)))
             if k == 0 and found.mismatch is not None:
                 raise Mismatch(f"{source}: these are not its training rows: {found.mismatch}")
             if found.reconstruction is not None and found.reconstruction.interrupted:
                 raise KeyboardInterrupt
-        seen = told
-        states.append(State.after(step, k > 0 and archive is not archives[k - 1], new, found))
+        seen, read = told, content
+        states.append(State.after(step, k > 0, new, found))
     assert found is not None  # noqa: S101
     return tuple(states), found
 
@@ -211,19 +219,6 @@ def _counted(
     return tell
 
 
-def _check_kind(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            head = file.read(4)
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
-    if head != _SKOPS:
-        raise BadInput(
-            f"{path}: only skops archives can be changed without running anything in them; save "
-            "the model with skops.io.dump first"
-        )
-
-
 def _check_target(source: Path, target: Path, force: bool) -> None:
     if not target.parent.is_dir():
         raise BadInput(f"{target}: there is no folder {target.parent}")
@@ -241,11 +236,13 @@ def _stored(path: Path) -> StoredObject:
     return stored
 
 
-def _release(path: Path) -> Release | None:
+def _release(stored: StoredObject, path: Path) -> Release | None:
     try:
-        return to_release(path)
+        return to_release(stored)
     except NotCovered:
         return None
+    except BadModel as error:
+        raise BadModel(f"{path}: {error}") from error
 
 
 def _compared(

@@ -6,41 +6,26 @@ tests and the values of its leaves; all else in it can go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.auditing.inventory.rules import SEED_NAMES, fits
+from treeleak.auditing.inventory.rule import fits
+from treeleak.auditing.inventory.rules import SEED_NAMES
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput
-from treeleak.core.private import dataclass
 from treeleak.hardening.archive import Archive, Place, TreeArrays
+from treeleak.hardening.step import NOTHING, Step
 from treeleak.hardening.unknown import without_unknown
 
 _SIZES = "_n_samples _n_samples_bootstrap _max_samples"
+_SCORES = "train_score_ validation_score_"
 _WEIGHTS = "_sample_weight sample_weight row_weights"
 _OOB = "oob_*_ estimators_samples_ _estimators_samples"
 _MAX_DIGITS, _MAX_LEVELS = 15, 1000
-_NOTHING = "nothing that predictions need"
-
-
-@dataclass(frozen=True)
-class Step:
-    """A measure."""
-
-    name: str
-    """As it is asked for."""
-    takes: str
-    """What it takes away, in words."""
-    costs: str
-    """What no longer works, in words."""
-    apply: Callable[[Archive], Archive]
-    """From an archive to the changed one, or to the very same if there is nothing to change."""
-    lossless: bool = True
-    """Whether predictions stay what they are."""
 
 
 # ------------------------------------------------------------------------------ what is deleted
@@ -99,6 +84,18 @@ def _no_inner_values(tree: TreeArrays) -> TreeArrays:
     nodes = tree.nodes.copy()
     nodes["value"][inner] = 0.0
     return replace(tree, nodes=nodes)
+
+
+def _no_borders(archive: Archive) -> Archive:
+    """Take out between which values columns were cut into bins; categories are needed."""
+    without = archive.without(lambda place: place.name == "n_bins_non_missing_")
+    without = without.without_items("bin_thresholds_", _of_numbers)
+    return without.with_trees(_zeroed("bin_threshold"))
+
+
+def _of_numbers(beside: Mapping[str, Any]) -> Sequence[bool]:
+    flags = beside.get("is_categorical_")
+    return [] if not isinstance(flags, np.ndarray) else (~flags.astype(bool).ravel()).tolist()
 
 
 def _on_trees(change: Callable[[TreeArrays], TreeArrays]) -> Callable[[Archive], Archive]:
@@ -177,7 +174,7 @@ def _majority(shares: FloatArray) -> FloatArray:
 STEPS: dict[str, Step] = {step.name: step for step in (
     Step("oob", "predictions and scores of rows that trees did not draw",
          "out-of-bag attributes", _deleting(_OOB)),
-    Step("weights", "weights of the training rows", _NOTHING, _deleting(_WEIGHTS)),
+    Step("weights", "weights of the training rows", NOTHING, _deleting(_WEIGHTS)),
     Step("sizes", "numbers of training rows and of draws", "estimators_samples_", _no_sizes),
     Step("impurity", "impurity of each node", "feature_importances_",
          _on_trees(_zeroed("impurity", "gain"))),
@@ -187,6 +184,10 @@ STEPS: dict[str, Step] = {step.name: step for step in (
          "feature_importances_, partial dependence by recursion", _on_trees(_no_counts)),
     Step("inner", "class shares or means of nodes that are no leaves",
          "pictures of trees show them empty", _on_trees(_no_inner_values)),
+    Step("borders", "borders between all values of the columns of numbers, and their numbers",
+         "training on from this model (warm_start)", _no_borders),
+    Step("scores", "scores on training and validation rows after each round",
+         "train_score_, validation_score_", _deleting(_SCORES)),
     Step("unknown", "whatever no rule knows: members, keys, attributes, bytes between values",
          "what programs other than scikit-learn read there", without_unknown),
 )}
@@ -222,25 +223,26 @@ _MAJORITY = Step(
 )
 
 
-def parse_steps(text: str | Sequence[str]) -> tuple[Step, ...]:
+def parse_steps(text: str | Sequence[str], known: Mapping[str, Step] = STEPS) -> tuple[Step, ...]:
     """Find measures by their names, in the order given.
 
-    ``text``: names, separated by commas: ``"seeds,counts,round=2"``. Raises BadInput if there is no
-    such measure, one stands twice, or its number is out of bounds.
+    ``text``: names, separated by commas: ``"seeds,counts,round=2"``. ``known``: the lossless ones
+    of the file's format. Raises BadInput if there is no such measure, one stands twice, or its
+    number is out of bounds.
     """
     names = text.split(",") if isinstance(text, str) else list(text)
     found: list[Step] = []
     for name in (n.strip() for n in names):
-        step = _step(name)
+        step = _step(name, known)
         if step.name in {s.name for s in found}:
             raise BadInput(f"step {step.name} stands twice")
         found.append(step)
     return tuple(found)
 
 
-def _step(name: str) -> Step:
-    if name in STEPS:
-        return STEPS[name]
+def _step(name: str, known: Mapping[str, Step]) -> Step:
+    if name in known:
+        return known[name]
     if name == _MAJORITY.name:
         return _MAJORITY
     kind, equals, number = name.partition("=")
@@ -249,5 +251,5 @@ def _step(name: str) -> Step:
         if not (equals and number.isascii() and number.isdigit() and least <= int(number) <= most):
             raise BadInput(f"step {name}: say {kind}=N, with N from {least} to {most}")
         return make(int(number))
-    known = ", ".join([*STEPS, *(f"{k}=N" for k in _SIZED), _MAJORITY.name])
-    raise BadInput(f"no step is named {name!r}; there are {known}")
+    names = ", ".join([*known, *(f"{k}=N" for k in _SIZED), _MAJORITY.name])
+    raise BadInput(f"no step is named {name!r}; there are {names}")

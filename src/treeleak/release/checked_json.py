@@ -31,20 +31,25 @@ Model = TypeVar("Model")
 
 
 def read_json(
-    source: str | Path, make: Callable[[Any], Model], *, constants: bool = False
+    source: str | Path,
+    make: Callable[[Any], Model],
+    *,
+    constants: bool = False,
+    number: Callable[[str], Any] | None = None,
 ) -> Model:
     """Read a file, or its text, and make something of what it holds.
 
     ``source``: the file, or its text (a ``str`` that starts with a brace). ``make``: gets what the
     JSON says. ``constants``: also read NaN and infinities, which some libraries write though JSON
-    has none. Raises BadModel, naming the file, and what ``make`` found wrong with it.
+    has none. ``number``: gets the text of each number, these included, and makes something of it.
+    Raises BadModel, naming the file, and what ``make`` found wrong with it.
     """
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text, where = source, ""
     else:
         text, where = read_text(source, MOST_JSON_BYTES), f"{source}: "
     try:
-        return make(_parsed(text, constants))
+        return make(_parsed(text, constants, number))
     except (ValueError, RecursionError) as error:
         raise BadModel(f"{where}{error}") from error
 
@@ -126,7 +131,7 @@ def label(value: Any) -> Any:
     return str(plain) if isinstance(plain, str) else plain
 
 
-def _parsed(text: str, constants: bool) -> Any:
+def _parsed(text: str, constants: bool, number: Callable[[str], Any] | None) -> Any:
     # What it would take once it is read; texts that hold such letters count, too.
     at_most(MOST_JSON_LISTS, text.count("[") + text.count("{"), "lists and objects")
     at_most(MOST_JSON_VALUES, text.count(","), "values")
@@ -134,8 +139,11 @@ def _parsed(text: str, constants: bool) -> Any:
     # Looking for cycles among millions of lists takes longer than making them.
     gc.disable()
     try:
-        known = None if constants else _no_constant
-        return json.loads(text, parse_constant=known, object_pairs_hook=_no_key_twice)
+        known = number if constants or number is not None else _no_constant
+        return json.loads(
+            text, parse_constant=known, parse_float=number, parse_int=number,
+            object_pairs_hook=_no_key_twice,
+        )  # fmt: skip
     finally:
         if collecting:
             gc.enable()

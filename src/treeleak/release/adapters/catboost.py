@@ -7,6 +7,7 @@ What they do, found out from 1.2.2 and 1.2.10 and checked by training (a test):
   all others, or greater. With another ``grow_policy``, trees are like those of other libraries.
 - ``leaf_weights`` are the numbers of rows in all leaves, of the whole training set, however rows
   were sampled for the splits; with weights of rows or classes, they are sums of these.
+- Zeros throughout stand for what was taken out.
 - Leaves hold what they add, for each class where the loss has several.
 - A category is known by a hash of its text.
 """
@@ -143,7 +144,7 @@ def _trees(data: Mapping[str, Any], columns: Columns, outputs: int) -> list[Grow
 
 def _unit(trees: Sequence[Grown], weighted: bool) -> tuple[Any, str | None]:
     """Say what leaves count, and what keeps it from being rows."""
-    sums = [tree.weights for tree in trees if tree.weights is not None]
+    sums = [tree.weights for tree in trees if tree.weights is not None and tree.weights.any()]
     if len(sums) < len(trees):
         return ROWS, COUNTLESS
     whole = all(((w >= 0) & (w <= MOST_ROWS) & (w == np.floor(w))).all() for w in sums)
@@ -156,7 +157,7 @@ def _told(tree: Grown, quantity: Any, sums: _Sums, n_classes: int) -> Tree:
     """Put the numbers of a tree's leaves at its nodes."""
     statistics = []
     shape = tree.shape
-    if tree.weights is not None:
+    if tree.weights is not None and tree.weights.any():
         total = np.zeros(shape.n_nodes)
         total[tree.leaves] = tree.weights
         for level in range(int(shape.depth.max()) - 1, -1, -1):

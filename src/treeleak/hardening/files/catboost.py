@@ -1,0 +1,123 @@
+"""What CatBoost's JSON files hold beside what predictions need.
+
+A tree predicts by its splits and the values of its leaves; of the parameters of the training,
+predictions ask for the loss only. CatBoost's own reader of numbers is not exact in the last digit,
+so every number keeps its text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from treeleak.hardening.files.document import (
+    DROPPED,
+    Change,
+    Digits,
+    Document,
+    dropped,
+    only,
+    read_document,
+    step,
+    zero,
+    zeros,
+)
+from treeleak.hardening.step import NOTHING, Step
+from treeleak.release.readers.catboost_json import is_catboost
+
+KEPT = ("catboost_version_info", "class_params", "model_guid", "params", "train_finish_time")
+RESULTS, OPTIONS, SEED = "training", "output_options", "random_seed"
+_ROOT = (
+    "features_info", "model_info", "oblivious_trees", "trees", "scale_and_bias", "ctr_data",
+)  # fmt: skip
+_COLUMNS = ("float_features", "categorical_features", "text_features", "embedding_features", "ctrs")
+
+
+def read_json_file(path: Path) -> Document:
+    """Read a model in JSON."""
+    return read_document(path, is_catboost, "model of CatBoost")
+
+
+def _no_weights(tree: Any) -> Any:
+    """Empty the numbers of rows of a tree, whose nodes may hold each other.
+
+    They become zeros: CatBoost breaks down when it writes some trees that have none.
+    """
+    if not isinstance(tree, Mapping):
+        return tree
+    new = dict(tree)
+    if "leaf_weights" in new:
+        new["leaf_weights"] = zeros(new["leaf_weights"])
+    if isinstance(weight := new.get("weight"), Digits) and float(weight) != 0:
+        new["weight"] = zero(weight)
+    for side in ("left", "right"):
+        if side in new:
+            new[side] = _no_weights(new[side])
+    return tree if all(new[key] is tree[key] for key in new) else new
+
+
+def without_seed(params: Any) -> Any:
+    """Drop the seeds from the parameters of the training."""
+    if not isinstance(params, Mapping):
+        return params
+    flat = params.get("flat_params")
+    held = {SEED, "random_state"} & {*params, *(flat if isinstance(flat, Mapping) else ())}
+    if not held:
+        return params
+    new = {key: own for key, own in params.items() if key != SEED}
+    if isinstance(flat, Mapping):
+        new["flat_params"] = {k: v for k, v in flat.items() if k not in (SEED, "random_state")}
+    return new
+
+
+def only_loss(params: Any) -> Any:
+    """Keep the loss, by which predictions become probabilities."""
+    if not isinstance(params, Mapping):
+        return DROPPED
+    flat = params.get("flat_params")
+    flat = flat if isinstance(flat, Mapping) else {}
+    kept = {key: params[key] for key in ("loss_function",) if key in params}
+    kept["flat_params"] = {key: own for key, own in flat.items() if key == "loss_function"}
+    return params if kept == params else kept
+
+
+def in_params(change: Change) -> Change:
+    """Change parameters, which some versions write as a text."""
+
+    def of_text(params: Any) -> Any:
+        if not isinstance(params, str):
+            return change(params)
+        try:
+            told = json.loads(params)
+        except ValueError:
+            return DROPPED
+        new = change(told)
+        if new is told or new is DROPPED:
+            return params if new is told else DROPPED
+        return json.dumps(new, separators=(",", ":"))
+
+    return of_text
+
+
+def steps_of(making: Callable[..., Step]) -> tuple[Step, ...]:
+    """Make the measures; JSON and cbm hold the same things at different places."""
+    return (
+        making("counts", "numbers of rows in each leaf",
+               "SHAP values and importance of columns without a data set",
+               ("trees/*", _no_weights), ("oblivious_trees/*", _no_weights)),
+        making("scores", "scores on training and validation rows after each round",
+               "evals_result_, best_score_", (f"model_info/{RESULTS}", dropped)),
+        making("seeds", "seeds of the training", "training the same model again",
+               ("model_info/params", in_params(without_seed))),
+        making("parameters", "all other parameters of the training but for the loss",
+               "get_all_params, training on from this model",
+               ("model_info/params", in_params(only_loss)), (f"model_info/{OPTIONS}", dropped)),
+        making("unknown", "whatever no rule knows: keys and notes of somebody's own", NOTHING,
+               ("", only(*_ROOT)), ("features_info", only(*_COLUMNS)),
+               ("model_info", only(*KEPT, RESULTS, OPTIONS))),
+    )  # fmt: skip
+
+
+STEPS = steps_of(step)

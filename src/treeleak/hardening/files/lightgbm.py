@@ -1,0 +1,170 @@
+"""What LightGBM's text files hold beside what predictions need.
+
+A tree predicts by its columns, thresholds, children, kinds of tests, categories and the values of
+its leaves. LightGBM asks for no other line of a tree; of each column it asks for a word on its
+values, and takes "none".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from treeleak.core.errors import BadModel
+from treeleak.core.private import dataclass
+from treeleak.core.text_files import read_text
+from treeleak.hardening.step import NOTHING, Step
+from treeleak.release.bounds import MOST_JSON_BYTES
+from treeleak.release.readers.lightgbm_text import NUMBERS, booster_from_text
+
+HEAD = (
+    "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
+    "objective", "average_output", "feature_names", "monotone_constraints", "feature_infos",
+    "tree_sizes",
+)  # fmt: skip
+OF_TREE = ("Tree", *NUMBERS, "leaf_const", "num_features", "leaf_features", "leaf_coeff")
+_SEEDS = r"[a-z_]*seed"
+_END = "end of trees"
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The lines of a file."""
+
+    head: tuple[str, ...]
+    trees: tuple[tuple[str, ...], ...]
+    tail: tuple[str, ...]
+    """From the end of the trees on."""
+
+    @classmethod
+    def read(cls, path: Path) -> Text:
+        """Read a file.
+
+        Raises
+        ------
+        BadModel
+        """
+        text = read_text(path, MOST_JSON_BYTES)
+        try:
+            booster_from_text(text)
+        except BadModel as error:
+            raise BadModel(f"{path}: {error}") from error
+        lines = text.split("\n")
+        begins = [i for i, line in enumerate(lines) if line.startswith("Tree=")]
+        end = lines.index(_END)
+        bounds = [*(i for i in begins if i < end), end]
+        blocks = pairwise(bounds)
+        return cls(
+            tuple(lines[: bounds[0]]), tuple(tuple(lines[a:b]) for a, b in blocks),
+            tuple(lines[end:]),
+        )  # fmt: skip
+
+    def to_bytes(self) -> bytes:
+        """Write the file, with the sizes of the trees in its head."""
+        sizes = [len("\n".join(tree).encode()) + 1 for tree in self.trees]
+        told = f"tree_sizes={' '.join(map(str, sizes))}"
+        head = [told if line.startswith("tree_sizes=") else line for line in self.head]
+        lines = [*head, *(line for tree in self.trees for line in tree), *self.tail]
+        return "\n".join(lines).encode()
+
+
+def _changing(
+    head: Callable[[str], str | None] | None = None,
+    tree: Callable[[str], str | None] | None = None,
+    tail: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None,
+) -> Callable[[Text], Text]:
+    """Make a change of lines: each becomes another, or goes."""
+
+    def change(text: Text) -> Text:
+        new = replace(
+            text,
+            head=_lines(text.head, head),
+            trees=tuple(_lines(own, tree) for own in text.trees),
+            tail=text.tail if tail is None else tail(text.tail),
+        )
+        same = (new.head, new.trees, new.tail) == (text.head, text.trees, text.tail)
+        return text if same else new
+
+    return change
+
+
+def _lines(lines: tuple[str, ...], change: Callable[[str], str | None] | None) -> tuple[str, ...]:
+    if change is None:
+        return lines
+    kept = (change(line) for line in lines)
+    return tuple(line for line in kept if line is not None)
+
+
+def _without(*keys: str) -> Callable[[str], str | None]:
+    return lambda line: None if line.partition("=")[0] in keys else line
+
+
+def _with_only(keys: tuple[str, ...]) -> Callable[[str], str | None]:
+    return lambda line: line if not line.strip() or line.partition("=")[0].strip() in keys else None
+
+
+def _no_ranges(line: str) -> str:
+    key, _, value = line.partition("=")
+    return line if key != "feature_infos" else f"{key}={' '.join('none' for _ in value.split())}"
+
+
+def _section(lines: tuple[str, ...], begin: str, end: str) -> tuple[int, int]:
+    """Find a section: where it begins, and where behind it something else does."""
+    if begin not in lines:
+        return 0, 0
+    start = lines.index(begin)
+    return start, next((i + 1 for i in range(start, len(lines)) if lines[i] == end), len(lines))
+
+
+def _no_importances(lines: tuple[str, ...]) -> tuple[str, ...]:
+    start, stop = _section(lines, "feature_importances:", "")
+    return lines[:start] + lines[stop:]
+
+
+def _no_seeds(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line for line in lines if not re.match(rf"\[{_SEEDS}:", line))
+
+
+def _no_parameters(lines: tuple[str, ...]) -> tuple[str, ...]:
+    start, stop = _section(lines, "parameters:", "end of parameters")
+    return lines[:start] + lines[stop:]
+
+
+def _known_tail(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Keep what LightGBM writes behind the trees."""
+    known = [False] * len(lines)
+    for begin, end, form in (
+        ("feature_importances:", "", r"[^=]*=[-+.\deE]+"),
+        ("parameters:", "end of parameters", r"\[[a-z_0-9]+: ?[^\[\]]{0,300}\]"),
+    ):
+        start, stop = _section(lines, begin, end)
+        for i in range(start, stop):
+            known[i] = lines[i] in (begin, end) or bool(re.fullmatch(form, lines[i]))
+    return tuple(
+        line
+        for line, own in zip(lines, known, strict=True)
+        if own or not line.strip() or line == _END or line.startswith("pandas_categorical:")
+    )
+
+
+STEPS: tuple[Step, ...] = (
+    Step("counts", "numbers of rows in each node", "SHAP values (pred_contrib)",
+         _changing(tree=_without("leaf_count", "internal_count"))),
+    Step("hessians", "sums of hessians in each node", "fitting leaves anew (refit)",
+         _changing(tree=_without("leaf_weight", "internal_weight"))),
+    Step("gains", "gain of each split, and the importance of columns", "importance by gain",
+         _changing(tree=_without("split_gain"), tail=_no_importances)),
+    Step("inner", "values of nodes that are no leaves", "pictures of trees show them empty",
+         _changing(tree=_without("internal_value"))),
+    Step("ranges", "smallest and largest value, or the categories, of each column",
+         "checks of other programs against them", _changing(head=_no_ranges)),
+    Step("seeds", "seeds of the training", "training the same model again",
+         _changing(tail=_no_seeds)),
+    Step("parameters", "all other parameters of the training", "training on from this model",
+         _changing(tail=_no_parameters)),
+    Step("unknown", "lines that no rule knows", NOTHING,
+         _changing(_with_only(HEAD), _with_only(OF_TREE), _known_tail)),
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""Which file formats can be hardened: one entry each."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from treeleak.core.errors import BadInput, cause
+from treeleak.core.private import dataclass
+from treeleak.hardening import steps
+from treeleak.hardening.archive import Archive
+from treeleak.hardening.files import catboost, cbm, lightgbm, xgboost
+from treeleak.hardening.step import Step
+from treeleak.release.readers.catboost_json import MAGIC
+from treeleak.release.readers.ubj import is_ubj
+from treeleak.release.registry import HEAD_BYTES
+
+_SKOPS = b"PK\x03\x04"
+HOW = (
+    "only files that are read as data can be changed without running anything in them: skops "
+    "archives, XGBoost's JSON and UBJSON, LightGBM's text, CatBoost's JSON and cbm; save the "
+    "model as one of these with skops.io.dump or save_model first"
+)
+
+
+class Content(Protocol):
+    """What a file holds, to be written again."""
+
+    def to_bytes(self) -> bytes:
+        """Write the file; the same content is always written the same way."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file."""
+
+    name: str
+    recognise: Callable[[bytes], bool]
+    """Gets the first bytes of a file."""
+    read: Callable[[Path], Content]
+    steps: tuple[Step, ...]
+    """In the order in which they are applied by default."""
+
+
+def _begins_with(*keys: str) -> Callable[[bytes], bool]:
+    """Say whether a file is a JSON object with one of these keys first."""
+
+    def recognise(head: bytes) -> bool:
+        text = b"".join(head.removeprefix(codecs.BOM_UTF8).split())
+        return any(text.startswith(f'{{"{key}":'.encode()) for key in keys)
+
+    return recognise
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("skops", lambda head: head.startswith(_SKOPS), Archive.read,
+           tuple(steps.STEPS.values())),
+    Format("XGBoost UBJSON", is_ubj, xgboost.read_ubj_file, xgboost.STEPS),
+    Format("XGBoost JSON", _begins_with("learner", "version", "Config", "Model"),
+           xgboost.read_json_file, xgboost.STEPS),
+    Format("LightGBM text", lambda head: head.startswith(b"tree"), lightgbm.Text.read,
+           lightgbm.STEPS),
+    Format("CatBoost cbm", lambda head: head.startswith(MAGIC), cbm.Cbm.read, cbm.STEPS),
+    Format("CatBoost JSON",
+           _begins_with("features_info", "model_info", "oblivious_trees", "trees",
+                        "scale_and_bias", "ctr_data"),
+           catboost.read_json_file, catboost.STEPS),
+)  # fmt: skip
+
+
+def format_of(path: Path) -> Format:
+    """Find the format of a file.
+
+    Raises
+    ------
+    BadInput
+        If there is no such file, or it is none that can be changed.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise BadInput(f"{path}: {cause(error)}") from error
+    for known in FORMATS:
+        if known.recognise(head):
+            return known
+    raise BadInput(f"{path}: {HOW}")

@@ -1,0 +1,574 @@
+"""Hardened files of boosting libraries: they load, predict the same to the last bit, tell less.
+
+What needs no library is tried on the stored files of several versions. The rest is skipped, with
+the reason, where a library is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treeleak
+from helpers.cli import run
+from helpers.examples import seeds
+from treeleak.auditing.inventory.conditions import Context
+from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.hardening.files import cbm
+from treeleak.hardening.files.document import json_bytes
+from treeleak.hardening.formats import FORMATS, format_of
+from treeleak.release import read_model, to_release
+from treeleak.release.readers.lightgbm_text import booster_from_text
+from treeleak.release.readers.ubj import read_ubj
+from treeleak.release.statistics import GAIN, HESSIAN, ROWS, STEP, VALUE
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+STORED = Path(__file__).parent / "models" / "boosted"
+FILES = sorted(
+    path
+    for path in STORED.glob("*/*")
+    if path.suffix in (".json", ".ubj", ".txt", ".cbm") and path.name != "truth.json"
+)
+N_ROWS = 10_000
+
+
+def hardened(path, out, *names):
+    """The file after all steps of its format, or those named; nothing is attacked."""
+    kind = format_of(Path(path))
+    content = kind.read(Path(path))
+    for step in kind.steps:
+        if not names or step.name in names:
+            content = step.apply(content)
+    Path(out).write_bytes(content.to_bytes())
+    return Path(out)
+
+
+def tried(rng, X):
+    """Rows around those of the training, on their values, with some missing."""
+    rows = rng.choice(X.ravel()[~np.isnan(X.ravel())], (N_ROWS, X.shape[1]))
+    rows += rng.choice([0, 0, 0.5, 1e-9, -0.5], rows.shape)
+    rows[rng.random(rows.shape) < 0.15] = np.nan
+    return rows
+
+
+def same_bits(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.dtype == b.dtype
+    assert a.tobytes() == b.tobytes()
+
+
+def inventory_of(path, X=None):
+    stored = read_model(path)
+    return take_inventory(stored, Context(release=to_release(stored), rows=X), X)
+
+
+def id_of(path):
+    return f"{path.parent.name}/{path.name}"
+
+
+# --------------------------------------------------------------------------- the stored files
+
+
+@pytest.mark.parametrize("path", FILES, ids=id_of)
+def test_what_no_step_touches_is_written_as_it_stood(path):
+    kind = format_of(path)
+    written = kind.read(path).to_bytes()
+    if kind.name == "CatBoost JSON":  # which is written with blanks
+        as_text = {"parse_float": str, "parse_int": str}
+        assert json.loads(written, **as_text) == json.loads(path.read_text(), **as_text)
+    else:
+        assert written == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", FILES, ids=id_of)
+def test_every_step_is_idempotent_and_says_where_it_finds_nothing(path):
+    kind = format_of(path)
+    content = kind.read(path)
+    for step in kind.steps:
+        once = step.apply(content)
+        assert step.apply(once) is once
+        content = once
+    assert all(step.apply(content) is content for step in kind.steps)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.suffix != ".cbm"], ids=id_of)
+def test_trees_and_leaves_stay_and_all_other_numbers_are_gone(path, tmp_path):
+    before = to_release(path)
+    after = to_release(hardened(path, tmp_path / "out"))
+    assert before.ensemble.base_scores == after.ensemble.base_scores
+    assert before.classes == after.classes
+    assert before.feature_names == after.feature_names
+    for one, other in zip(before.trees, after.trees, strict=True):
+        for name in ("feature", "threshold", "left", "right", "missing_left"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        told = {entry.quantity for entry in other.statistics}
+        assert told == {VALUE}
+        for per_class in (False, True):
+            values = [t.statistics.get(VALUE, per_class=per_class) for t in (one, other)]
+            assert (values[0] is None) == (values[1] is None)
+            if values[0] is not None:
+                leaves = one.leaves
+                same_bits(values[0].values[leaves], values[1].values[leaves])
+    assert any({ROWS, HESSIAN, GAIN, STEP} & {e.quantity for e in t.statistics}
+               for t in before.trees)  # fmt: skip
+    assert after.n_rows is None
+    assert after.not_covered is not None
+
+
+LEAF_WEIGHTS = [4, 6, 7, 5, 14, 8, 8, 8, 33, 27, 11, 0, 9, 11, 11, 0, 9, 9]
+"""As CatBoost itself tells the numbers of rows of the stored cbm files."""
+
+
+def numbers_in(value, found):
+    """All numbers in a document, with the key that they stand under."""
+    for key, own in value.items() if isinstance(value, dict) else ():
+        if isinstance(own, list) and own and not isinstance(own[0], (dict, list, str)):
+            found.setdefault(key, []).extend(own)
+        elif isinstance(own, np.ndarray):
+            found.setdefault(key, []).extend(own.tolist())
+        for inner in own if isinstance(own, list) else [own]:
+            numbers_in(inner, found)
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "xgboost" in p.parent.name], ids=id_of)
+def test_xgboost_keeps_none_of_the_numbers(path, tmp_path):
+    out = hardened(path, tmp_path / "out")
+    both = [
+        numbers_in(read_ubj(p.read_bytes()) if path.suffix == ".ubj" else json.loads(
+            p.read_text()), {}) for p in (path, out)
+    ]  # fmt: skip
+    for key in ("sum_hessian", "loss_changes", "base_weights"):
+        assert any(both[0][key])
+        assert not any(both[1][key])
+    # Nor do they stand anywhere else: but those that leaves, thresholds or base scores equal.
+    kept = {np.float32(x) for x in both[1]["split_conditions"]}
+    gone = {np.float32(x) for k in ("sum_hessian", "loss_changes") for x in both[0][k]} - kept
+    found = {np.float32(x) for x in np.frombuffer(out.read_bytes()[: len(out.read_bytes()) // 4
+                                                                   * 4], ">f4")}  # fmt: skip
+    tokens = set(re.findall(r"[-+.\dEe]+", out.read_text("latin-1"))) if path.suffix == ".json" \
+        else set()  # fmt: skip
+    odd = {x for x in gone if abs(x) > 30 and x != int(x)}
+    assert not {x for x in odd if f"{x:.9g}" in tokens}
+    assert path.suffix == ".json" or not (odd & found)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.suffix == ".txt"], ids=id_of)
+def test_lightgbm_keeps_none_of_the_numbers(path, tmp_path):
+    text = hardened(path, tmp_path / "out").read_text()
+    before, after = booster_from_text(path.read_text()), booster_from_text(text)
+    for key in ("count", "weight"):
+        assert all(f"leaf_{key}" in tree for tree in before.get("trees"))
+        assert key not in text
+    for key in ("internal_value", "split_gain", "seed", "learning_rate", "importance"):
+        assert key in path.read_text()
+        assert key not in text
+    infos = before.get("feature_infos").split()
+    assert after.get("feature_infos") == " ".join(["none"] * len(infos))
+    gone = {x for tree in before.get("trees") for x in tree["leaf_weight"].tolist()}
+    told = {float(x) for line in text.splitlines() if "=" in line
+            for x in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", line)}  # fmt: skip
+    assert not {x for x in gone if x != int(x)} & told
+    sizes = [len(part.encode()) for part in re.split(r"(?=Tree=)", text.split("end of trees")[0])]
+    assert after.get("tree_sizes") == " ".join(map(str, sizes[1:]))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "catboost" in p.parent.name], ids=id_of)
+def test_catboost_keeps_none_of_the_numbers(path, tmp_path):
+    raw = hardened(path, tmp_path / "out").read_bytes()
+    for word in (b"random_seed", b"learning_rate", b"od_config", b"history", b"best_error"):
+        assert word not in raw
+    assert b"loss_function" in raw
+    if path.suffix == ".cbm":
+        as_stored = struct.pack(f"<{len(LEAF_WEIGHTS)}d", *LEAF_WEIGHTS)
+        assert path.read_bytes().count(as_stored) == 1
+        assert as_stored not in raw
+        assert as_stored[:32] not in raw
+        assert len(raw) == path.stat().st_size
+    else:
+        trees = json.loads(raw)
+        held = re.findall(r'"(?:weight|leaf_weights)":(\[[^]]*\]|[^,}]*)', raw.decode())
+        assert held
+        assert not any(set(text) & set("123456789") for text in held)
+        assert trees.keys() == json.loads(path.read_text()).keys()
+
+
+def test_notes_of_somebody_are_dropped_and_those_of_the_library_stay(tmp_path):
+    path = STORED / "xgboost-3.2.0" / "logistic.ubj"
+    model = json.loads((STORED / "xgboost-3.2.0" / "regression.json").read_text())
+    model["learner"]["attributes"] = {"best_iteration": "1", "best_score": "0.25", "who": "Ann"}
+    model["learner"]["table"] = [[1, 2], [3, 4]]
+    model["learner"]["objective"]["reg_loss_param"]["scale_pos_weight"] = "7.5"
+    model["learner"]["gradient_booster"]["model"]["trees"][0]["rows"] = [4, 5, 6]
+    given = tmp_path / "given.json"
+    given.write_text(json.dumps(model))
+    found = inventory_of(given)
+    assert {n for e in found if e.unknown for n in e.names} == {"who", "table", "rows"}
+    text = hardened(given, tmp_path / "out").read_text()
+    for word in ("Ann", "table", '"rows"', "0.25", "7.5"):
+        assert word not in text
+    assert '"best_iteration":"1"' in text
+    assert not [e for e in inventory_of(tmp_path / "out") if e.unknown]
+    assert b"learner" in hardened(path, tmp_path / "ubj").read_bytes()
+
+
+@pytest.mark.parametrize("path", FILES, ids=id_of)
+def test_no_part_of_a_file_is_unknown(path):
+    if path.suffix == ".cbm":
+        pytest.importorskip("catboost", reason="needs CatBoost: pip install 'treeleak[catboost]'")
+    found = inventory_of(path)
+    assert not [e.names for e in found if e.unknown]
+    leaks = " ".join(e.what for e in found if e.mark == "leaks")
+    counts = "sums of second" if "xgboost" in path.parent.name else "rows in each node"
+    assert counts in leaks
+
+
+# ------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["xgboost-3.2.0/regression.json", "xgboost-1.7.6/logistic.ubj", "lightgbm-4.7.0/binary.txt",
+     "catboost-1.2.10/logloss.json"],
+)  # fmt: skip
+def test_the_command_hardens_attacks_and_says_what_is_left(name, tmp_path):
+    out = tmp_path / "out"
+    done = run("harden", STORED / name, "--out", out, "--time-limit", "1", "--json",
+               tmp_path / "told.json", "--quiet")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["states"][-1]["leak"]["verdict"] == "not assessed"
+    assert "taken out" in told["states"][-1]["leak"]["why"] or "no numbers of rows" in (
+        told["states"][-1]["leak"]["why"])  # fmt: skip
+    assert told["answers"]["largest_change"] == 0
+    assert {"hessians", "counts"} & {s["step"] for s in told["states"] if s["changed"]}
+    left = {e["what"] for e in told["still_there"]}
+    assert any("leaf adds" in what for what in left)
+    assert any("thresholds" in what for what in left)
+    assert not any("rows in" in what or "gain" in what for what in left)
+    assert read_model(out) is not None
+    again = run("harden", out, "--out", tmp_path / "again", "--time-limit", "1", "--quiet")
+    assert again.exit_code == 0
+    assert (tmp_path / "again").read_bytes() == out.read_bytes()
+
+
+def test_steps_of_other_formats_are_refused(tmp_path):
+    path = STORED / "xgboost-3.2.0" / "regression.json"
+    with pytest.raises(BadInput, match="no step is named 'ranges'; there are hessians"):
+        treeleak.harden(path, tmp_path / "out", "ranges")
+    with pytest.raises(NotCovered, match="round=2"):
+        treeleak.harden(path, tmp_path / "out", "round=2")
+    pickled = STORED / "xgboost-3.2.0" / "pickled.pkl"
+    with pytest.raises(BadInput, match="save_model first"):
+        treeleak.harden(pickled, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_bytes(json_bytes({"Config": {}, "Model": json.loads(path.read_text())}))
+    with pytest.raises(NotCovered, match="save the model with save_model first"):
+        treeleak.harden(snapshot, tmp_path / "out")
+
+
+@seeds(300, fast=40)
+def test_damaged_files_end_in_an_error_or_in_a_file_that_is_read(seeds, tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [p for p in FILES if p.parent.name.endswith(("3.2.0", "4.7.0", "1.2.10"))]
+    for seed in seeds:
+        path = paths[seed % len(paths)]
+        raw = bytearray(path.read_bytes())
+        for at in rng.integers(0, len(raw), rng.integers(1, 4)):
+            raw[at] = rng.integers(0, 256)
+        place = tmp_path / path.name
+        place.write_bytes(bytes(raw[: rng.integers(1, len(raw))] if rng.random() < 0.2 else raw))
+        try:
+            hardened(place, tmp_path / "out")
+        except (BadInput, BadModel, NotCovered):
+            continue
+        assert (tmp_path / "out").stat().st_size > 0
+
+
+def test_a_cbm_file_that_points_outside_of_itself_is_refused(tmp_path):
+    raw = (STORED / "catboost-1.2.10" / "logloss.cbm").read_bytes()
+    refused = 0
+    for at in range(8, 120, 4):
+        bad = bytearray(raw)
+        struct.pack_into("<I", bad, at, 0x7FFFFFF0)
+        (tmp_path / "bad.cbm").write_bytes(bad)
+        try:
+            cbm.Cbm.read(tmp_path / "bad.cbm")
+        except BadModel:
+            refused += 1
+    assert refused > 5
+
+
+def test_findings_count_the_values_that_stand_in_a_file(tmp_path):
+    """With the rows at hand: against numbers found by another way."""
+    path = STORED / "lightgbm-4.7.0" / "binary.txt"
+    text = booster_from_text(path.read_text())
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 9, (60, 4)).astype(float), columns=[
+        f"Column_{i}" for i in range(4)])  # fmt: skip
+    cuts = {}
+    for tree in text.get("trees"):
+        for column, cut in zip(tree["split_feature"], tree["threshold"], strict=True):
+            cuts.setdefault(int(column), set()).add(float(cut))
+    alone = 0
+    for column, own in cuts.items():
+        values = sorted(set(X.iloc[:, column]))
+        places = [sum(cut < v for cut in own) for v in values]
+        alone += sum(places.count(p) == 1 for p in places)
+    told = {e.what: e.told for e in inventory_of(path, X)}
+    n = sum(len(set(X.iloc[:, c])) for c in cuts)
+    total = sum(map(len, cuts.values()))
+    assert told["thresholds"].startswith(f"{total} different thresholds of {len(cuts)} columns.")
+    assert told["thresholds"].endswith(f"of all {n} values of these columns 0 and {alone}.")
+    ranges = told["smallest and largest value of each column"]
+    assert "Smallest and largest value of 4 of 4 columns." in ranges
+    assert {e.what: e.told for e in inventory_of(hardened(path, tmp_path / "out"))}.get(
+        "values of each column, taken out") == ""  # fmt: skip
+
+
+def test_every_format_has_steps_with_words_of_their_own():
+    for kind in FORMATS:
+        names = [step.name for step in kind.steps]
+        assert len(set(names)) == len(names)
+        assert names[-1] == "unknown"
+        assert all(step.takes and step.costs and step.lossless for step in kind.steps)
+
+
+# --------------------------------------------------------------- predictions, by the libraries
+
+
+def xgboost_model(xgboost, seed):
+    """A model of random options, and the rows it was trained on."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 5)).round(int(rng.integers(0, 3)))
+    X[:, 4] = rng.integers(0, 6, 300)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 4] = np.where(rng.random(300) < 0.1, np.nan, rng.integers(0, 6, 300))
+    objective = ("binary:logistic", "reg:squarederror", "multi:softprob", "count:poisson",
+                 "reg:gamma", "rank:pairwise")[seed % 6]  # fmt: skip
+    y = {"binary:logistic": rng.integers(0, 2, 300), "multi:softprob": rng.integers(0, 3, 300),
+         "count:poisson": rng.integers(0, 5, 300), "rank:pairwise": rng.integers(0, 3, 300),
+         }.get(objective, rng.random(300) + 0.5)  # fmt: skip
+    hist = bool(rng.random() < 0.7)
+    params = {
+        "objective": objective, "tree_method": "hist" if hist else "exact", "nthread": 1,
+        "max_depth": int(rng.integers(2, 7)), "gamma": float(rng.choice([0, 1])),
+        "subsample": float(rng.choice([1, 0.5])), "lambda": float(rng.choice([0, 1])),
+        "num_parallel_tree": int(rng.choice([1, 2])),
+        "booster": str(rng.choice(["gbtree", "dart"])),
+        "min_child_weight": float(rng.choice([0, 1])), "alpha": float(rng.choice([0, 0.5])),
+    }  # fmt: skip
+    if objective.startswith("multi"):
+        params["num_class"] = 3
+    if objective == "binary:logistic":
+        params["scale_pos_weight"] = 3.25
+    if params["booster"] == "dart":
+        params["rate_drop"] = 0.4
+    types = ["float"] * 4 + ["c" if hist else "float"]
+
+    def data(rows, **more):
+        return xgboost.DMatrix(rows, feature_types=types, enable_categorical=True, **more)
+
+    trained = data(X, label=y)
+    if objective.startswith("rank"):
+        trained.set_group([300])
+    booster = xgboost.train(
+        params, trained, 8, evals=[(trained, "train")], early_stopping_rounds=4, verbose_eval=False
+    )
+    rows = tried(rng, X)
+    rows[:, 4] = np.where(np.isnan(rows[:, 4]), np.nan, rng.integers(0, 6, N_ROWS))
+    return booster, data(rows)
+
+
+@seeds(60, fast=6)
+def test_xgboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
+    xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: treeleak[xgboost]")
+    for seed in seeds:
+        booster, data = xgboost_model(xgboost, seed)
+        for end in ("json", "ubj"):
+            booster.save_model(tmp_path / f"a.{end}")
+            out = hardened(tmp_path / f"a.{end}", tmp_path / f"b.{end}")
+            alone = {"nthread": 1}
+            old, new = (xgboost.Booster(alone, model_file=str(p)) for p in (tmp_path / f"a.{end}",
+                                                                           out))  # fmt: skip
+            for how in ({"output_margin": True}, {}, {"pred_leaf": True},
+                        {"iteration_range": (0, 3)}):  # fmt: skip
+                same_bits(old.predict(data, **how), new.predict(data, **how))
+            assert old.best_iteration == new.best_iteration
+            # What the library writes of it again is no more than what was left.
+            new.save_model(tmp_path / f"c.{end}")
+            sums = [t.statistics.get(HESSIAN) for t in to_release(tmp_path / f"c.{end}").trees]
+            assert sums == [None] * len(sums)
+
+
+def test_what_was_pruned_leaves_no_threshold_behind(tmp_path):
+    xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: treeleak[xgboost]")
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    params = {"gamma": 12, "max_depth": 6, "tree_method": "exact", "nthread": 1}
+    data = xgboost.DMatrix(X, X[:, 0] + X[:, 1] ** 2)
+    xgboost.train(params, data, 2).save_model(tmp_path / "a.json")
+    pruned = [t for t in trees_in(tmp_path / "a.json") if t["tree_param"]["num_deleted"] != "0"]
+    assert pruned
+    assert all(unreached(tree) for tree in pruned)
+    out = hardened(tmp_path / "a.json", tmp_path / "b.json")
+    assert not any(unreached(tree) for tree in trees_in(out))
+    old, new = (xgboost.Booster(model_file=str(p)) for p in (tmp_path / "a.json", out))
+    same_bits(old.predict(data), new.predict(data))
+
+
+def trees_in(path):
+    return json.loads(path.read_text())["learner"]["gradient_booster"]["model"]["trees"]
+
+
+def unreached(tree):
+    """Thresholds of nodes that no other names as a child."""
+    named = {0, *tree["left_children"], *tree["right_children"]}
+    return {v for i, v in enumerate(tree["split_conditions"]) if i not in named} - {0}
+
+
+def test_the_estimators_of_xgboost_load_what_is_left(tmp_path):
+    xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: treeleak[xgboost]")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), rng.integers(0, 3, 200)
+    model = xgboost.XGBClassifier(n_estimators=4, early_stopping_rounds=2)
+    model.fit(X, y, eval_set=[(X, y)], verbose=False).save_model(tmp_path / "a.json")
+    new = xgboost.XGBClassifier()
+    new.load_model(hardened(tmp_path / "a.json", tmp_path / "b.json"))
+    rows = tried(rng, X)
+    same_bits(model.predict_proba(rows), new.predict_proba(rows))
+    same_bits(model.predict(rows), new.predict(rows))
+    assert "best_score" not in (tmp_path / "b.json").read_text()
+
+
+def lightgbm_model(lightgbm, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 4)).round(int(rng.integers(0, 3)))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3] = rng.integers(0, 9, 400)
+    objective = ("binary", "regression", "multiclass", "poisson", "l1", "quantile")[seed % 6]
+    y = rng.integers(0, 3 if objective == "multiclass" else 2, 400)
+    y = y if objective in ("binary", "multiclass", "poisson") else rng.normal(size=400)
+    params = {
+        "objective": objective, "verbose": -1, "num_threads": 1, "num_leaves": 15,
+        "boosting": str(rng.choice(["gbdt", "dart", "goss"])), "seed": 77123, "min_data_in_leaf": 4,
+        "linear_tree": False, "zero_as_missing": bool(rng.random() < 0.3), "learning_rate": 0.2,
+        "saved_feature_importance_type": int(rng.integers(0, 2)),
+    }  # fmt: skip
+    if objective == "multiclass":
+        params["num_class"] = 3
+    if rng.random() < 0.2:
+        params |= {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}
+    linear = objective == "regression" and params["boosting"] == "gbdt"
+    if linear and rng.random() < 0.5:
+        params["linear_tree"] = True
+    data = lightgbm.Dataset(X, y, categorical_feature=[3], free_raw_data=False, params=params)
+    rows = tried(rng, X)
+    rows[:, 3] = np.where(np.isnan(rows[:, 3]), np.nan, rng.integers(-1, 12, N_ROWS))
+    return lightgbm.train(params, data, 6), rows
+
+
+@seeds(60, fast=6)
+def test_lightgbm_predicts_the_same_to_the_last_bit(seeds, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
+    for seed in seeds:
+        booster, rows = lightgbm_model(lightgbm, seed)
+        booster.save_model(tmp_path / "a.txt")
+        assert "77123" in (tmp_path / "a.txt").read_text()
+        out = hardened(tmp_path / "a.txt", tmp_path / "b.txt")
+        assert "77123" not in out.read_text()
+        old, new = (lightgbm.Booster(model_file=p) for p in (tmp_path / "a.txt", out))
+        for how in ({"raw_score": True}, {}, {"pred_leaf": True}, {"num_iteration": 3}):
+            same_bits(old.predict(rows, **how), new.predict(rows, **how))
+        new.save_model(tmp_path / "c.txt")
+        tree = booster_from_text((tmp_path / "c.txt").read_text()).get("trees")[0]
+        assert not any(tree[k].any() for k in ("leaf_count", "leaf_weight", "internal_count")
+                       if k in tree)  # fmt: skip
+
+
+def test_categories_of_a_data_frame_stay_what_they_are(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=300), "b": rng.choice(["x", "y", "z"], 300)})
+    frame["b"] = frame["b"].astype("category")
+    model = lightgbm.train({"objective": "binary", "verbose": -1, "min_data_in_leaf": 2},
+                           lightgbm.Dataset(frame, rng.integers(0, 2, 300)), 5)  # fmt: skip
+    model.save_model(tmp_path / "a.txt")
+    new = lightgbm.Booster(model_file=hardened(tmp_path / "a.txt", tmp_path / "b.txt"))
+    same_bits(model.predict(frame), new.predict(frame))
+
+
+def catboost_model(catboost, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 4)).round(int(rng.integers(0, 3)))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    loss = ("Logloss", "RMSE", "MultiClass", "MultiClassOneVsAll", "Poisson", "Quantile:alpha=0.3")
+    loss = loss[seed % 6]
+    y = rng.integers(0, 3 if loss.startswith("Multi") else 2, 300)
+    y = rng.normal(size=300) if loss in ("RMSE", "Quantile:alpha=0.3") else y
+    params = {
+        "loss_function": loss, "iterations": 12, "depth": 4, "thread_count": 1, "verbose": 0,
+        "allow_writing_files": False, "random_seed": 918273645,
+        "grow_policy": str(rng.choice(["SymmetricTree", "Lossguide", "Depthwise"])),
+        "nan_mode": str(rng.choice(["Min", "Max"])),
+    }  # fmt: skip
+    model = catboost.CatBoost(params).fit(X, y, eval_set=(X[:100], y[:100]))
+    return model, tried(rng, X)
+
+
+@seeds(40, fast=6)
+def test_catboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
+    catboost = pytest.importorskip("catboost", reason="needs CatBoost: treeleak[catboost]")
+    for seed in seeds:
+        model, rows = catboost_model(catboost, seed)
+        for end in ("json", "cbm"):
+            model.save_model(str(tmp_path / f"a.{end}"), format=end)
+            raw = (tmp_path / f"a.{end}").read_bytes()
+            assert b"918273645" in raw
+            out = hardened(tmp_path / f"a.{end}", tmp_path / f"b.{end}")
+            assert b"918273645" not in out.read_bytes()
+            old, new = (catboost.CatBoost().load_model(str(p), format=end)
+                        for p in (tmp_path / f"a.{end}", out))  # fmt: skip
+            kinds = ["RawFormulaVal", "Exponent"]
+            kinds += ["Probability", "Class"] if model.classes_ is not None and len(
+                model.classes_) else []  # fmt: skip
+            for kind in kinds:
+                same_bits(old.predict(rows, kind), new.predict(rows, kind))
+            new.save_model(str(tmp_path / "c.json"), format="json")
+            again = (tmp_path / "c.json").read_text()
+            assert "metrics_history" not in again
+            assert all(
+                tree.statistics.get(ROWS) is None for tree in to_release(tmp_path / "c.json").trees
+            )
+
+
+def test_the_counts_of_a_cbm_file_are_nowhere_in_it(tmp_path):
+    catboost = pytest.importorskip("catboost", reason="needs CatBoost: treeleak[catboost]")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    model = catboost.CatBoostClassifier(
+        iterations=3, depth=4, verbose=0, allow_writing_files=False
+    ).fit(X, X[:, 0] > 0)
+    model.save_model(str(tmp_path / "a.cbm"))
+    model.save_model(str(tmp_path / "a.json"), format="json")
+    trees = json.loads((tmp_path / "a.json").read_text())["oblivious_trees"]
+    stored = [struct.pack(f"<{len(t['leaf_weights'])}d", *t["leaf_weights"]) for t in trees]
+    raw = (tmp_path / "a.cbm").read_bytes()
+    assert all(part in raw for part in stored)
+    kept = hardened(tmp_path / "a.cbm", tmp_path / "b.cbm").read_bytes()
+    for part in stored:
+        for at in range(0, len(part) - 16, 8):
+            if part[at : at + 16].strip(b"\0"):
+                assert part[at : at + 16] not in kept
+    done = run("harden", tmp_path / "a.cbm", "--out", tmp_path / "c.cbm", "--quiet",
+               "--time-limit", "0.5")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "c.cbm").read_bytes() == kept
