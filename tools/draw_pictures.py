@@ -26,6 +26,9 @@ PRIORS = ("0-1", "2-3", "4+")
 PEOPLE = ((0, 0), (0, 0), (1, 2), (2, 2), (3, 1), (3, 1))
 """Of each person, which interval of age and of priors they lie in."""
 
+ILL = (0, 0, 1, 0, 1, 1)
+"""The label of each, of the boosted trees."""
+
 Leaf = Callable[[int, int], int]
 TREES: tuple[Leaf, ...] = (
     lambda age, priors: 2 if age > 1 else int(priors > 0),
@@ -333,6 +336,42 @@ def draw_meet() -> Figure:
     return figure
 
 
+def boosted() -> list[tuple[list[int], list[float]]]:
+    """Of each tree, the rows in its leaves and what these add, for the logistic loss."""
+    labels, score, rate = np.array(ILL), np.zeros(len(PEOPLE)), 0.3
+    told = []
+    for tree in range(len(TREES)):
+        leaf = np.array([TREES[tree](*person) for person in PEOPLE])
+        p = 1 / (1 + np.exp(-score))
+        rows, gradient, hessian = (
+            np.bincount(leaf, weights=w, minlength=3) for w in (p * 0 + 1, p - labels, p * (1 - p))
+        )
+        value = np.divide(-rate * gradient, hessian, where=rows > 0, out=np.zeros(3))
+        told.append((rows.astype(int).tolist(), value.tolist()))
+        score += value[leaf]
+    return told
+
+
+def draw_boosted() -> Figure:
+    figure = paper(6.1, 5.6)
+    corners = [(0.1, 2.85), (3.1, 2.85), (0.1, 0.1), (3.1, 0.1)]
+    for t, ((rows, values), corner) in enumerate(zip(boosted(), corners, strict=False)):
+        axes = sheet(figure, *corner, 2.8, 2.6)
+        regions = [[place for place in GRID if TREES[t](*place) == leaf] for leaf in range(3)]
+        texts = [
+            f"{n} row{'s' * (n != 1)}\n{v:+.2f}" if n else "0 rows"
+            for n, v in zip(rows, values, strict=True)
+        ]
+        plane(axes, regions, texts, FILLS[t], 10, color=STRONG[t])
+        say(axes, 1.7, 2.43, f"tree {t + 1}: all {sum(rows)} people", color=STRONG[t])
+    axes = sheet(figure, *corners[-1], 2.8, 2.6)
+    ((*only,),) = worlds(len(TREES))
+    texts = [str(n) if n else "" for n in only]
+    plane(axes, list(CELLS.values()), texts, [PROVED if n else PAPER for n in only], 11)
+    say(axes, 1.7, 2.43, "the only table that fits")
+    return figure
+
+
 PICTURES = {
     "cells": draw_cells,
     "histogram": draw_histogram,
@@ -340,6 +379,7 @@ PICTURES = {
     "proof": draw_proof,
     "draws": draw_draws,
     "meet": draw_meet,
+    "boosted": draw_boosted,
 }
 
 
