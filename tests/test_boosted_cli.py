@@ -1,6 +1,7 @@
-"""From a file of a boosting library to an answer, by the command line, for every format.
+"""From a file to an answer by the command line, for every format.
 
-Files of several versions of each library; see ``test_boosted_files.py``.
+Files of several versions of each boosting library, see ``test_boosted_files.py``, and forests of
+two versions of scikit-learn.
 """
 
 from __future__ import annotations
@@ -69,3 +70,15 @@ def test_a_file_is_answered(folder, name, tmp_path):
     assert told["verdict"] in ("leak shown", "not assessed")
     assert (told["reconstruction"] is None) == (why is not None)
     assert told["not_assessed"]
+
+
+@pytest.mark.parametrize("version", ["1.3.2", "1.9.1"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("all_rows.skops", marks=pytest.mark.slow), "drawn.pkl"]
+)
+def test_a_forest_of_scikit_learn_is_answered(version, name, tmp_path):
+    model, rows = MODELS.parent / version / name, tmp_path / "rows.csv"
+    trust = ["--trust-pickle"] * name.endswith("pkl")
+    answer = run("reconstruct", model, "--out", rows, "--time-limit", 60, "--quiet", *trust)
+    assert answer.exit_code == 0, answer.output
+    assert len(pd.read_csv(rows)) == 30
