@@ -5,6 +5,9 @@ On small tables, tests/test_known.py holds the same attack against brute force.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import treeleak
-from treeleak.attacks.known_draws import domain_kernels
+from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
+from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
@@ -89,11 +93,51 @@ def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
 
 def test_what_is_compiled_beforehand_is_all_that_runs():
     compile_loops(Clock(60.0))
-    loops = [loop for loop in vars(domain_kernels).values() if hasattr(loop, "signatures")]
+    both = [*vars(domain_kernels).values(), *vars(box_kernels).values()]
+    loops = [loop for loop in both if hasattr(loop, "signatures")]
     before = [len(loop.signatures) for loop in loops]
-    assert sum(before) > 5
-    listed(domains_of(MODELS["extra trees"], *people(30, 1))[0], Clock(60.0))
+    assert sum(before) > 10
+    domains = [domains_of(MODELS["extra trees"], *people(30, 1))[0] for _ in range(2)]
+    listed(domains[0], Clock(60.0))
+    with uncompared():
+        listed(domains[1], Clock(60.0))
     assert [len(loop.signatures) for loop in loops] == before
+
+
+@contextmanager
+def uncompared(few: int = domains_module.MOST_BOXES) -> Iterator[None]:
+    """Leaves are too many to be compared each with each; rows are cut into few boxes at first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaf_boxes, "MAX_COMPARED", 0)
+        patch.setattr(domains_module, "MOST_BOXES", few)
+        yield
+
+
+def test_boxes_find_what_comparing_leaves_does_and_more():
+    X, y = people(60, 1, gaps=True)
+    label = np.searchsorted(["ill", "well"], y)
+    by_pairs, leaves = domains_of(MODELS["missing values"], X, y)
+    by_boxes, partly = (domains_of(MODELS["missing values"], X, y)[0] for _ in range(2))
+    pairs = listed(by_pairs, Clock(60.0))
+    with uncompared():
+        boxes = listed(by_boxes, Clock(60.0))
+    with uncompared(few=40):
+        assert partly.narrow(Clock(60.0)) == -1
+    assert kept(by_boxes, leaves, label)
+    assert kept(partly, leaves, label)
+    assert not (by_boxes.bits & ~partly.bits).any()
+    assert not (by_boxes.bits & ~by_pairs.bits).any()
+    assert pairs.complete.all()
+    assert boxes.complete.all()
+    for k in range(len(X)):
+        own, other = (
+            {
+                (*leaf, c)
+                for leaf, c in zip(x.leaf(x.row == k).tolist(), x.label[x.row == k], strict=True)
+            }
+            for x in (boxes, pairs)
+        )
+        assert own <= other
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -22,77 +22,6 @@ ALL = ~np.uint64(0)
 
 
 @njit()
-def leaf_sides(
-    compiled: Any, place: Any, radix: Any, missing: Any,
-    low: Any, high: Any, gone: Any, members: Any, set_start: Any,
-) -> None:  # fmt: skip
-    """Write what each leaf admits, in place.
-
-    ``place`` is the ordered attribute's number, or -1 - that of the one without order; ``missing``
-    says whether the last atom is that of missing values.
-    """
-    root, attribute, table, left, right, goes_left = compiled
-    n_ordered, n_words = low.shape[1], members.shape[1]
-    depth = 2
-    for t in range(len(root)):
-        end = root[t + 1] if t + 1 < len(root) else len(attribute)
-        depth = max(depth, end - root[t] + 1)
-    stack = np.empty(depth, dtype=np.int64)
-    lows, highs = np.empty((2, depth, n_ordered), dtype=np.int32)
-    goners = np.empty((depth, n_ordered), dtype=np.uint8)
-    sets = np.empty((depth, n_words), dtype=np.uint64)
-    full = np.zeros(n_words, dtype=np.uint64)
-    for a in range(len(place)):
-        if place[a] < 0:
-            begin = set_start[-1 - place[a]]
-            for k in range(radix[a]):
-                full[begin + (k >> 6)] |= ONE << np.uint64(k & 63)
-    for t in range(len(root)):
-        stack[0], top = root[t], 1
-        lows[0], sets[0] = 0, full
-        for a in range(len(place)):
-            if place[a] >= 0:
-                highs[0, place[a]] = radix[a] - 1 - missing[a]
-                goners[0, place[a]] = missing[a]
-        while top:
-            top -= 1
-            v = stack[top]
-            if attribute[v] < 0:
-                e = left[v]
-                low[e], high[e], gone[e], members[e] = lows[top], highs[top], goners[top], sets[top]
-                continue
-            a = attribute[v]
-            p = place[a]
-            own_low, own_high = lows[top].copy(), highs[top].copy()
-            own_gone, own_set = goners[top].copy(), sets[top].copy()
-            for side in range(2):
-                lows[top], highs[top], goners[top], sets[top] = own_low, own_high, own_gone, own_set
-                if p >= 0:
-                    cut = 0
-                    for k in range(radix[a] - missing[a]):
-                        cut += goes_left[table[v] + k] != 0
-                    if side == 0:
-                        highs[top, p] = min(own_high[p], cut - 1)
-                    else:
-                        lows[top, p] = max(own_low[p], cut)
-                    if missing[a] and (goes_left[table[v] + radix[a] - 1] != 0) != (side == 0):
-                        goners[top, p] = 0
-                    some = lows[top, p] <= highs[top, p] or goners[top, p] != 0
-                else:
-                    begin = set_start[-1 - p]
-                    some = False
-                    for k in range(radix[a]):
-                        w, bit = begin + (k >> 6), ONE << np.uint64(k & 63)
-                        if (goes_left[table[v] + k] != 0) != (side == 0):
-                            sets[top, w] &= ~bit
-                        elif sets[top, w] & bit:
-                            some = True
-                if some:
-                    stack[top] = left[v] if side == 0 else right[v]
-                    top += 1
-
-
-@njit()
 def overlaps(
     leaf_start: Any, word_start: Any, low: Any, high: Any, gone: Any, members: Any, set_start: Any,
     radix: Any, meets: Any,
@@ -551,13 +480,14 @@ def _fits(left: int, b: int, open_: int, loose: Any) -> bool:
 @njit()
 def complete(
     k: int, domain: Any, drawn: Any, leaf_start: Any, word_start: Any, meets: Any,
-    low: Any, high: Any, gone: Any, members: Any, set_start: Any, most: int, out: Any, label: Any,
+    low: Any, high: Any, gone: Any, members: Any, set_start: Any, out: Any, label: Any,
 ) -> int:  # fmt: skip
     """List the choices of a leaf for every tree in ``drawn`` that a point has; how many there are.
 
     Writes the leaves (rows of A) of each to ``out`` and its class to ``label``, which have room
-    for ``most``; -1 if there are more, or to find them takes too long.
+    for some; -1 if there are more, or to find them takes too long.
     """
+    most = len(out)
     n_classes, n_words = domain.shape[1], domain.shape[2]
     n_own = len(drawn)
     words = np.empty((n_own + 1, n_words), dtype=np.uint64)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treeleak.attacks.known_draws import box_kernels
 from treeleak.attacks.known_draws import domain_kernels as kernels
 from treeleak.attacks.known_draws.leaf_boxes import MAX_WORDS, LeafBoxes
 from treeleak.core.arrays import BoolArray, IntArray, packed
@@ -28,6 +29,9 @@ _PROBED, _AT_ONCE = 64, 32
 """Leaves of a tree up to which each is assumed in turn, and rows between two looks at the clock."""
 _JOINED, _COUNTED = 128, 16
 """Rows, and trees, between two looks at the clock where less work is done for each."""
+MOST_BOXES, MORE_BOXES = 20_000, 100_000
+"""Boxes into which a row's is cut at most, where leaves are too many to be compared: at first, and
+where nothing else moves."""
 _MOST_CLOSED = 2**29
 """Most pairs of a row and a leaf in a table of bytes."""
 
@@ -151,10 +155,11 @@ class Domains:
                 return found
 
             known = self.bits, self.draws
-            leaves = self.bits, *self.drawn, *where, boxes.meets
+            leaves = self.bits, *self.drawn, *where
+            (join, joined, *fast), (probe, probed, *slow) = self._steps
             while not clock.stopped:
-                rows, changed[:] = np.flatnonzero(changed), False
-                each(kernels.join, rows, _JOINED, *leaves, changed)
+                rows, changed[:], went = np.flatnonzero(changed), False, np.zeros_like(changed)
+                each(join, rows, joined, *leaves, *fast, went)
                 bad = each(
                     kernels.count_trees, trees, _COUNTED, *known, evidence.n, d, *where, changed
                 )
@@ -162,7 +167,7 @@ class Domains:
                     bad = each(kernels.match_trees, trees, _COUNTED, *known, d, *where, changed)
                 if bad >= 0:
                     return bad
-                due |= changed
+                due |= changed | went
                 open_leaves = self.open_leaves
                 n_open = int((open_leaves > 0).sum())
                 clock.tell(self._settled(n_open), 1.0 - n_open / evidence.n_rows)
@@ -172,19 +177,44 @@ class Domains:
                         return -1
                     rows = ready[np.argsort(open_leaves[ready], kind="stable")[:_AT_ONCE]]
                     due[rows] = False
-                    each(kernels.probe, rows, _AT_ONCE, *leaves, _PROBED, changed)
+                    each(probe, rows, probed, *leaves, *slow, changed)
         return -1
+
+    @property
+    def _steps(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """How leaves of a row are held against each other, at first, and where nothing else moves.
+
+        Each with the rows that are looked at between two looks at the clock, and what it takes.
+        """
+        boxes = self.boxes
+        if boxes.compared:
+            return (kernels.join, _JOINED, boxes.meets), (
+                kernels.probe, _AT_ONCE, boxes.meets, _PROBED,
+            )  # fmt: skip
+        few, many = (
+            (box_kernels.refine, _AT_ONCE, boxes.forest, boxes.depth, most)
+            for most in (MOST_BOXES, MORE_BOXES)
+        )
+        return few, many
 
     def _settled(self, n_open: int) -> str:
         n_rows = self.evidence.n_rows
         return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 
-    def keep(self, rows: IntArray, used: NDArray[np.uint64]) -> BoolArray:
-        """Keep some leaves of some rows only; say of which rows leaves went."""
-        changed = np.zeros(len(self.bits), dtype=bool)
-        changed[rows] = (self.bits[rows] & ~used).any(axis=(1, 2))
-        self.bits[rows] &= used
-        return changed
+    def keep(self, k: int, label: IntArray, own: IntArray, leaves: NDArray[np.int32]) -> bool:
+        """Keep some leaves of a row only; say whether others went.
+
+        ``label``, shape (n_lines,), and ``leaves``, shape (n_lines, n_own): classes, and leaves
+        (rows of A) of the trees ``own``.
+        """
+        slot = leaves - self.evidence.geometry.leaf_start[own]
+        words = self.boxes.word_start[own] + (slot >> 6)
+        used = np.zeros_like(self.bits[k])
+        bit = np.uint64(1) << (slot & 63).astype(np.uint64)
+        np.bitwise_or.at(used, (np.broadcast_to(label[:, None], words.shape), words), bit)
+        went = bool((self.bits[k] & ~used).any())
+        self.bits[k] &= used
+        return went
 
 
 def _open(n: IntArray, d: IntArray | None, c: int, b: int) -> BoolArray:

@@ -11,13 +11,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.known_draws import domain_kernels as kernels
-from treeleak.core.arrays import BoolArray, IntArray
+from treeleak.attacks.known_draws import box_kernels, domain_kernels
+from treeleak.attacks.known_draws.box_kernels import Boxes, Forest
+from treeleak.core.arrays import BoolArray, IntArray, packed
 from treeleak.core.private import dataclass
 from treeleak.partition import AttributeAtoms, Geometry, GridTooLarge
 
 MAX_WORDS = 2**27
-"""Most words of a table of leaves or of domains: 1 GiB."""
+"""Most words of a table of domains: 1 GiB; most sides of leaves."""
+MAX_COMPARED = 2**25
+"""Most words of the table of leaves that meet: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,39 +34,31 @@ class LeafBoxes:
     missing: IntArray
     """Shape (n_attributes,). 1 where the attribute is ordered and its last atom is that of a
     missing value."""
-    low: NDArray[np.int32]
-    high: NDArray[np.int32]
-    """Shape (n_leaves, n_ordered). The interval of each leaf (row of A); none where low > high."""
-    gone: NDArray[np.uint8]
-    """Shape (n_leaves, n_ordered). Whether a leaf admits a missing value."""
-    members: NDArray[np.uint64]
-    """Shape (n_leaves, n_set_words). Atoms of the attributes without order, as bits."""
-    set_start: IntArray
-    """Shape (n_sets + 1,). The words of each of these."""
+    forest: Forest
+    depth: int
+    """More than the depth of any tree."""
     word_start: IntArray
     """Shape (n_trees + 1,). Where the leaves of each tree stand among the words of a domain."""
+    compared: bool
+    """Whether each leaf is compared with each; there may be too many for that."""
 
     @classmethod
     def of(cls, geometry: Geometry) -> LeafBoxes:
         """Write down what each leaf admits.
 
-        Raises GridTooLarge if the table of leaves that meet would be too large.
+        Raises GridTooLarge if that is too much.
         """
         radix, n_leaves = geometry.radix, int(geometry.leaf_start[-1])
+        if n_leaves * len(radix) > MAX_WORDS:
+            raise GridTooLarge(f"{n_leaves:,} leaves of {len(radix):,} attributes: too many")
         per_tree = -(-np.diff(geometry.leaf_start) // 64)
         word_start = np.append(0, np.cumsum(per_tree)).astype(np.int64)
-        if n_leaves * int(word_start[-1]) > MAX_WORDS:
-            raise GridTooLarge(f"{n_leaves:,} leaves: too many to compare each with each")
         place, missing = _kinds(geometry)
-        words = [-(-int(radix[a]) // 64) for a in np.flatnonzero(place < 0)]
-        set_start = np.append(0, np.cumsum(words)).astype(np.int64)
-        low = np.zeros((n_leaves, int((place >= 0).sum())), dtype=np.int32)
-        high, gone = np.full_like(low, -1), np.zeros(low.shape, dtype=np.uint8)
-        members = np.zeros((n_leaves, int(set_start[-1])), dtype=np.uint64)
-        kernels.leaf_sides(
-            geometry.compiled, place, radix, missing, low, high, gone, members, set_start
-        )
-        return cls(geometry, place, missing, low, high, gone, members, set_start, word_start)
+        depth = max(int(tree.depth.max()) for tree in geometry.release.trees) + 2
+        forest = _forest(geometry, place, missing)
+        box_kernels.leaf_sides(forest, _whole(radix, place, missing, forest.set_start), depth)
+        compared = n_leaves * int(word_start[-1]) <= MAX_COMPARED
+        return cls(geometry, place, missing, forest, depth, word_start, compared)
 
     @property
     def n_words(self) -> int:
@@ -73,11 +68,11 @@ class LeafBoxes:
     @cached_property
     def meets(self) -> NDArray[np.uint64]:
         """Which leaves of other trees have a point in common with each; (n_leaves, n_words)."""
-        out = np.full((len(self.low), self.n_words), ~np.uint64(0))
+        out = np.full((int(self.geometry.leaf_start[-1]), self.n_words), ~np.uint64(0))
         radix = (self.geometry.radix - self.missing)[self.place >= 0]
-        kernels.overlaps(
-            self.geometry.leaf_start, self.word_start, self.low, self.high, self.gone,
-            self.members, self.set_start, radix, out,
+        domain_kernels.overlaps(
+            self.geometry.leaf_start, self.word_start, *self.forest.leaves, self.forest.set_start,
+            radix, out,
         )  # fmt: skip
         return out
 
@@ -86,9 +81,10 @@ class LeafBoxes:
 
         Returns an array of shape (3, n_lines, n_attributes).
         """
-        low, high = self.low[leaves].max(axis=1), self.high[leaves].min(axis=1)
-        gone = self.gone[leaves].min(axis=1).astype(bool)
-        held = np.bitwise_and.reduce(self.members[leaves], axis=1)
+        own, start = self.forest.leaves, self.forest.set_start
+        low, high = own.low[leaves].max(axis=1), own.high[leaves].min(axis=1)
+        gone = own.gone[leaves].min(axis=1).astype(bool)
+        held = np.bitwise_and.reduce(own.members[leaves], axis=1)
         out = np.empty((3, len(leaves), len(self.place)), dtype=np.int64)
         for a, p in enumerate(self.place):
             if p >= 0:
@@ -97,7 +93,7 @@ class LeafBoxes:
                 out[1, :, a] = np.where(absent, end, (low[:, p] + high[:, p]) // 2)
                 out[2, :, a] = np.where(absent | gone[:, p], end, high[:, p])
             else:
-                words = np.ascontiguousarray(held[:, self.set_start[-1 - p] : self.set_start[-p]])
+                words = np.ascontiguousarray(held[:, start[-1 - p] : start[-p]])
                 bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
                 out[:2, :, a] = bits.argmax(axis=1)
                 out[2, :, a] = bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
@@ -109,32 +105,42 @@ class LeafBoxes:
         ``leaf``, shape (n_lines, n_trees): a leaf (row of A) of every tree. ``drawn``, shape
         (n_lines, n_trees): which of them are meant.
         """
-        left = np.full((len(leaf), self.n_words), ~np.uint64(0))
-        for t in range(leaf.shape[1]):
-            left[drawn[:, t]] &= self.meets[leaf[drawn[:, t], t]]
-        n = np.add.reduceat(np.bitwise_count(left), self.word_start[:-1], axis=1, dtype=np.int64)
-        one = np.asarray((n == 1).all(axis=1))
-        if self.members.size or self.gone.any():
-            # Sets, and intervals with a missing value beside them, may meet pairwise and not all.
-            for i in np.flatnonzero(~one):
-                one[i] = self._one_each(leaf[i, drawn[i]], left[i])
-        return one
+        out = np.zeros(len(leaf), dtype=bool)
+        widest = int(np.diff(self.geometry.leaf_start).max())
+        box_kernels.within_one(leaf, drawn, self.forest, self.depth, widest, out)
+        return out
 
-    def _one_each(self, leaves: NDArray[np.int32], left: NDArray[np.uint64]) -> bool:
-        """Whether one leaf of every tree, of those in ``left``, meets what some leaves admit."""
-        low, high = self.low[leaves].max(axis=0), self.high[leaves].min(axis=0)
-        gone, held = (np.bitwise_and.reduce(x[leaves], axis=0) for x in (self.gone, self.members))
-        slot = np.flatnonzero(np.unpackbits(left.view(np.uint8), bitorder="little"))
-        tree = np.searchsorted(self.word_start, slot // 64, side="right") - 1
-        e = self.geometry.leaf_start[tree] + slot - 64 * self.word_start[tree]
-        tree, e = (x[e < self.geometry.leaf_start[tree + 1]] for x in (tree, e))
-        some = np.maximum(self.low[e], low) <= np.minimum(self.high[e], high)
-        meets = (some | ((self.gone[e] & gone) > 0)).all(axis=1)
-        if self.members.size:
-            shared = (self.members[e] & held) != 0
-            meets &= np.logical_or.reduceat(shared, self.set_start[:-1], axis=1).all(axis=1)
-        n = np.bincount(tree[meets], minlength=len(self.word_start) - 1)
-        return bool((n == 1).all())
+
+def _forest(geometry: Geometry, place: IntArray, missing: IntArray) -> Forest:
+    """Lay the trees out for kernels; of leaves, nothing is written yet."""
+    root, attribute, _, left, right, _ = geometry.compiled
+    words = [-(-int(geometry.radix[a]) // 64) for a in np.flatnonzero(place < 0)]
+    set_start = np.append(0, np.cumsum(words)).astype(np.int64)
+    n_nodes, n_leaves = len(attribute), int(geometry.leaf_start[-1])
+    cut, gone_left = np.zeros(n_nodes, dtype=np.int32), np.zeros(n_nodes, dtype=bool)
+    left_set = np.zeros((n_nodes, int(set_start[-1])), dtype=np.uint64)
+    box_kernels.node_sides(
+        geometry.compiled, place, geometry.radix, missing, set_start, cut, gone_left, left_set
+    )
+    low = np.zeros((n_leaves, int((place >= 0).sum())), dtype=np.int32)
+    gone = np.zeros(low.shape, dtype=np.uint8)
+    members = np.zeros((n_leaves, int(set_start[-1])), dtype=np.uint64)
+    inner = attribute >= 0
+    return Forest(
+        root, np.where(inner, place[attribute], 0), np.where(inner, -1, left), left, right,
+        cut, gone_left, left_set, set_start, Boxes(low, np.full_like(low, -1), gone, members),
+    )  # fmt: skip
+
+
+def _whole(radix: IntArray, place: IntArray, missing: IntArray, set_start: IntArray) -> Boxes:
+    """The box of all points."""
+    ordered = place >= 0
+    high = (radix - 1 - missing)[ordered].astype(np.int32)[None]
+    members = np.zeros((1, int(set_start[-1])), dtype=np.uint64)
+    for a in np.flatnonzero(~ordered):
+        own = packed(np.ones(int(radix[a]), dtype=bool))
+        members[0, set_start[-1 - place[a]] : set_start[-place[a]]] = own
+    return Boxes(np.zeros_like(high), high, missing[ordered].astype(np.uint8)[None], members)
 
 
 def _kinds(geometry: Geometry) -> tuple[IntArray, IntArray]:

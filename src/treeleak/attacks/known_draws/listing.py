@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.attacks.known_draws import domain_kernels as kernels
+from treeleak.attacks.known_draws import box_kernels, domain_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
-from treeleak.attacks.known_draws.domains import Domains
+from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
@@ -111,13 +112,17 @@ def compile_loops(clock: Clock) -> None:
     ).with_counts(DRAWS, counts=np.array([[3.0], [2.0], [1.0]]), distinct=np.array([3, 2, 1]))
     release = Release((stump, stump), ("x",), (0,), AllRows(), 3)
     geometry = Geometry.of(release, Schema([Binary("x")]))
-    listed(Domains.of(KnownDraws(geometry, np.ones((2, 3), dtype=np.uint8))), Clock(np.inf))
+    for compared in (True, False):
+        domains = Domains.of(KnownDraws(geometry, np.ones((2, 3), dtype=np.uint8)))
+        domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
+        listing = listed(domains, Clock(np.inf))
+        listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
     clock.forgive(clock.seconds - begin)
 
 
 def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArray]:
     """List the candidates of the rows that have no more than ``most``; say whose leaves went."""
-    evidence, boxes = domains.evidence, domains.boxes
+    evidence, boxes, forest = domains.evidence, domains.boxes, domains.boxes.forest
     first, trees = domains.drawn
     start = evidence.geometry.leaf_start
     room = max(_MOST // max(evidence.n_rows, 1), 1)
@@ -130,10 +135,13 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
             if clock.stopped:
                 break
             own = trees[first[k] : first[k + 1]]
-            n = kernels.complete(
-                k, domains.bits, own, start, boxes.word_start, boxes.meets, boxes.low, boxes.high,
-                boxes.gone, boxes.members, boxes.set_start, len(leaves), leaves, label,
-            )  # fmt: skip
+            where = k, domains.bits, own, start, boxes.word_start
+            if boxes.compared:
+                n = domain_kernels.complete(
+                    *where, boxes.meets, *forest.leaves, forest.set_start, leaves, label
+                )
+            else:
+                n = box_kernels.list_boxes(*where, forest, boxes.depth, MORE_BOXES, leaves, label)
             if n >= 0:
                 found.append((k, label[:n].copy(), leaves[:n, : len(own)].copy()))
         return found
@@ -141,15 +149,11 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
     rows = np.flatnonzero(evidence.drawn)
     parts = run_all([partial(of, rows[i::THREADS]) for i in range(THREADS)])
     found = sorted((x for part in parts for x in part), key=lambda x: x[0])
-    used = np.zeros((len(found), *domains.bits.shape[1:]), dtype=np.uint64)
-    places = [np.zeros((3, 0, len(boxes.place)), dtype=np.int64)]
-    for i, (k, label, leaves) in enumerate(found):
+    changed, places = np.zeros(len(domains.bits), dtype=bool), []
+    for k, label, leaves in found:
         own = trees[first[k] : first[k + 1]]
         places.append(boxes.common(leaves))
-        slot = leaves - start[own]
-        words = boxes.word_start[own] + (slot >> 6)
-        bits = np.uint64(1) << (slot & 63).astype(np.uint64)
-        np.bitwise_or.at(used[i], (np.broadcast_to(label[:, None], words.shape), words), bits)
+        changed[k] = domains.keep(k, label, own, leaves)
     whole = np.array([k for k, _, _ in found], dtype=np.int64)
     complete = ~evidence.drawn
     complete[whole] = True
@@ -157,7 +161,7 @@ def _listed(domains: Domains, most: int, clock: Clock) -> tuple[Listing, BoolArr
         domains,
         np.repeat(whole, [len(label) for _, label, _ in found]),
         np.concatenate([np.zeros(0, np.int64), *(label for _, label, _ in found)]),
-        np.concatenate(places, axis=1),
+        np.concatenate([np.zeros((3, 0, len(boxes.place)), np.int64), *places], axis=1),
         complete,
     )
-    return listing, domains.keep(whole, used)
+    return listing, changed

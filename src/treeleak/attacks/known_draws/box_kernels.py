@@ -1,0 +1,357 @@
+"""Compiled loops over boxes that go down trees.
+
+A box is an interval of atoms of each ordered attribute, maybe with the atom for a missing value,
+and a set of atoms of each of the others. It goes down a tree into all leaves that it meets, and is
+cut into as many boxes: nothing is held of pairs of leaves, of which large forests have too many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treeleak.core.bits import count_bits
+from treeleak.core.compiled import njit
+
+ONE, NONE = np.uint64(1), np.uint64(0)
+ALL = ~np.uint64(0)
+_WIDE = 2**30
+
+
+class Boxes(NamedTuple):
+    """Some boxes, or the leaves of all trees."""
+
+    low: Any
+    high: Any
+    """Shape (n_boxes, n_ordered). Interval of atoms; none where low > high."""
+    gone: Any
+    """Shape (n_boxes, n_ordered). Whether a missing value is admitted."""
+    members: Any
+    """Shape (n_boxes, n_set_words). Atoms of the attributes without order, as bits."""
+
+
+class Forest(NamedTuple):
+    """Trees as tests on atoms, and their leaves as boxes."""
+
+    root: Any
+    """Shape (n_trees,)."""
+    place: Any
+    """Shape (n_nodes,). Of the tested attribute its number among the ordered ones; -1 - its number
+    among the others."""
+    leaf: Any
+    """Shape (n_nodes,). Leaf (row of A); -1 for inner nodes."""
+    left: Any
+    right: Any
+    cut: Any
+    """Shape (n_nodes,). Lower atoms go left, ..."""
+    gone_left: Any
+    """... missing values, too, or not; ..."""
+    left_set: Any
+    """... of an attribute without order, the atoms of these bits. Shape (n_nodes, n_set_words)."""
+    set_start: Any
+    """Shape (n_sets + 1,). The words of each attribute without order."""
+    leaves: Boxes
+
+
+class Space(NamedTuple):
+    """Space for boxes that are refined tree by tree."""
+
+    now: Boxes
+    then: Boxes
+    parent: Any
+    """Shape (n_trees, n_boxes). For each tree by which was refined, the box that each came from."""
+    at: Any
+    """Shape (n_trees, n_boxes). The leaf of that tree in which it lies."""
+    size: Any
+    """Shape (n_trees,). Boxes after each tree."""
+    stack: Any
+    met: Any
+
+
+@njit()
+def node_sides(
+    compiled: Any, place: Any, radix: Any, missing: Any, set_start: Any, cut: Any, gone_left: Any,
+    left_set: Any,
+) -> None:  # fmt: skip
+    """Write what goes left at each inner node, in place.
+
+    ``place`` is the ordered attribute's number, or -1 - that of the one without order; ``missing``
+    says whether the last atom is that of missing values.
+    """
+    _, attribute, table, _, _, goes_left = compiled
+    for v in range(len(attribute)):
+        a = attribute[v]
+        if a < 0:
+            continue
+        if place[a] >= 0:
+            for k in range(radix[a] - missing[a]):
+                cut[v] += goes_left[table[v] + k] != 0
+            gone_left[v] = missing[a] != 0 and goes_left[table[v] + radix[a] - 1] != 0
+        else:
+            begin = set_start[-1 - place[a]]
+            for k in range(radix[a]):
+                if goes_left[table[v] + k] != 0:
+                    left_set[v, begin + (k >> 6)] |= ONE << np.uint64(k & 63)
+
+
+@njit()
+def leaf_sides(forest: Any, whole: Any, depth: int) -> None:
+    """Write what each leaf admits, in place; ``whole`` is the box of all points."""
+    stack = np.empty(depth, dtype=np.int64)
+    boxes = _some_boxes(depth + 1, forest.leaves)
+    low, high, gone, members = boxes
+    for t in range(len(forest.root)):
+        stack[0], top = forest.root[t], 1
+        _copy(whole, 0, boxes, 0)
+        while top:
+            top -= 1
+            v, p = stack[top], forest.place[stack[top]]
+            if forest.leaf[v] >= 0:
+                _copy(boxes, top, forest.leaves, forest.leaf[v])
+                continue
+            _copy(boxes, top, boxes, depth)
+            for side in range(2):
+                _copy(boxes, depth, boxes, top)
+                if p >= 0:
+                    if side == 0:
+                        high[top, p] = min(high[top, p], forest.cut[v] - 1)
+                    else:
+                        low[top, p] = max(low[top, p], forest.cut[v])
+                    if forest.gone_left[v] != (side == 0):
+                        gone[top, p] = 0
+                    some = low[top, p] <= high[top, p] or gone[top, p] != 0
+                else:
+                    some = False
+                    for w in range(forest.set_start[-1 - p], forest.set_start[-p]):
+                        left = forest.left_set[v, w]
+                        members[top, w] &= left if side == 0 else ~left
+                        some |= members[top, w] != NONE
+                if some:
+                    stack[top] = forest.left[v] if side == 0 else forest.right[v]
+                    top += 1
+
+
+@njit()
+def _some_boxes(n: int, like: Any) -> Any:
+    n_ordered, n_words = like.low.shape[1], like.members.shape[1]
+    return Boxes(
+        np.empty((n, n_ordered), np.int32), np.empty((n, n_ordered), np.int32),
+        np.empty((n, n_ordered), np.uint8), np.empty((n, n_words), np.uint64),
+    )  # fmt: skip
+
+
+@njit(inline=True)
+def _copy(here: Any, i: int, there: Any, j: int) -> None:
+    for a in range(here.low.shape[1]):
+        there.low[j, a], there.high[j, a] = here.low[i, a], here.high[i, a]
+        there.gone[j, a] = here.gone[i, a]
+    for w in range(here.members.shape[1]):
+        there.members[j, w] = here.members[i, w]
+
+
+@njit()
+def space_for(forest: Any, most: int, n_trees: int, depth: int, widest: int) -> Any:
+    """Space for ``most`` boxes; ``widest`` is the number of leaves of the largest tree."""
+    return Space(
+        _some_boxes(most, forest.leaves), _some_boxes(most, forest.leaves),
+        np.empty((n_trees, most), np.int32), np.empty((n_trees, most), np.int32),
+        np.empty(n_trees, np.int64), np.empty(depth, np.int64), np.empty(widest, np.int64),
+    )  # fmt: skip
+
+
+@njit()
+def _enter(t: int, box: Any, i: int, forest: Any, stack: Any, out: Any) -> int:
+    """Write the leaves of a tree that a box meets to ``out``; how many there are."""
+    # Every look into a tuple of arrays counts a reference: none in the loops.
+    low, high, gone, members = box
+    root, place, leaf, left, right, cut, gone_left, left_set, set_start, leaves = forest
+    lows, highs, goners, sets = leaves
+    n, top = 0, 1
+    stack[0] = root[t]
+    while top:
+        top -= 1
+        v = stack[top]
+        e = leaf[v]
+        if e >= 0:
+            # One test after the other lets sets pass that meet no leaf, and gaps.
+            meets = True
+            for a in range(low.shape[1]):
+                if max(low[i, a], lows[e, a]) > min(high[i, a], highs[e, a]):
+                    meets &= (gone[i, a] & goners[e, a]) != 0
+            for s in range(len(set_start) - 1):
+                some = False
+                for w in range(set_start[s], set_start[s + 1]):
+                    some |= (members[i, w] & sets[e, w]) != NONE
+                meets &= some
+            if meets:
+                out[n] = e
+                n += 1
+            continue
+        p = place[v]
+        go_left = go_right = False
+        if p >= 0:
+            if low[i, p] <= high[i, p]:
+                go_left, go_right = low[i, p] < cut[v], high[i, p] >= cut[v]
+            if gone[i, p]:
+                go_left |= gone_left[v]
+                go_right |= not gone_left[v]
+        else:
+            for w in range(set_start[-1 - p], set_start[-p]):
+                go_left |= (members[i, w] & left_set[v, w]) != NONE
+                go_right |= (members[i, w] & ~left_set[v, w]) != NONE
+        if go_right:
+            stack[top] = right[v]
+            top += 1
+        if go_left:
+            stack[top] = left[v]
+            top += 1
+    return n
+
+
+@njit()
+def _cut(box: Any, i: int, leaves: Any, e: int, out: Any, m: int) -> None:
+    """Write what a box and a leaf have in common."""
+    low, high, gone, members = box
+    lows, highs, goners, sets = leaves
+    low_out, high_out, gone_out, members_out = out
+    for a in range(low.shape[1]):
+        low_out[m, a] = max(low[i, a], lows[e, a])
+        high_out[m, a] = min(high[i, a], highs[e, a])
+        gone_out[m, a] = gone[i, a] & goners[e, a]
+    for w in range(members.shape[1]):
+        members_out[m, w] = members[i, w] & sets[e, w]
+
+
+@njit()
+def _refined(d: Any, own: Any, leaf_start: Any, word_start: Any, forest: Any, space: Any) -> Any:
+    """Cut the box of all points by the domains of some trees, one after the other.
+
+    Returns the boxes, how many there are, and by how many trees they were cut: not by all, where
+    that takes more boxes than there is space for.
+    """
+    now, then, parent, at, size, stack, met = space
+    now.low[0], now.high[0], now.gone[0], now.members[0] = 0, _WIDE, 1, ALL
+    n, most, leaves = 1, len(now.low), forest.leaves
+    for done in range(len(own)):
+        t, m = own[done], 0
+        for i in range(n):
+            for j in range(_enter(t, now, i, forest, stack, met)):
+                e = met[j]
+                slot = e - leaf_start[t]
+                if not d[word_start[t] + (slot >> 6)] >> np.uint64(slot & 63) & ONE:
+                    continue
+                if m == most:
+                    return now, n, done
+                parent[done, m], at[done, m] = i, e
+                _cut(now, i, leaves, e, then, m)
+                m += 1
+        now, then, n, size[done] = then, now, m, m
+    return now, n, len(own)
+
+
+@njit()
+def _by_size(d: Any, own: Any, word_start: Any) -> Any:
+    """Trees, those with few leaves in a domain first; none if one has no leaf at all."""
+    size = np.zeros(len(own), dtype=np.int64)
+    for i in range(len(own)):
+        for w in range(word_start[own[i]], word_start[own[i] + 1]):
+            size[i] += count_bits(d[w])
+        if size[i] == 0:
+            return own[:0]
+    return own[np.argsort(size, kind="mergesort")]
+
+
+@njit()
+def refine(
+    rows: Any, domain: Any, drawn_start: Any, drawn: Any, leaf_start: Any, word_start: Any,
+    forest: Any, depth: int, most: int, changed: Any,
+) -> None:  # fmt: skip
+    """Keep the leaves of some rows that meet a box which all trees leave open, in place.
+
+    Where that takes more than ``most`` boxes: which some of the trees leave open. ``changed`` is
+    set for rows of which leaves went. A domain that runs empty in one tree is emptied in all.
+    """
+    space = space_for(
+        forest, most, len(leaf_start) - 1, depth, (leaf_start[1:] - leaf_start[:-1]).max()
+    )
+    used, alive = np.empty(domain.shape[2], dtype=np.uint64), np.empty((2, most), dtype=np.bool_)
+    for k in rows:
+        for c in range(domain.shape[1]):
+            d = domain[k, c]
+            own = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
+            used[:] = NONE
+            if len(own):
+                now, n, done = _refined(d, own, leaf_start, word_start, forest, space)
+                for i in range(n):
+                    for t in own[done:]:
+                        for j in range(_enter(t, now, i, forest, space.stack, space.met)):
+                            slot = space.met[j] - leaf_start[t]
+                            used[word_start[t] + (slot >> 6)] |= ONE << np.uint64(slot & 63)
+                alive[done & 1, :n] = True
+                # Back through the trees: where boxes that are left came from.
+                for level in range(done - 1, -1, -1):
+                    t, here, before = own[level], alive[(level + 1) & 1], alive[level & 1]
+                    before[: space.size[level - 1] if level else 1] = False
+                    for i in range(space.size[level]):
+                        if here[i]:
+                            slot = space.at[level, i] - leaf_start[t]
+                            used[word_start[t] + (slot >> 6)] |= ONE << np.uint64(slot & 63)
+                            before[space.parent[level, i]] = True
+            for w in range(len(d)):
+                if d[w] & ~used[w]:
+                    d[w] &= used[w]
+                    changed[k] = True
+
+
+@njit()
+def list_boxes(
+    k: int, domain: Any, drawn: Any, leaf_start: Any, word_start: Any, forest: Any, depth: int,
+    most: int, out: Any, label: Any,
+) -> int:  # fmt: skip
+    """List the choices of a leaf for every tree in ``drawn`` that a point has; how many there are.
+
+    Writes the leaves (rows of A) of each to ``out`` and its class to ``label``; -1 if there are
+    more than there is room for, or that takes more than ``most`` boxes.
+    """
+    space = space_for(
+        forest, most, len(leaf_start) - 1, depth, (leaf_start[1:] - leaf_start[:-1]).max()
+    )
+    found, column = 0, np.zeros(len(leaf_start), dtype=np.int64)
+    for i in range(len(drawn)):
+        column[drawn[i]] = i
+    for c in range(domain.shape[1]):
+        own = _by_size(domain[k, c], drawn, word_start)
+        if not len(own):
+            continue
+        _, n, done = _refined(domain[k, c], own, leaf_start, word_start, forest, space)
+        if done < len(own) or found + n > len(out):
+            return -1
+        for i in range(n):
+            label[found], box = c, i
+            for level in range(done - 1, -1, -1):
+                out[found, column[own[level]]] = space.at[level, box]
+                box = space.parent[level, box]
+            found += 1
+    return found
+
+
+@njit()
+def within_one(
+    leaves: Any, drawn: Any, forest: Any, depth: int, widest: int, out: Any
+) -> None:  # fmt: skip
+    """Say whether all that some leaves admit lies in one leaf of every tree.
+
+    ``leaves``, shape (n_lines, n_trees): a leaf (row of A) of every tree. ``drawn``, shape
+    (n_lines, n_trees): which of them are meant.
+    """
+    own = _some_boxes(1, forest.leaves)
+    stack, met = np.empty(depth, np.int64), np.empty(widest, np.int64)
+    for x in range(len(leaves)):
+        own.low[0], own.high[0], own.gone[0], own.members[0] = 0, _WIDE, 1, ALL
+        for t in range(leaves.shape[1]):
+            if drawn[x, t]:
+                _cut(own, 0, forest.leaves, leaves[x, t], own, 0)
+        out[x] = True
+        for t in range(leaves.shape[1]):
+            out[x] &= _enter(t, own, 0, forest, stack, met) == 1
