@@ -100,6 +100,7 @@ def check_against(
     proved = found.proved.to_numpy()
     assert (proved[seen] == (always | given[seen])).all()
     assert (proved[~seen] <= given[~seen]).all()
+    assert found.numbers.get("rows_left_open", 0) == (~proved[seen]).sum()
     rows = case.places(np.column_stack([table, label]))[seen]
     assert (rows[proved[seen]] == places[0][proved[seen]]).all()
     sure = np.column_stack([found.confidence, found.label_confidence])[seen] == 1.0

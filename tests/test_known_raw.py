@@ -20,7 +20,7 @@ def test_floors_are_of_tables_that_there_are_and_each_line_stands_once():
     floors = known_raw.floors()
     assert set(floors.table) == {*known_raw_tables.TABLES, "mixed"}
     assert not floors.duplicated(["table", "rows"]).any()
-    assert set(floors.claim.dropna()) == {"answered", "verified", "listed", "proved"}
+    assert set(floors.claim.dropna()) == {"answered", "verified", "listed", "decided"}
     # What is asked for without a claim would never be said.
     assert floors[floors.claim.isna()].iloc[:, 2:].isna().all(axis=None)
 
@@ -30,7 +30,7 @@ def test_lines_of_other_sizes_have_no_floor():
     assert asked[["table", "rows"]].to_numpy().tolist() == [
         ["stroke", 300], ["stroke", 500], ["mixed", 300], ["mixed", 500],
     ]  # fmt: skip
-    assert asked.claim.fillna("").tolist() == ["", "verified", "", "proved"]
+    assert asked.claim.fillna("").tolist() == ["", "verified", "", "decided"]
     assert (known_raw.lines(["stroke"], None, quick=True).rows <= known_raw.SMALL).all()
 
 
@@ -53,9 +53,10 @@ def test_runs_have_less_time_than_their_floor_allows():
         ({"claim": "listed"}, {}, []),
         ({"claim": "listed"}, {"listed": 9.0}, ["listed"]),
         ({"claim": "listed"}, {"listed": 9.0, "status": "unique"}, []),
-        ({"claim": "proved"}, {"open_rows": 0.0}, []),
-        ({"claim": "proved"}, {"proved": 1.0}, []),
-        ({"claim": "proved"}, {}, ["proved"]),
+        ({"claim": "decided"}, {"left_open": 5.0}, []),
+        ({"claim": "decided"}, {"left_open": 4.0}, ["decided"]),
+        ({"claim": "decided"}, {"proved": 1.0}, []),
+        ({"claim": "decided"}, {}, ["decided"]),
         ({"claim": "verified", "seconds": 4.0}, {}, ["4 s"]),
         ({"claim": "verified", "error": 0.03, "seconds": 5.0}, {}, ["error 0.03"]),
         ({"claim": "verified", "in_order": 1.0}, {}, ["placed 1"]),
@@ -68,8 +69,8 @@ def test_what_a_run_misses_is_named(floor, run, lacks):
     nothing = dict.fromkeys(known_raw.floors().columns, np.nan)
     good = {
         "status": "feasible", "misfit": 0.0, "labels": 1.0, "wrong": 0.0, "listed": 10.0,
-        "n_rows": 10, "proved": 0.5, "open_rows": 1.0, "seconds": 5.0, "error": 0.04,
-        "placed": 0.9, "near": 0.95, "near_5": 0.95, "categories": 1.0,
+        "n_rows": 10, "proved": 0.5, "open_rows": 1.0, "left_open": 0.0, "seconds": 5.0,
+        "error": 0.04, "placed": 0.9, "near": 0.95, "near_5": 0.95, "categories": 1.0,
     }  # fmt: skip
     line = SimpleNamespace(**nothing | floor)
     assert known_raw.missed(line, SimpleNamespace(**good | run)) == lacks

@@ -3,9 +3,11 @@
 A line for each run. Row k of the answer is held against row k of the training set. "settled" are
 rows for which one leaf is left in every tree that drew them, "open" those with several candidates
 after that; "proved" is the share of rows whose cell is proved, in the trees that did not draw them,
-too. "placed" is the share of rows in their true leaf of every tree that drew them, label included;
-"near" and "near 5 %" are the shares of numbers within 1 % and 5 % of their range (the latter,
-of the mixed table, of incomes), "kinds" that of categories that are right. "error" is DRAFT's,
+too, and "left open" counts rows of which the opposite is shown: another table meets every count,
+and has the row in another cell. A line asks for "decided" where each row is to be one or the other.
+"placed" is the share of rows in their true leaf of every tree that drew them, label included;
+"near" and "near 5 %" are the shares of numbers within 1 % and 5 % of their range (the latter, of
+the mixed table, of incomes), "kinds" that of categories that are right. "error" is DRAFT's,
 after matching, on the columns of the answer; it is left out beyond 5,000 rows. Seconds are those of
 ``treeleak.reconstruct`` after a smaller run that compiles what is used.
 
@@ -57,7 +59,8 @@ _SHARES = {
 called in the table."""
 
 _FIGURES = (
-    "settled", "open_rows", "labels", "placed", "error", "near", "near_5", "categories", "wrong",
+    "settled", "open_rows", "left_open", "labels", "placed", "error", "near", "near_5",
+    "categories", "wrong",
 )  # fmt: skip
 """Figures that a run may lack."""
 
@@ -146,6 +149,7 @@ def run(case: Case) -> Record:
         "settled": numbers.get("settled_rows"),
         "listed": numbers.get("listed_rows", 0.0) + numbers.get("rows_never_drawn", 0.0),
         "open_rows": numbers.get("open_rows"),
+        "left_open": numbers.get("rows_left_open"),
         "numbers": numbers,
         "cells": found.cells,
         "notes": list(found.notes),
@@ -198,7 +202,7 @@ def missed(floor: Any, run: Any) -> list[str]:
         "answered": pd.notna(run.labels),
         "verified": verified,
         "listed": verified and (run.status == "unique" or run.listed == run.n_rows),
-        "proved": verified and (run.proved == 1 or run.open_rows == 0),
+        "decided": verified and run.proved * run.n_rows + run.left_open > run.n_rows - 0.5,
     }
     out = ["proved what is false"] if pd.notna(run.wrong) and run.wrong else []
     if isinstance(floor.claim, str) and not claims[floor.claim]:
@@ -230,8 +234,8 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
     runs[list(_FIGURES)] = runs[list(_FIGURES)].astype(float)
     out = new_table(
         f"raw numbers, known draws; {say_versions(runs.results_version)}",
-        "table, rows, seed, status, verified, s, settled, open, proved, labels, placed, error, "
-        "near, near 5 %, kinds, MB, floor, met",
+        "table, rows, seed, status, verified, s, settled, open, proved, left open, labels, placed, "
+        "error, near, near 5 %, kinds, MB, floor, met",
         left="table, status, verified, floor, met",
     )
     out.columns[-2].no_wrap = False  # The longest.
@@ -245,8 +249,8 @@ def floor_table(chosen: pd.DataFrame, records: list[Record]) -> int:
             out.add_row(
                 r.table, str(r.n_rows), str(r.seed), r.status, "yes" if verified else "no",
                 f"{r.seconds:.1f}", number(r.settled, 0), number(r.open_rows, 0),
-                f"{r.proved:.3f}", number(r.labels, 3), number(r.placed, 3), number(r.error),
-                number(r.near, 3), number(r.near_5, 3), number(r.categories, 3),
+                f"{r.proved:.3f}", number(r.left_open, 0), number(r.labels, 3), number(r.placed, 3),
+                number(r.error), number(r.near, 3), number(r.near_5, 3), number(r.categories, 3),
                 f"{r.peak_mb:.0f}", said(line), met,
             )  # fmt: skip
     CONSOLE.print(out)

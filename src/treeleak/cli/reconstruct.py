@@ -153,6 +153,8 @@ def _say_order(result: Reconstruction) -> None:
         say(f"Training set: {result.row_count}.")
     if (settled := result.numbers.get("settled_rows")) is not None:
         say(f"Every leaf is proved of {settled:,} of {result.n_rows:,} rows.")
+    if left_open := result.numbers.get("rows_left_open"):
+        say(f"The counts leave {left_open:,} rows open: other tables meet them and differ there.")
     if result.in_earlier is not None:
         say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
     if result.status == "likely" and result.expected_error is not None:

@@ -96,6 +96,9 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         follows = "the others lie in one of several: this follows from draws and counts alone"
         share = percent(settled / max(rebuilt["n_rows"], 1))
         yield "Rows of which every leaf is proved", share, follows
+    if left_open := rebuilt["numbers"].get("rows_left_open"):
+        other = "another table is known that meets every count, and differs there"
+        yield "Rows that the counts leave open", f"{left_open:,}", other
     if rebuilt["expected_error"] is not None:
         own = "the attack's own estimate, made without the training rows"
         yield "Values that may be wrong, as expected", percent(rebuilt["expected_error"], 1), own

@@ -112,8 +112,11 @@ def _answer(
         found = typical(problem, found, expected, pairs, places, values, clock, seed)
     if expected is not None:
         found = settled_by(problem, found, expected)
+    numbers["rows_left_open"] = int(found.left_open.sum())
     if isinstance(places, Listing):
-        found = replace(found, proved=places.proved(found.pair, found.proved))
+        proved = places.proved(found.pair, found.proved)
+        numbers["rows_left_open"] += int((found.proved & ~proved).sum())
+        found = replace(found, proved=proved)
     rows = placed_rows(found.pair, found.proved, *found.marginals, pairs, places, values, prior)
     rows = replace(rows, misfit=found.misfit)
     return Answer(status_of([rows]), values, (rows,), numbers=numbers, ordered=True)

@@ -48,6 +48,8 @@ class Found:
     misfit: int
     proved: BoolArray
     """Shape (n_rows,)."""
+    left_open: BoolArray
+    """Shape (n_rows,). Rows that another known assignment that meets every count puts elsewhere."""
     marginals: tuple[RowProblem, FloatArray]
     """Candidates and their probabilities: how sure the answer is of what is not proved."""
 
@@ -56,8 +58,9 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
     """Choose a candidate for every open row, and say how sure that is."""
     stage = "fitting the rows"
     settled = problem.settled >= 0
+    none = np.zeros_like(settled)
     if not problem.n_open:
-        return Found(problem.settled, 0, settled, (problem, np.zeros(0)))
+        return Found(problem.settled, 0, settled, none, (problem, np.zeros(0)))
     misfits: list[int] = []
 
     def tell(f: Fit) -> None:
@@ -66,16 +69,17 @@ def search(problem: RowProblem, expected: FloatArray | None, clock: Clock, seed:
         clock.tell(stage, min(0.9, len(misfits) / 1000), min(misfits))
 
     first = fit(problem, clock, evaluations=_FIRST, tell=tell)
-    best = Found(problem.complete(first.choice), first.misfit, settled, (problem, first.u))
+    best = Found(problem.complete(first.choice), first.misfit, settled, none, (problem, first.u))
     prove = partial(_proved, problem, likely=_likely(problem, first.u), clock=clock, seed=seed)
     if first.misfit == 0:
         return prove(best, multipliers=first.multipliers)
     likely, last = _fit_likely(problem, first, expected, clock, tell)
     if last is None:
-        best = Found(likely.settled, 0, settled, (likely, np.zeros(0)))
+        best = Found(likely.settled, 0, settled, none, (likely, np.zeros(0)))
         return prove(best, multipliers=first.multipliers)
     if last.misfit <= best.misfit:
-        best = Found(likely.complete(last.choice), last.misfit, settled, (likely, last.u))
+        pair = likely.complete(last.choice)
+        best = Found(pair, last.misfit, settled, none, (likely, last.u))
     best = _solved(problem, best, _TRY, clock, seed)
     few, u = _fewer(likely, last.u, _BELIEVABLE[-1])
     likely, u = (few, u) if few.n_open else (likely, last.u)
@@ -143,14 +147,14 @@ def _proved(
     choice = problem.columns_of(found.pair)
     likely = likely | (problem.column == choice[problem.owner])
     certain = _certain(problem, choice, likely, multipliers, clock)
-    solver = RowSolver(problem)
+    same, solver = np.ones_like(certain), RowSolver(problem)
     if not certain.all() and not clock.stopped and solver.n_terms <= _MODEL_TERMS:
         same, done = solver.always(choice, clock, _PROOF, seed)
         if done:
             certain |= same
-    proved = problem.settled >= 0
-    proved[problem.rows[certain]] = True
-    return replace(found, proved=proved)
+    proved, left_open = problem.settled >= 0, np.zeros_like(found.proved)
+    proved[problem.rows[certain]] = left_open[problem.rows[~same]] = True
+    return replace(found, proved=proved, left_open=left_open)
 
 
 def _certain(
@@ -199,7 +203,7 @@ def _sharpened(
         )  # fmt: skip
         u, multipliers = f.u, f.multipliers
         if f.misfit < best.misfit:
-            best = Found(likely.complete(f.choice), f.misfit, best.proved, best.marginals)
+            best = replace(best, pair=likely.complete(f.choice), misfit=f.misfit)
         # Maximum entropy is too unsure of itself, the full reaction too sure: in between, and
         # over several steps, shares come true.
         if alpha >= 0.5:
