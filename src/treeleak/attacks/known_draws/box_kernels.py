@@ -66,7 +66,10 @@ class Space(NamedTuple):
     size: Any
     """Shape (n_trees,). Boxes after each tree."""
     stack: Any
-    met: Any
+    """Shape (depth, 3). Nodes that are still to be entered, and which of ..."""
+    listed: Any
+    """... these boxes enter them."""
+    aside: Any
 
 
 @njit()
@@ -151,62 +154,95 @@ def _copy(here: Any, i: int, there: Any, j: int) -> None:
 
 
 @njit()
-def space_for(forest: Any, most: int, n_trees: int, depth: int, widest: int) -> Any:
-    """Space for ``most`` boxes; ``widest`` is the number of leaves of the largest tree."""
+def space_for(forest: Any, most: int, n_trees: int, depth: int) -> Any:
+    """Space for ``most`` boxes in trees that are less deep than ``depth``."""
     return Space(
         _some_boxes(most, forest.leaves), _some_boxes(most, forest.leaves),
         np.empty((n_trees, most), np.int32), np.empty((n_trees, most), np.int32),
-        np.empty(n_trees, np.int64), np.empty(depth, np.int64), np.empty(widest, np.int64),
+        np.empty(n_trees, np.int64), np.empty((depth + 1, 3), np.int64),
+        np.empty((2 * depth + 1) * most + 1, np.int32),
+        np.empty(most + 1, np.int32),
     )  # fmt: skip
 
 
 @njit()
-def _enter(t: int, box: Any, i: int, forest: Any, stack: Any, out: Any) -> int:
-    """Write the leaves of a tree that a box meets to ``out``; how many there are."""
+def _enter(
+    t: int, boxes: Any, n: int, d: Any, start: int, word: int, forest: Any, space: Any,
+    parent: Any, at: Any, mark: Any,
+) -> int:  # fmt: skip
+    """Send boxes down a tree, into the leaves of a domain that they meet.
+
+    Writes box and leaf of each pair to ``parent`` and ``at``; how many there are, -1 if there is
+    not room enough. If ``mark`` is not empty, only marks the leaves there. ``start`` and ``word``
+    say where the tree's leaves begin, and their words.
+    """
     # Every look into a tuple of arrays counts a reference: none in the loops.
-    low, high, gone, members = box
-    root, place, leaf, left, right, cut, gone_left, left_set, set_start, leaves = forest
+    low, high, gone, members = boxes
+    root, place, leaf, left, right, cuts, gone_left, left_set, set_start, leaves = forest
     lows, highs, goners, sets = leaves
-    n, top = 0, 1
-    stack[0] = root[t]
+    stack, listed, aside = space.stack, space.listed, space.aside
+    for i in range(n):
+        listed[i] = i
+    stack[0, 0], stack[0, 1], stack[0, 2] = root[t], 0, n
+    m, top = 0, 1
     while top:
         top -= 1
-        v = stack[top]
-        e = leaf[v]
+        v, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
+        e, p = leaf[v], place[v]
         if e >= 0:
-            # One test after the other lets sets pass that meet no leaf, and gaps.
-            meets = True
-            for a in range(low.shape[1]):
-                if max(low[i, a], lows[e, a]) > min(high[i, a], highs[e, a]):
-                    meets &= (gone[i, a] & goners[e, a]) != 0
-            for s in range(len(set_start) - 1):
-                some = False
-                for w in range(set_start[s], set_start[s + 1]):
-                    some |= (members[i, w] & sets[e, w]) != NONE
-                meets &= some
-            if meets:
-                out[n] = e
-                n += 1
+            w, bit = word + ((e - start) >> 6), ONE << np.uint64((e - start) & 63)
+            if not d[w] & bit:
+                continue
+            for x in range(begin, end):
+                i = listed[x]
+                # One test after the other lets sets pass that meet no leaf, and gaps.
+                meets = True
+                for a in range(low.shape[1]):
+                    if max(low[i, a], lows[e, a]) > min(high[i, a], highs[e, a]):
+                        meets &= (gone[i, a] & goners[e, a]) != 0
+                for s in range(len(set_start) - 1):
+                    some = False
+                    for u in range(set_start[s], set_start[s + 1]):
+                        some |= (members[i, u] & sets[e, u]) != NONE
+                    meets &= some
+                if meets and len(mark):
+                    mark[w] |= bit
+                    break
+                if meets:
+                    if m == len(at):
+                        return -1
+                    parent[m], at[m] = i, e
+                    m += 1
             continue
-        p = place[v]
-        go_left = go_right = False
+        # Boxes that go right are listed behind those that were, those that go left behind these.
+        fill, n_left = end, 0
         if p >= 0:
-            if low[i, p] <= high[i, p]:
-                go_left, go_right = low[i, p] < cut[v], high[i, p] >= cut[v]
-            if gone[i, p]:
-                go_left |= gone_left[v]
-                go_right |= not gone_left[v]
+            cut, gap = cuts[v], gone_left[v]
+            for x in range(begin, end):
+                i = listed[x]
+                bottom, up, lost = low[i, p], high[i, p], gone[i, p] != 0
+                listed[fill] = aside[n_left] = i
+                fill += ((up >= cut) & (bottom <= up)) | (lost & (not gap))
+                n_left += ((bottom < cut) & (bottom <= up)) | (lost & gap)
         else:
-            for w in range(set_start[-1 - p], set_start[-p]):
-                go_left |= (members[i, w] & left_set[v, w]) != NONE
-                go_right |= (members[i, w] & ~left_set[v, w]) != NONE
-        if go_right:
-            stack[top] = right[v]
+            for x in range(begin, end):
+                i = listed[x]
+                go_left = go_right = False
+                for u in range(set_start[-1 - p], set_start[-p]):
+                    go_left |= (members[i, u] & left_set[v, u]) != NONE
+                    go_right |= (members[i, u] & ~left_set[v, u]) != NONE
+                listed[fill] = aside[n_left] = i
+                fill += go_right
+                n_left += go_left
+        if fill > end:
+            stack[top, 0], stack[top, 1], stack[top, 2] = right[v], end, fill
             top += 1
-        if go_left:
-            stack[top] = left[v]
+        if n_left:
+            stack[top, 0], stack[top, 1], stack[top, 2] = left[v], fill, fill + n_left
+            for x in range(n_left):
+                listed[fill + x] = aside[x]
             top += 1
-    return n
+    return m
 
 
 @njit()
@@ -230,23 +266,17 @@ def _refined(d: Any, own: Any, leaf_start: Any, word_start: Any, forest: Any, sp
     Returns the boxes, how many there are, and by how many trees they were cut: not by all, where
     that takes more boxes than there is space for.
     """
-    now, then, parent, at, size, stack, met = space
+    now, then, leaves, nothing = space.now, space.then, forest.leaves, d[:0]
     now.low[0], now.high[0], now.gone[0], now.members[0] = 0, _WIDE, 1, ALL
-    n, most, leaves = 1, len(now.low), forest.leaves
+    n = 1
     for done in range(len(own)):
-        t, m = own[done], 0
-        for i in range(n):
-            for j in range(_enter(t, now, i, forest, stack, met)):
-                e = met[j]
-                slot = e - leaf_start[t]
-                if not d[word_start[t] + (slot >> 6)] >> np.uint64(slot & 63) & ONE:
-                    continue
-                if m == most:
-                    return now, n, done
-                parent[done, m], at[done, m] = i, e
-                _cut(now, i, leaves, e, then, m)
-                m += 1
-        now, then, n, size[done] = then, now, m, m
+        t, parent, at = own[done], space.parent[done], space.at[done]
+        m = _enter(t, now, n, d, leaf_start[t], word_start[t], forest, space, parent, at, nothing)
+        if m < 0:
+            return now, n, done
+        for i in range(m):
+            _cut(now, parent[i], leaves, at[i], then, i)
+        now, then, n, space.size[done] = then, now, m, m
     return now, n, len(own)
 
 
@@ -272,9 +302,7 @@ def refine(
     Where that takes more than ``most`` boxes: which some of the trees leave open. ``changed`` is
     set for rows of which leaves went. A domain that runs empty in one tree is emptied in all.
     """
-    space = space_for(
-        forest, most, len(leaf_start) - 1, depth, (leaf_start[1:] - leaf_start[:-1]).max()
-    )
+    space = space_for(forest, most, len(leaf_start) - 1, depth)
     used, alive = np.empty(domain.shape[2], dtype=np.uint64), np.empty((2, most), dtype=np.bool_)
     for k in rows:
         for c in range(domain.shape[1]):
@@ -283,11 +311,11 @@ def refine(
             used[:] = NONE
             if len(own):
                 now, n, done = _refined(d, own, leaf_start, word_start, forest, space)
-                for i in range(n):
-                    for t in own[done:]:
-                        for j in range(_enter(t, now, i, forest, space.stack, space.met)):
-                            slot = space.met[j] - leaf_start[t]
-                            used[word_start[t] + (slot >> 6)] |= ONE << np.uint64(slot & 63)
+                for t in own[done:]:
+                    _enter(
+                        t, now, n, d, leaf_start[t], word_start[t], forest, space,
+                        space.parent[done], space.at[done], used,
+                    )  # fmt: skip
                 alive[done & 1, :n] = True
                 # Back through the trees: where boxes that are left came from.
                 for level in range(done - 1, -1, -1):
@@ -314,9 +342,7 @@ def list_boxes(
     Writes the leaves (rows of A) of each to ``out`` and its class to ``label``; -1 if there are
     more than there is room for, or that takes more than ``most`` boxes.
     """
-    space = space_for(
-        forest, most, len(leaf_start) - 1, depth, (leaf_start[1:] - leaf_start[:-1]).max()
-    )
+    space = space_for(forest, most, len(leaf_start) - 1, depth)
     found, column = 0, np.zeros(len(leaf_start), dtype=np.int64)
     for i in range(len(drawn)):
         column[drawn[i]] = i
@@ -338,20 +364,23 @@ def list_boxes(
 
 @njit()
 def within_one(
-    leaves: Any, drawn: Any, forest: Any, depth: int, widest: int, out: Any
-) -> None:  # fmt: skip
+    lines: Any, drawn: Any, leaf_start: Any, word_start: Any, forest: Any, depth: int, out: Any
+) -> None:
     """Say whether all that some leaves admit lies in one leaf of every tree.
 
-    ``leaves``, shape (n_lines, n_trees): a leaf (row of A) of every tree. ``drawn``, shape
+    ``lines``, shape (n_lines, n_trees): a leaf (row of A) of every tree. ``drawn``, shape
     (n_lines, n_trees): which of them are meant.
     """
-    own = _some_boxes(1, forest.leaves)
-    stack, met = np.empty(depth, np.int64), np.empty(widest, np.int64)
-    for x in range(len(leaves)):
+    space = space_for(forest, 2, 1, depth)
+    own, parent, at = space.now, space.parent[0], space.at[0]
+    every = np.full(word_start[-1], ALL)
+    for x in range(len(lines)):
         own.low[0], own.high[0], own.gone[0], own.members[0] = 0, _WIDE, 1, ALL
-        for t in range(leaves.shape[1]):
+        for t in range(lines.shape[1]):
             if drawn[x, t]:
-                _cut(own, 0, forest.leaves, leaves[x, t], own, 0)
+                _cut(own, 0, forest.leaves, lines[x, t], own, 0)
         out[x] = True
-        for t in range(leaves.shape[1]):
-            out[x] &= _enter(t, own, 0, forest, stack, met) == 1
+        for t in range(lines.shape[1]):
+            start, word = leaf_start[t], word_start[t]
+            n = _enter(t, own, 1, every, start, word, forest, space, parent, at, every[:0])
+            out[x] &= n == 1

@@ -106,8 +106,9 @@ class LeafBoxes:
         (n_lines, n_trees): which of them are meant.
         """
         out = np.zeros(len(leaf), dtype=bool)
-        widest = int(np.diff(self.geometry.leaf_start).max())
-        box_kernels.within_one(leaf, drawn, self.forest, self.depth, widest, out)
+        box_kernels.within_one(
+            leaf, drawn, self.geometry.leaf_start, self.word_start, self.forest, self.depth, out
+        )
         return out
 
 

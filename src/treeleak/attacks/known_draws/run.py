@@ -39,8 +39,9 @@ from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
-_DOMAINS = 0.25
-"""Share of the time for narrowing the leaves of rows, where the grid is too large to list."""
+_DOMAINS, _LARGE = 0.25, 0.8
+"""Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
+second where there are too many leaves to compare: such rows would hardly begin to walk."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
 
@@ -135,7 +136,8 @@ def _unlisted(
     try:
         compile_loops(clock)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
-        listing = listed(domains, clock.part(_DOMAINS * clock.left))
+        share = _DOMAINS if domains.boxes.compared else _LARGE
+        listing = listed(domains, clock.part(share * clock.left))
         numbers |= {
             "settled_rows": int((evidence.drawn & (domains.open_leaves == 0)).sum()),
             "listed_rows": int((listing.complete & evidence.drawn).sum()),
