@@ -9,6 +9,7 @@ removed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -200,6 +201,22 @@ class Domains:
     def _settled(self, n_open: int) -> str:
         n_rows = self.evidence.n_rows
         return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
+
+    def assuming(self, leaves: IntArray) -> Domains:
+        """Copy these domains, with some rows in some leaves.
+
+        ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed. A leaf in which
+        a row is known not to lie is not.
+        """
+        out = replace(self, bits=self.bits.copy())
+        for k, t in np.argwhere(leaves >= 0):
+            slot = int(leaves[k, t] - self.evidence.geometry.leaf_start[t])
+            words = out.bits[k, :, self.boxes.word_start[t] : self.boxes.word_start[t + 1]]
+            kept = words[:, slot >> 6] & (np.uint64(1) << np.uint64(slot & 63))
+            if kept.any():
+                words[:] = 0
+                words[:, slot >> 6] = kept
+        return out
 
     def keep(self, k: int, label: IntArray, own: IntArray, leaves: NDArray[np.int32]) -> bool:
         """Keep some leaves of a row only; say whether others went.

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
@@ -28,7 +30,7 @@ from treeleak.attacks.known_draws.search import (
     typical,
 )
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
-from treeleak.attacks.large_grid.run import by_walking, refuse_unlisted
+from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import Contradiction, KnownDraws, Pairs
@@ -42,6 +44,8 @@ _LEAST = 1e-300
 _DOMAINS, _LARGE = 0.25, 0.8
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
 second where there are too many leaves to compare: such rows would hardly begin to walk."""
+_FEWER, _KEPT = 6, 0.7
+"""How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _LABELS = 0.2
 """Share of the time for classes alone, where the grid is too large to list."""
 
@@ -153,11 +157,30 @@ def _unlisted(
     classes = None if domains is None else domains.classes
     label, open_label = _labels(evidence, given.parts, classes, clock, seed)
     constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
+    narrow: Narrow = unchanged
     if domains is not None:
         with suppress(GridTooLarge):
             constraints = replace(constraints, closed=domains.closed(label, open_label))
-    answer = by_walking(constraints, values, clock, seed, why)
+            narrow = partial(_assumed, domains, label, open_label)
+    answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
     return replace(answer, numbers={**numbers, **answer.numbers})
+
+
+def _assumed(
+    domains: Domains, label: IntArray, open_label: BoolArray, leaves: IntArray, clock: Clock
+) -> NDArray[np.uint8] | None:
+    """Say where rows do not lie if they lie in some leaves; if not all of these go together, fewer.
+
+    ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed.
+    """
+    rng = np.random.default_rng(0)
+    for _ in range(_FEWER):
+        own = domains.assuming(leaves)
+        some = np.asarray((leaves >= 0).any(axis=1))
+        if own.narrow(clock, some) < 0 and own.classes[own.evidence.drawn].any(axis=1).all():
+            return own.closed(label, open_label)
+        leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
+    return None
 
 
 def _labels(

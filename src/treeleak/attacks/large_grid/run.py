@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ _SEEN, _VISITS = 0.7, 24
 """Price from which on it is noted where rows are, and how often at most."""
 _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
+_NARROW = 0.1
+"""Share of the time that is left for what follows from the leaves that walkers never left."""
 _SLICE = 20_000
 """Moves between two looks at the clock: about 50 ms."""
 _PULL, _LEAST_PULL = 80.0, 0.03
@@ -67,6 +70,15 @@ _SEARCH = WalkSettings(0.1, 0.15, 0.0, 0, False, True, True)
 
 
 Doubt = Callable[[Clock], Contradiction | None]
+
+
+Narrow = Callable[[IntArray, Clock], NDArray[np.uint8] | None]
+"""From leaves (rows of A) in which rows are taken to be, shape (n_rows, n_trees), -1 where no leaf
+is, to those in which they are not, then; None if that contradicts itself."""
+
+
+def unchanged(leaves: IntArray, clock: Clock) -> None:
+    """Say that nothing follows."""
 
 
 class _Contradicted(Exception):
@@ -96,11 +108,13 @@ def by_walking(
     seed: int,
     why: str,
     doubt: Doubt = lambda _: None,
+    narrow: Narrow = unchanged,
 ) -> Answer:
     """Rebuild rows without a list of the cells.
 
     ``why``: why cells are not enumerated. ``doubt``: looks for a proof that the counts contradict
-    each other; asked once, when two attempts have failed. Returns "feasible" where every count is
+    each other; asked once, when two attempts have failed. ``narrow``: what follows from leaves that
+    rows never left; asked after each attempt. Returns "feasible" where every count is
     met, "infeasible" with the place of the contradiction, "unknown" with the best rows so far when
     the time was up. No row is proved: of cells that no row stepped into nothing is known.
     """
@@ -108,7 +122,7 @@ def by_walking(
     _compiled(constraints, clock)
     cells = f"generated: {why}"
     try:
-        found = _walked_until_met(constraints, values, clock, stage, seed, doubt)
+        found = _walked_until_met(constraints, values, clock, stage, seed, doubt, narrow)
     except _Contradicted as proof:
         return Answer("infeasible", values, contradiction=proof.clash, cells=cells)
     rows = settled(found, values, constraints, clock, stage)
@@ -136,19 +150,23 @@ def _compiled(constraints: RowConstraints, clock: Clock) -> None:
 
 
 def _walked_until_met(
-    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt
-) -> Found:
+    constraints: RowConstraints, values: Values, clock: Clock, stage: str, seed: int, doubt: Doubt,
+    narrow: Narrow,
+) -> Found:  # fmt: skip
     """Let rows walk until they meet every count, or until the clock stops.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
-    they agree stay where they are when the others start again.
+    they agree stay where they are when the others start again. Of the others, leaves that neither
+    left may be right: what would follow from them is where rows walk next. It is no proof, and so
+    the walls are taken down again where this leads no further.
     """
+    least = np.inf
     fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
     best: Found | None = None
     per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
     length, attempt, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0
     program = None if constraints.exchangeable else RowProgram(constraints, values)
-    walled = constraints.closed is not None
+    walled, walled_in = constraints.closed is not None, constraints
     apart = not (walled or constraints.exchangeable or (constraints.held >= 0).any())
     if program is not None and not constraints.open_label.any() and program.small:
         clock.tell(f"{stage}: solving for all at once", 0.0)
@@ -159,7 +177,7 @@ def _walked_until_met(
             return Found.of(walkers, walkers[0], 0)
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
-        walkers = [Walker.started(constraints, int(s), begin, fixed) for s in seeds]
+        walkers = [Walker.started(walled_in, int(s), begin, fixed) for s in seeds]
         recent = _Recent(attempt % 2 == 0, [], [], [])
         prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
         search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
@@ -187,6 +205,12 @@ def _walked_until_met(
             if solved is not None:
                 walkers[0] = Walker.started(constraints, seed, solved)
                 return Found.of(walkers, walkers[0], done)
+        walled_in = constraints
+        if walled and (reached := min(w.misfit for w in walkers)) < least:
+            least = reached
+            closed = narrow(recent.never_left(constraints), clock.part(_NARROW * clock.left))
+            if closed is not None:
+                walled_in = replace(constraints, closed=closed)
         fixed, begin, before = _agreed(walkers, constraints), walkers[0].places, fixed
         if none or fixed.sum() <= before.sum() + _PROGRESS * (~before).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
@@ -206,6 +230,17 @@ class _Recent:
     """Shape (n_rows,)."""
     leaves: list[NDArray[np.int32]]
     """Shape (n_rows, n_trees). While missed counts were dear."""
+
+    def never_left(self, constraints: RowConstraints) -> IntArray:
+        """The leaf (row of A) in which a row was all the time in a tree that drew it; else -1."""
+        out = np.full(constraints.draws.shape, -1)
+        if self.leaves:
+            first = self.leaves[0]
+            stayed = constraints.draws > 0
+            for leaves in self.leaves:
+                stayed &= leaves == first
+            out[stayed] = constraints.masks.row[first[stayed]]
+        return out
 
     def note(self, walkers: list[Walker], constraints: RowConstraints, price: float) -> None:
         """Note where rows are, and tell them now and then what rows are like."""
