@@ -20,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 import treeleak
 from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
 from treeleak.attacks.known_draws import domains as domains_module
+from treeleak.attacks.known_draws import run as known_draws_run
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
@@ -227,3 +228,35 @@ def test_behind_a_pipeline(unlisted):
     assert found.misfit == 0
     assert (found.y.to_numpy() == y.to_numpy()).mean() > 0.95
     assert (found.X["job"].to_numpy() == table["job"].to_numpy()).mean() > 0.9
+
+
+def test_what_follows_from_leaves_that_rows_are_taken_to_be_in():
+    X, y = people(60, 1)
+    domains, leaves = domains_of(MODELS["shallow"], X, y)
+    assert domains.narrow(Clock(60.0)) == -1
+    before, label = domains.bits.copy(), np.searchsorted(["ill", "well"], y)
+    rng = np.random.default_rng(0)
+    some = np.where(rng.random(leaves.shape) < 0.5, leaves, -1)
+    none_open = np.zeros(60, dtype=bool)
+    closed = known_draws_run._assumed(domains, label, none_open, some, Clock(60.0))
+    assert np.array_equal(domains.bits, before)
+    row, tree = np.nonzero(leaves >= 0)
+    assert not closed[row, leaves[row, tree]].any()
+    assert closed.sum() > domains.closed(label, none_open).sum()
+    # What is known not to be is not assumed.
+    start = domains.evidence.geometry.leaf_start
+    wrong = np.where(leaves >= 0, start[:-1], -1)
+    shut = domains.closed(label, none_open)[row, wrong[row, tree]] > 0
+    assert shut.any()
+    held = domains.assuming(wrong).closed(label, none_open)
+    assert not held[row[shut], leaves[row[shut], tree[shut]]].any()
+
+
+def test_leaves_that_contradict_each_other_are_not_believed():
+    X, y = people(60, 1)
+    domains, leaves = domains_of(MODELS["shallow"], X, y)
+    label, none_open = np.searchsorted(["ill", "well"], y), np.zeros(60, dtype=bool)
+    first = np.where(leaves >= 0, domains.evidence.geometry.leaf_start[:-1], -1)
+    every = np.ones(60, dtype=bool)
+    assert domains.assuming(first).narrow(Clock(60.0), every) >= 0
+    assert known_draws_run._assumed(domains, label, none_open, first, Clock(60.0)) is None
