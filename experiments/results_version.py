@@ -24,6 +24,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
         # Version: the experiments concerned (``Study.kept_as``), which answers change, and why.
         1: (EVERY, "The first version, which the runs behind docs/reproduction.md are of."),
+        2: (
+            ("known_raw",),
+            "Raw numbers behind known draws: leaves of large forests are narrowed by boxes, rows "
+            "walk on inside what follows from an attempt, and rows left open are counted.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
