@@ -16,9 +16,10 @@ from treeleak.core.errors import BadModel, BadSchema, NotCovered
 from treeleak.evidence import evidence_for
 from treeleak.partition import Geometry, enumerate_cells
 from treeleak.release.categories import CategorySets
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import DiscreteLaplace
 from treeleak.release.readers.release_file import release_from_dict, release_to_dict
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import (
     COUNTS,

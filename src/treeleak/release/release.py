@@ -17,10 +17,10 @@ from treeleak.release.bounds import (
     MOST_COLUMNS,
     MOST_COUNTS,
     MOST_NODES,
-    MOST_REAL,
     MOST_TREES,
     at_most,
 )
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.sampling import Sampling
@@ -32,33 +32,6 @@ NO_COLUMNS = (
     "the model tests no column, and its file names none: what a row could be is not known; for "
     "J48, give an ARFF header in Python (read_j48)"
 )
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """How the outputs of trees become a prediction, where they are added up.
-
-    Raises
-    ------
-    BadModel
-        On numbers that are not finite, on no output, or on too many.
-    """
-
-    objective: str
-    """The loss that was minimised, as the library calls it."""
-    base_scores: tuple[float, ...]
-    """What each output is before the first tree, in the scale in which trees add to it."""
-    learning_rate: float | None = None
-    """By which each tree's values were multiplied, where the release says so."""
-
-    def __post_init__(self) -> None:
-        at_most(MOST_CLASSES, len(self.base_scores), "outputs")
-        if not self.base_scores:
-            raise BadModel("an ensemble without outputs")
-        rate = () if self.learning_rate is None else (self.learning_rate,)
-        for number in (*self.base_scores, *rate):
-            if not abs(number) <= MOST_REAL:
-                raise BadModel(f"an ensemble with the number {number!r:.40}")
 
 
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]

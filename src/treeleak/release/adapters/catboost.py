@@ -27,10 +27,11 @@ from treeleak.release.adapters.boosted import UNNAMED
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.live import describes
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, model_from_dict
 from treeleak.release.registry import adapter
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import ROWS, VALUE, WEIGHTS, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject

@@ -31,9 +31,10 @@ from treeleak.release.adapters.boosted import column_names, finite, numbers, who
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_COLUMNS, MOST_NODES, MOST_ROWS
 from treeleak.release.categories import CategorySets
 from treeleak.release.draws.lightgbm_bagging import RULE
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
 from treeleak.release.statistics import DRAWS, GAIN, HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject

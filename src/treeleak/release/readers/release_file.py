@@ -31,6 +31,7 @@ from treeleak.release.checked_json import (
     take,
     texts,
 )
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
     ROUNDINGS,
     CountNoise,
@@ -47,7 +48,7 @@ from treeleak.release.readers.release_nodes import (
     tree_from_dict,
     tree_to_dict,
 )
-from treeleak.release.release import CountsAre, Ensemble, Release, ThresholdsAre
+from treeleak.release.release import CountsAre, Release, ThresholdsAre
 from treeleak.release.sampling import (
     AllRows,
     Bootstrap,

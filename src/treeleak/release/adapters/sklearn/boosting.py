@@ -38,8 +38,9 @@ from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample,
 from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
 from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.registry import adapter
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
 from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject

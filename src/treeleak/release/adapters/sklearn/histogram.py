@@ -40,8 +40,9 @@ from treeleak.release.adapters.sklearn.node_targets import with_statistic
 from treeleak.release.adapters.sklearn.nodes import built, check_children
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.categories import CategorySets
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.registry import adapter
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
 from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE
 from treeleak.release.stored import StoredObject

@@ -23,9 +23,10 @@ from treeleak.release.adapters.xgboost.model import (
 from treeleak.release.adapters.xgboost.nodes import read_tree
 from treeleak.release.adapters.xgboost.restored import restored_rows
 from treeleak.release.bounds import MOST_TREES, at_most
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.live import describes
 from treeleak.release.registry import adapter
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, UnknownSampling
 from treeleak.release.statistics import HESSIAN, ROWS, VALUE, NodeStatistic, Statistics
 from treeleak.release.stored import StoredObject

@@ -1,0 +1,72 @@
+"""How the outputs of trees become a prediction, and how their leaves were fitted to a loss."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from treeleak.core.errors import BadModel
+from treeleak.core.private import dataclass
+from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
+
+Loss = Literal["logistic", "squared"]
+"""Losses whose sums in leaves are understood."""
+
+Precision = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What makes the numbers in leaves follow from the rows in them.
+
+    A leaf takes the step -G / (H + l2), where G and H are the sums of the loss's first and second
+    derivatives over its rows, at the predictions that the trees before have come to.
+    """
+
+    loss: Loss
+    l2: float = 0.0
+    """What is added to H."""
+    steps: int = 1
+    """Such steps that a leaf takes, one after the other."""
+    start: float | None = None
+    """The prediction before the first tree, where the values of its leaves hold it as well."""
+    margins: Precision = "float64"
+    """In which predictions are added up."""
+
+    def __post_init__(self) -> None:
+        for number in (self.l2, self.start or 0.0):
+            if not abs(number) <= MOST_REAL:
+                raise BadModel(f"leaves fitted with the number {number!r:.40}")
+        if not 0 < self.steps <= _MOST_STEPS or self.l2 < 0:
+            raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")
+
+
+_MOST_STEPS = 1_000
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """How the outputs of trees become a prediction, where they are added up.
+
+    Raises
+    ------
+    BadModel
+        On numbers that are not finite, on no output, or on too many.
+    """
+
+    objective: str
+    """The loss that was minimised, as the library calls it."""
+    base_scores: tuple[float, ...]
+    """What each output is before the first tree, in the scale in which trees add to it."""
+    learning_rate: float | None = None
+    """By which each tree's values were multiplied, where the release says so."""
+    fitting: Fitting | None = None
+    """How leaves were fitted, where that is known."""
+
+    def __post_init__(self) -> None:
+        at_most(MOST_CLASSES, len(self.base_scores), "outputs")
+        if not self.base_scores:
+            raise BadModel("an ensemble without outputs")
+        rate = () if self.learning_rate is None else (self.learning_rate,)
+        for number in (*self.base_scores, *rate):
+            if not abs(number) <= MOST_REAL:
+                raise BadModel(f"an ensemble with the number {number!r:.40}")
