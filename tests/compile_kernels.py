@@ -13,6 +13,7 @@ from importlib import import_module
 from math import inf
 
 from treeleak.attacks.known_draws.listing import compile_loops
+from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.core.clock import Clock
 
 HALVES = (
@@ -27,7 +28,7 @@ HALVES = (
     },
     {
         "test_golden": ("known_draws", "exact_counts", "weights", "raw_numbers"),
-        "compile_kernels": ("narrow_leaves",),
+        "compile_kernels": ("narrow_leaves", "sums_of_leaves"),
     },
 )
 """Functions without arguments, by modules; the halves take about as long to compile.
@@ -39,6 +40,11 @@ What both halves need stands first in one, and last in the other, which finds it
 def narrow_leaves() -> None:
     """Compile what narrows the leaves of rows where no grid is listed."""
     compile_loops(Clock(inf))
+
+
+def sums_of_leaves() -> None:
+    """Compile what fits rows to the sums in leaves."""
+    compile_all()
 
 
 def compile_half(functions: dict[str, Sequence[str]]) -> None:

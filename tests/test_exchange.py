@@ -25,6 +25,7 @@ from helpers.releases import assert_same, in_unit
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release import bounds, checked_json, to_release
 from treeleak.release.categories import CategorySets
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
     ROUNDINGS,
     CountNoise,
@@ -39,7 +40,7 @@ from treeleak.release.readers.release_file import (
     release_to_dict,
     write_release,
 )
-from treeleak.release.release import Ensemble, Release
+from treeleak.release.release import Release
 from treeleak.release.sampling import (
     AllRows,
     Bootstrap,

@@ -16,6 +16,7 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
+    LossSums,
     NoisyCounts,
 )
 from treeleak.partition import Geometry
@@ -31,6 +32,7 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
     (kind.kind, method): f"treeleak.attacks.{place}"
     for place, method, kinds in (
         ("exact.run:exact", "auto", (ExactCounts, ExactTotals)),
+        ("real_valued.run:real_valued", "auto", (LossSums,)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

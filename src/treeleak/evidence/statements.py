@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,8 +34,8 @@ class Law(Protocol):
 class Equal:
     """Both sides are equal."""
 
-    tolerance: float = 0.0
-    """Up to this: real numbers are rounded where they are stored."""
+    tolerance: float | FloatArray = 0.0
+    """Up to this, of all statements or of each: real numbers are rounded where they are stored."""
 
     def allows(self, held: FloatArray, said: FloatArray) -> BoolArray:
         """Say where both sides are equal."""
@@ -108,6 +109,17 @@ class Statements:
     """Leaf (row of A) of the first statement; the others are those behind it."""
     coefficients: NDArray[Any] | None = None
     """Shape (n_trees, n_items). What each row (or each cell) counts in each tree; None: 1."""
+    place: IntArray | None = None
+    """Shape (n_leaves,). The statement that each leaf (row of A) has part in, -1 for none; where it
+    is given, statements may be about nodes, and ``first`` is 0."""
+    counts: Callable[[NDArray[Any], IntArray], FloatArray] | None = None
+    """From leaves and labels of some items, as in :meth:`left`, to what each counts in each tree,
+    shape (n_items, n_trees); None: as ``coefficients`` say."""
+    by_label: bool = False
+    """Whether rows of two classes count differently."""
+    scale: FloatArray | None = None
+    """Shape of ``right``. Where statements are weighed against each other: by how much the left
+    side of each changes, about, if other rows of the same population stood in the table."""
 
     @property
     def by_class(self) -> bool:
@@ -115,7 +127,7 @@ class Statements:
         return self.right.ndim == 2
 
     def left(
-        self, leaf: IntArray, label: IntArray, times: NDArray[Any] | None = None
+        self, leaf: NDArray[Any], label: IntArray, times: NDArray[Any] | None = None
     ) -> FloatArray:
         """Add up rows, or cells with a class.
 
@@ -124,8 +136,8 @@ class Statements:
         not given. Returns an array of the shape of the right sides.
         """
         n_leaves, n_classes = len(self.right), self.right.shape[1] if self.by_class else 1
-        at = leaf - self.first
-        weight = np.ones(at.shape)
+        at = leaf - self.first if self.place is None else self.place[leaf]
+        weight = np.ones(at.shape) if self.counts is None else self.counts(leaf, label)
         if times is not None:
             weight *= times[:, None]
         if self.coefficients is not None:

@@ -15,7 +15,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.evidence import Evidence, KnownDraws, MakeEvidence
+from treeleak.evidence import Evidence, KnownDraws, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
@@ -29,6 +29,7 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
+from treeleak.verification.loss_sums import leaves_off
 
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
@@ -157,6 +158,13 @@ def _with_rows(
             f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
             "bug in treeleak, please report it"
         )
+    if out.evidence.startswith(LossSums.kind) and answer.status in ("unique", "feasible"):
+        own = whole.table[:, : both.later.n_features]
+        if off := leaves_off(both.later, own, whole.label):
+            raise RuntimeError(
+                f"a reconstruction called {answer.status!r} misses the sums of {off} leaves: this "
+                "is a bug in treeleak, please report it"
+            )
     chosen, low, high = _chosen(whole.table, geometry, both, known)
     if both.misfit(chosen.table, whole.label, distinct) != misfit:
         raise RuntimeError(

@@ -10,6 +10,7 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import to_release
@@ -20,6 +21,7 @@ from treeleak.release.stated_noise import check_counts_agree
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
+COUNTS_ALONE = "of the model's sums of the loss, only the numbers of rows are used"
 UNLABELLED = (
     "no count of the model tells classes apart, and nothing that was given does: rows are rebuilt "
     "without labels"
@@ -135,11 +137,8 @@ def reconstruct(
                 )
             release.inputs.check()
             inputs = release.inputs
-        told: tuple[str, ...] = ()
-        if _labels_open(release) and all(
-            given is None for given in (known_rows, known_columns, population, earlier)
-        ):
-            release, told = release.without_classes(), (UNLABELLED,)
+        alone = all(given is None for given in (known_rows, known_columns, population, earlier))
+        release, told = _by_counts(release, alone=False) if not alone else (release, ())
         if isinstance(release.sampling, Subsample) and release.n_rows is None:
             release = replace(release, n_rows=n_rows)
         before = None if earlier is None else aligned(to_release(earlier, trust_pickle), release)
@@ -149,8 +148,45 @@ def reconstruct(
                 release, before, schema, "hidden" if found.hidden else bootstrap, found, method,
                 int(seed), n_rows, known_rows, known_columns, population, (*told, *notes),
             )  # fmt: skip
-            answer = question.answer(use_distinct, clock)
+            answer = _answered(question, use_distinct, clock, alone=alone)
         return answer if inputs is None else _in_input(answer, inputs)
+
+
+def _answered(
+    question: Question, use_distinct: bool | Literal["both"], clock: Clock, *, alone: bool
+) -> Reconstruction:
+    """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
+    ensemble = question.release.ensemble
+    why = ""
+    if ensemble is not None and ensemble.fitting is not None:
+        try:
+            return question.answer(use_distinct, clock)
+        except GridTooLarge as too_large:
+            why = str(too_large)
+    if alone and ensemble is not None:
+        release, told = _by_counts(question.release, alone=True)
+        question = replace(question, release=release, notes=(*question.notes, *told))
+    try:
+        return question.answer(use_distinct, clock)
+    except NotCovered as no_counts:
+        if not why:
+            raise
+        raise NotCovered(f"{no_counts}; and of the sums in its leaves, {why}") from no_counts
+
+
+def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ...]]:
+    """Leave the counts of a boosted model alone, and say what is lost.
+
+    ``alone``: nothing else tells its classes apart.
+    """
+    ensemble, told = release.ensemble, []
+    if ensemble is not None and ensemble.fitting is not None:
+        release = replace(release, ensemble=replace(ensemble, fitting=None))
+        told.append(COUNTS_ALONE)
+    if alone and _labels_open(release):
+        release = release.without_classes()
+        told.append(UNLABELLED)
+    return release, tuple(told)
 
 
 def _labels_open(release: Release) -> bool:

@@ -31,6 +31,8 @@ class Fitting:
     """The prediction before the first tree, where the values of its leaves hold it as well."""
     margins: Precision = "float64"
     """In which predictions are added up."""
+    derivatives: Precision = "float64"
+    """In which a row's derivatives are held before they are added up."""
 
     def __post_init__(self) -> None:
         for number in (self.l2, self.start or 0.0):

@@ -223,8 +223,7 @@ class WorldSearch:
 
     def rows(self, final: World, worlds: Sequence[World], known: Bounds) -> Rows:
         """Put settled and open rows together, each value with its probability."""
-        live = np.concatenate([self.settled, self._live(final.points)])
-        cell = self.system.cell[self.live[live]]
+        live, cell = self._live_of(final), self.cells(final)
         settled = self.values.first[self.atoms[self.settled]]
         values = np.concatenate([settled, final.values])
         sure = np.ones(values.shape)
@@ -237,8 +236,14 @@ class WorldSearch:
 
     def histogram(self, world: World) -> IntArray:
         """Rows in each of the system's cells."""
-        live = np.concatenate([self.settled, self._live(world.points)])
-        return np.bincount(self.system.cell[self.live[live]], minlength=len(self.system.signature))
+        return np.bincount(self.cells(world), minlength=len(self.system.signature))
+
+    def cells(self, world: World) -> IntArray:
+        """The system's cell of each row, in the order of :meth:`rows`."""
+        return self.system.cell[self.live[self._live_of(world)]]
+
+    def _live_of(self, world: World) -> IntArray:
+        return np.concatenate([self.settled, self._live(world.points)])
 
     @property
     def _can_move(self) -> bool:

@@ -27,7 +27,7 @@ from treeleak.release.adapters.boosted import UNNAMED
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.live import describes
 from treeleak.release.readers.catboost_json import is_catboost, model_from_cbm, model_from_dict
 from treeleak.release.registry import adapter
@@ -128,9 +128,22 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         origin=f"CatBoost{_version(version)}, {name}",
         notes=notes,
         ensemble=Ensemble(
-            f"{loss or ''!s:.80}", sums.bias, float(rate) if is_finite(rate) else None
+            f"{loss or ''!s:.80}",
+            sums.bias,
+            float(rate) if is_finite(rate) else None,
+            _fitting(params, str(loss), quantity == ROWS),
         ),
     )
+
+
+def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
+    """Say how leaves were fitted: by several steps of Newton's method, for two classes."""
+    method = _inside(params, "tree_learner_options", "leaf_estimation_method")
+    steps = _inside(params, "tree_learner_options", "leaf_estimation_iterations")
+    l2 = _inside(params, "tree_learner_options", "l2_leaf_reg")
+    if loss != "Logloss" or method != "Newton" or not counted or not is_finite(l2):
+        return None
+    return Fitting("logistic", max(float(l2), 0.0), steps) if is_whole(steps, 1, 1000) else None
 
 
 def _trees(data: Mapping[str, Any], columns: Columns, outputs: int) -> list[Grown]:

@@ -38,7 +38,7 @@ from treeleak.release.adapters.sklearn.ensembles import KINDS, bagged_subsample,
 from treeleak.release.adapters.sklearn.node_targets import SQUARED, with_statistic, with_targets
 from treeleak.release.adapters.sklearn.nodes import Nodes, Version, read_nodes
 from treeleak.release.bounds import MOST_REAL, MOST_ROWS
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows, Sampling, Subsample, UnknownSampling
@@ -84,7 +84,9 @@ def _gradient_boosting(stored: StoredObject) -> Release:
         notes.append(NO_BASE[:1].upper() + NO_BASE[1:] + ".")
     else:
         rate = float(stored.get("learning_rate", 1.0))
-        ensemble = Ensemble(str(stored.get("loss"))[:40], tuple(base.tolist()), rate)
+        loss = str(stored.get("loss"))[:40]
+        fitting = Fitting("logistic") if loss in ("log_loss", "deviance") else None
+        ensemble = Ensemble(loss, tuple(base.tolist()), rate, fitting)
     version = Version.of(version_of(stored))
     read = [
         _with_steps(stored, t, tree, read_nodes(t, own, None, release.n_features, version), own)

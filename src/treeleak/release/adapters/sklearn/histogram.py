@@ -40,7 +40,7 @@ from treeleak.release.adapters.sklearn.node_targets import with_statistic
 from treeleak.release.adapters.sklearn.nodes import built, check_children
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.categories import CategorySets
-from treeleak.release.ensemble import Ensemble
+from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -88,7 +88,8 @@ def _histogram_boosting(stored: StoredObject) -> Release:
         sampling = AllRows(held_back(stored, stored.get("_random_seed"), classed))
     ensemble = None
     if base.size == n_outputs and (np.abs(base) <= MOST_REAL).all():
-        ensemble = Ensemble(str(stored.get("loss"))[:40], tuple(base.tolist()), rate)
+        loss = str(stored.get("loss"))[:40]
+        ensemble = Ensemble(loss, tuple(base.tolist()), rate, _fitting(stored, loss))
     held = {int(tree.totals[0]) for tree in trees if tree.totals is not None}
     return Release(
         trees=tuple(trees),
@@ -103,6 +104,14 @@ def _histogram_boosting(stored: StoredObject) -> Release:
         notes=notes,
         ensemble=ensemble,
     )
+
+
+def _fitting(stored: StoredObject, loss: str) -> Fitting | None:
+    """Say how leaves were fitted: to derivatives in single precision, summed up in double."""
+    l2 = stored.get("l2_regularization", 0.0)
+    if loss not in ("log_loss", "binary_crossentropy") or not isinstance(l2, (int, float)):
+        return None
+    return Fitting("logistic", float(l2), derivatives="float32") if 0 <= l2 <= MOST_REAL else None
 
 
 def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:

@@ -12,6 +12,7 @@ import numpy as np
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.adapters.boosted import column_names, whole_numbers, whole_sums
+from treeleak.release.adapters.xgboost.fitting import fitting_of
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
@@ -111,6 +112,9 @@ def _release(model: Model) -> Release:
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
     rounds = _rounds(model, info)
     trees, not_covered, restored = _with_rows(model, trees, rounds)
+    fitting, rate = fitting_of(model, trees)
+    if fitting is not None and not_covered == FIRST_ONLY:
+        not_covered = None
     sampling = _sampling(model, trees)
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
     notes = (*notes, *restored)
@@ -142,7 +146,7 @@ def _release(model: Model) -> Release:
         float_type="float32",
         origin=f"XGBoost {model.version}, Booster",
         notes=notes,
-        ensemble=Ensemble(model.objective, model.base_scores, model.trained_with("eta")),
+        ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
     )
 
 

@@ -1,0 +1,220 @@
+"""Non-negative least squares over very many columns, few of which are in use.
+
+Minimise |A x - b|^2 over x >= 0 by active sets: a pool holds the columns in use and the most
+promising others; columns outside of it are weighed by the residual, and the best join. Within the
+pool the problem is solved exactly: descent by coordinates shows which columns are in use, a
+Cholesky factor gives their numbers, and those that would fall below zero leave it one by one
+(Lawson and Hanson 1974, their inner loop). Columns may be all but parallel: each solution is drawn,
+very slightly, to the one before (a proximal step), so that the factor exists and the sequence still
+ends at a solution of the problem itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from scipy.linalg import cholesky
+from scipy.sparse import csr_array, vstack
+
+from treeleak.attacks.real_valued.kernels import descend, drop, solve
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+
+_JOIN = 100
+"""Columns that join the pool at once, at most."""
+_LEAST = 0.1
+"""Least worth of those, as a share of the best one's."""
+_NOTHING = 1e-13
+"""Worth, as a share of the length of the right side, that counts as none."""
+_PULL = 1e-10
+"""How strongly a solution is drawn to the one before, as a share of the squares of columns."""
+_SWEEPS = 30
+"""Sweeps of descent before each exact solution."""
+_UNUSED = 300
+"""Columns of the pool that are not in use: beyond this number they leave."""
+_AT_ONCE = 6
+"""A new factor is made where more than one in so many columns leave."""
+_STILL, _PATIENCE = 1.0001, 10
+"""If the residual falls by less than this factor in so many rounds, it is at its end."""
+
+
+class Matrix(Protocol):
+    """Columns of A, and b."""
+
+    @property
+    def right(self) -> FloatArray:
+        """The right side b."""
+
+    @property
+    def length(self) -> FloatArray:
+        """Length of each column."""
+
+    def worth(self, residual: FloatArray) -> FloatArray:
+        """A' r."""
+
+    def take(self, chosen: IntArray) -> csr_array:
+        """Rows of A' that are chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The best point found."""
+
+    chosen: IntArray
+    """Columns of the pool."""
+    x: FloatArray
+    """Their numbers."""
+    residual: FloatArray
+    """b - A x."""
+    accepted: bool
+    """Whether it is what was looked for."""
+    ended: bool
+    """Whether it is a solution of the problem, as far as double precision shows."""
+    rounds: int
+
+
+Accept = Callable[[IntArray, FloatArray], bool]
+"""Says of columns and their numbers whether they are what is looked for."""
+
+
+def fit(
+    matrix: Matrix,
+    clock: Clock,
+    accept: Accept,
+    tell: Callable[[FloatArray], None] = lambda _: None,
+    *,
+    free: IntArray | None = None,
+) -> Fit:
+    """Minimise |A x - b| over x >= 0, until the point is accepted or nothing improves.
+
+    Parameters
+    ----------
+    accept : callable
+        Asked after each round.
+    tell : callable
+        Gets the residual of each round.
+    free : int array, optional
+        Columns whose numbers may fall below zero: always in the pool, as the first ones.
+    """
+    b = matrix.right
+    n_free = 0 if free is None else len(free)
+    first = np.zeros(0, dtype=np.int64) if free is None else free
+    pool = _Pool(first, matrix.take(first), np.zeros(n_free), n_free)
+    inside = np.zeros(len(matrix.length), dtype=bool)
+    inside[first] = True
+    nothing = _NOTHING * float(np.sqrt(b @ b))
+    lengths: list[float] = []
+    rounds = 0
+    while True:
+        residual = b - pool.rows.T @ pool.x
+        lengths.append(float(np.sqrt(residual @ residual)))
+        tell(residual)
+        accepted = bool(len(pool.x)) and accept(pool.chosen, pool.x)
+        still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] < _STILL * lengths[-1]
+        if accepted or clock.stopped:
+            return Fit(pool.chosen, pool.x, residual, accepted, still, rounds)
+        worth = matrix.worth(residual) / matrix.length
+        worth[inside] = -np.inf
+        most = min(_JOIN, len(worth))
+        new = np.argpartition(-worth, most - 1)[:most] if most else np.zeros(0, dtype=np.int64)
+        new = new[worth[new] > max(_LEAST * worth.max(initial=0.0), nothing)]
+        if still:
+            return Fit(pool.chosen, pool.x, residual, False, True, rounds)
+        inside[pool.chosen] = False
+        pool = pool.tidy().joined(new, matrix.take(new), b)
+        inside[pool.chosen] = True
+        rounds += 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Columns that are in use, or may be, with their products."""
+
+    chosen: IntArray
+    rows: csr_array
+    """Shape (n_chosen, n_statements)."""
+    x: FloatArray
+    n_free: int
+    gram: FloatArray | None = None
+
+    def tidy(self) -> _Pool:
+        """Leave out columns that are not in use, if there are many."""
+        used = self.x > 0
+        used[: self.n_free] = True
+        if (~used).sum() <= min(_UNUSED, len(used) / 2) or self.gram is None:
+            return self
+        gram = self.gram[np.ix_(used, used)]
+        return _Pool(self.chosen[used], self.rows[used], self.x[used], self.n_free, gram)
+
+    def joined(self, new: IntArray, rows: csr_array, b: FloatArray) -> _Pool:
+        """Take up new columns, and solve."""
+        dense = rows.T.toarray()
+        old = (self.rows @ self.rows.T).toarray() if self.gram is None else self.gram
+        across = self.rows @ dense
+        gram = np.block([[old, across], [across.T, rows @ dense]])
+        every = vstack([self.rows, rows], format="csr")
+        start = np.append(self.x, np.zeros(len(new)))
+        x = _solved(gram, every @ b, start, self.n_free)
+        return _Pool(np.append(self.chosen, new), every, x, self.n_free, gram)
+
+
+def _solved(gram: FloatArray, c: FloatArray, start: FloatArray, n_free: int) -> FloatArray:
+    """Minimise x'Gx / 2 - c'x over x >= 0, drawn to ``start``."""
+    pull = _PULL * gram.diagonal() + 1e-300
+    # Not the products themselves: those of the pool stay as they are.
+    near = gram.copy()
+    near[np.diag_indices(len(near))] += pull
+    right = c + pull * start
+    x = start.copy()
+    descend(near, right, x, n_free, _SWEEPS)
+    used = x > 0
+    used[:n_free] = True
+    at = np.flatnonzero(used)
+    now = x[at]
+    factor, size = _factor(near, at), len(at)
+    while size:
+        aim = solve(factor, size, right[at])
+        below = aim < 0
+        below[:n_free] = False
+        if not below.any():
+            now = aim
+            break
+        gone, now = _towards(now, aim, below)
+        if len(gone) * _AT_ONCE > size:
+            at, now = np.delete(at, gone), np.delete(now, gone)
+            factor, size = _factor(near, at), len(at)
+            continue
+        for i in gone[::-1].tolist():
+            drop(factor, size, i)
+            size -= 1
+        at, now = np.delete(at, gone), np.delete(now, gone)
+    x[:] = 0
+    x[at] = now
+    return x
+
+
+def _towards(now: FloatArray, aim: FloatArray, below: BoolArray) -> tuple[IntArray, FloatArray]:
+    """Go towards the aim as far as all stay above zero; which reach it, and where all are then."""
+    share = np.where(below, now / np.maximum(now - aim, 1e-300), np.inf)
+    least = min(1.0, float(share.min()))
+    gone = np.flatnonzero(share <= least * (1 + 1e-9) + 1e-12)
+    moved = now + least * (aim - now)
+    moved[below] = np.maximum(moved[below], 0.0)
+    return gone, moved
+
+
+def _factor(gram: FloatArray, at: IntArray) -> FloatArray:
+    """Upper Cholesky factor of some columns; where rounding forbids one, of a bolder pull."""
+    own = gram[np.ix_(at, at)]
+    diagonal = own.diagonal().copy()
+    pull = 0.0
+    while True:
+        try:
+            return np.ascontiguousarray(cholesky(own, check_finite=False))
+        except LinAlgError:
+            pull = max(10 * pull, _PULL)
+            own[np.diag_indices(len(own))] = diagonal * (1 + pull)

@@ -1,0 +1,116 @@
+"""The attack on boosted models: rows from sums in leaves, by least squares and rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.attacks.answer import Answer, Rows, Status
+from treeleak.attacks.exact.worlds import WorldSearch
+from treeleak.attacks.real_valued.certificate import only_one
+from treeleak.attacks.real_valued.kernels import compile_all
+from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.search import Found, Search
+from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, bounds
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.evidence import LossSums
+from treeleak.partition import (
+    Geometry,
+    GridTooLarge,
+    Partition,
+    enumerate_cells,
+    enumeration_tick,
+)
+from treeleak.partition.values import Values, values_of
+from treeleak.side_information.given import NOTHING, Given
+
+MOST_ENTRIES = 2**26
+"""Most (cell, tree) pairs: each takes up to 20 bytes."""
+_PROOF_SHARE = 0.5
+"""Share of the time that is left for a proof."""
+_LONGER, _LEAST_PROOF = 2.0, 2.0
+"""How many times as long as the rows it may take, and seconds that it may take at any rate."""
+
+
+def real_valued(
+    evidence: LossSums,
+    geometry: Geometry,
+    clock: Clock,
+    seed: int,
+    given: Given = NOTHING,
+) -> Answer:
+    """Rebuild the rows behind the sums of the loss.
+
+    An :data:`~treeleak.attacks.Attack`.
+
+    Returns "unique" or "feasible" where every statement is met, "infeasible" where two trees count
+    different numbers of rows, "unknown" with the best rows so far when time ran out. Raises
+    GridTooLarge where the cells cannot be listed.
+    """
+    given.refuse("the attack on sums of the loss")
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    if (clash := evidence.contradiction()) is not None:
+        return Answer("infeasible", values, contradiction=clash)
+    begin = clock.seconds
+    compile_all()  # once for all, which is not held against the time
+    clock.forgive(clock.seconds - begin)
+    try:
+        tick = enumeration_tick(geometry, clock)
+        partition = enumerate_cells(geometry, evidence.open_leaves(), tick)
+    except OutOfTime:
+        return Answer("unknown", values)
+    if partition.signature.size > MOST_ENTRIES:
+        raise GridTooLarge(
+            f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
+            f"{MOST_ENTRIES:,} pairs of them are held"
+        )
+    found = Search(evidence, partition, clock, seed).found()
+    proved = False
+    if not found.missed and not clock.stopped:
+        clock.tell("proving the rows", 0.8, 0)
+        part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
+        proved = only_one(found.kinds.columns, *found.used(), part)
+    rows = _written(found, proved, partition, values, clock, seed)
+    clock.tell("rebuilding the rows", 1.0, rows.misfit)
+    status: Status = "unknown" if rows.misfit else "feasible"
+    if rows.unique and (rows.confidence == 1).all():
+        status = "unique"
+    numbers = {
+        "grid_points": geometry.n_points,
+        "cells": partition.n_cells,
+        "statements": sum(len(told.right) for told in evidence.statements()),
+        "rounds": found.rounds,
+    }
+    return Answer(status, values, (rows,), numbers=numbers)
+
+
+def _written(
+    found: Found, proved: bool, partition: Partition, values: Values, clock: Clock, seed: int
+) -> Rows:
+    """Write rows of cells, with classes, as values.
+
+    What is open yet, classes and the points of a cell, is the middle of several worlds.
+    """
+    system = system_of(partition, found.cells, found.m, found.number)
+    if found.second is None:
+        known = bounds(system)
+        problem = IntegerProblem(system, known)
+    else:
+        m = np.append(found.m - found.second, found.second)
+        known, problem = Bounds(m, m, -1), None
+    stage = "sharing out the classes"
+    exact = [known.lower] if known.settled else []
+    if known.broken >= 0:
+        known, problem = Bounds(np.zeros_like(known.lower), known.upper, -1), None
+    search = WorldSearch.of(system, known, partition.geometry, values)
+    worlds = search.worlds(exact, problem, clock, stage, seed)
+    final = search.bayes_estimate(worlds, clock, stage, seed)
+    rows = search.rows(final, worlds, known)
+    own = search.cells(final) % len(found.cells)
+    missed = found.missed + final.misfit
+    if proved and not missed:
+        return rows
+    sure = np.minimum(rows.confidence, found.sure[own][:, None])
+    return replace(rows, confidence=sure, proved=np.zeros_like(rows.proved), unique=False,
+                   misfit=missed)  # fmt: skip

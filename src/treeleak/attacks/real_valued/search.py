@@ -1,0 +1,151 @@
+"""Rows of cells from sums in leaves: fit, round, share out the classes, and look whether all fits.
+
+First the sums that do not depend on classes: how many rows a leaf holds, and their second
+derivatives. If whole numbers of rows meet them, and leave a whole number of rows of the second
+class to each leaf, these are the rows; if not, all sums are fitted at once, with a column for each
+class of a cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.labels import the_only_classes
+from treeleak.attacks.real_valued.least_squares import Fit, fit
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.clock import Clock
+from treeleak.core.private import dataclass
+from treeleak.evidence import LossSums
+from treeleak.evidence.positives import positives
+from treeleak.partition import Partition
+
+_NEAR = 0.45
+"""How far from whole numbers a point may be that is worth rounding."""
+_FIRST_SHARE = 0.6
+"""Share of the time for the sums without classes, where there are others."""
+_MOST_SURE, _LEAST_SURE = 0.99, 0.05
+"""Probability of a row that meets all statements, and is not proved; and of any row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of rows that a fit tells apart."""
+
+    columns: Columns
+    cell: IntArray
+    """Shape (n_columns,). Cell of each kind."""
+    by_class: bool = False
+    """Whether there is one of each class of a cell: those of the first class, then the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Rows of cells, as far as they were found."""
+
+    cells: IntArray
+    """Shape (n_found,). Cells that hold rows."""
+    m: IntArray
+    """Shape (n_found,). How many."""
+    sure: FloatArray
+    """Shape (n_found,). How sure these are."""
+    number: IntArray
+    """Shape (n_leaves,). Rows of the second class in each leaf, or UNTOLD."""
+    second: IntArray | None
+    """Shape (n_found,). How many of a cell's rows are of the second class; None where that is
+    open."""
+    missed: int
+    """Statements that are not met."""
+    kinds: Kinds
+    """In which they were found."""
+    rounds: int = 0
+
+    def used(self) -> tuple[IntArray, IntArray]:
+        """Columns that hold rows, and how many."""
+        if not self.kinds.by_class or self.second is None:
+            return self.cells, self.m
+        n = len(self.kinds.cell) // 2
+        chosen = np.append(self.cells, self.cells + n)
+        m = np.append(self.m - self.second, self.second)
+        return chosen[m > 0], m[m > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search for the rows of cells."""
+
+    evidence: LossSums
+    partition: Partition
+    clock: Clock
+    seed: int
+
+    def found(self) -> Found:
+        """Find the rows that meet all sums, or the best there was time for."""
+        told, n = self.evidence.statements(), self.partition.n_cells
+        alike, leaf = [s for s in told if not s.by_label], self.partition.signature
+        geometry, every = self.partition.geometry, np.arange(n)
+        first = Kinds(Columns.of(geometry, alike, leaf, np.zeros(n, dtype=np.int64)), every)
+        last = len(alike) == len(told)
+        part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
+        best = self._fitted(first, part)
+        if not best.missed or last or self.clock.stopped:
+            return best
+        label = np.repeat([0, 1], n)
+        both = Kinds(
+            Columns.of(geometry, told, np.tile(leaf, (2, 1)), label),
+            np.tile(every, 2),
+            by_class=True,
+        )
+        other = self._fitted(both, self.clock)
+        return best if other.missed and other.missed >= best.missed else other
+
+    def _fitted(self, kinds: Kinds, clock: Clock) -> Found:
+        columns, size = kinds.columns, float(np.abs(kinds.columns.right).sum())
+        got: list[Found] = []
+
+        def tell(residual: FloatArray) -> None:
+            off = float(np.abs(residual).sum())
+            clock.tell("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
+
+        def accept(chosen: IntArray, x: FloatArray) -> bool:
+            m = np.rint(x).astype(np.int64)
+            if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
+                return False
+            found = self._classed(kinds, chosen, m, _MOST_SURE * np.ones(len(m)))
+            if not found.missed:
+                got.append(found)
+            return not found.missed
+
+        ended = fit(columns, clock, accept, tell)
+        found = got[0] if got else self._rounded(kinds, ended)
+        return replace(found, rounds=ended.rounds)
+
+    def _rounded(self, kinds: Kinds, ended: Fit) -> Found:
+        """Round what was not accepted, so that there are as many rows as there should be."""
+        m = np.floor(ended.x).astype(np.int64)
+        short = self.evidence.n_rows - int(m.sum())
+        if short > 0 and len(m):
+            m[np.argsort(m - ended.x, kind="stable")[:short]] += 1
+        off = np.abs(ended.x - m) / np.maximum(m, 1)
+        return self._classed(kinds, ended.chosen, m, np.clip(1.0 - off, _LEAST_SURE, _MOST_SURE))
+
+    def _classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
+        """Share out the classes, and count what is not met."""
+        held: BoolArray = m > 0
+        chosen, m, sure = chosen[held], m[held], sure[held]
+        cells, at = np.unique(kinds.cell[chosen], return_inverse=True)
+        rows = np.bincount(at, m, len(cells)).astype(np.int64)
+        sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
+        missed = kinds.columns.missed(chosen, m)
+        leaf = self.partition.signature[cells]
+        if kinds.by_class:
+            second = np.bincount(at, m * (chosen >= self.partition.n_cells), len(cells))
+            own = second.astype(np.int64)
+            n_leaves = int(self.partition.geometry.leaf_start[-1])
+            number = np.bincount(leaf.ravel(), np.repeat(own, leaf.shape[1]), n_leaves)
+            return Found(cells, rows, sure, number.astype(np.int64), own, missed, kinds)
+        told = positives(self.evidence, leaf, rows)
+        classes = the_only_classes(leaf, rows, told.number)
+        return Found(cells, rows, sure, told.number, classes, missed + int(not told.whole), kinds)

@@ -1,0 +1,222 @@
+"""Sums of the loss in the leaves of a boosted model: real numbers that say what rows are there.
+
+A leaf holds, or lets derive, sums over its rows: of 1 (how many there are), of second derivatives
+of the loss, H, and of first ones, G. The derivatives of a row follow from its label and from the
+prediction before the tree, which is one number for all rows of a cell. So each sum is a linear
+statement about how many rows of each class there are in each cell, with coefficients that the model
+itself gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed, check_size
+from treeleak.evidence.derived_hessians import leaf_hessians
+from treeleak.evidence.leaves import unequal
+from treeleak.evidence.predictions import at_leaves, curvature, fitted, margins, slope
+from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import EXACT, Equal, Statements
+from treeleak.partition import Geometry
+from treeleak.release.ensemble import Fitting
+from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
+from treeleak.release.tree import Tree
+
+_SUMMED, _SMALL = 2e-6, 1e-7
+"""How far a sum of numbers in single precision may be off: as a share of it, and beside that."""
+_EACH = 2e-7
+"""How far each row's part may be off, where parts cancel each other."""
+_DOUBLE = 1e-5
+"""The same shares of these, where all numbers are in double precision."""
+
+SECOND, FIRST, SQUARED, STEP = "second", "first", "squared", "step"
+
+
+@dataclass(frozen=True, eq=False)
+class Derivative:
+    """What rows count in each tree, at the predictions that the model made for them before."""
+
+    geometry: Geometry
+    which: str
+    """The second derivative of the loss, the first one, its square, or the first one and the second
+    times the step that the row's leaf takes."""
+    step: FloatArray | None = None
+    """Shape (n_leaves,)."""
+
+    def __call__(self, leaf: NDArray[Any], label: IntArray) -> FloatArray:
+        """Count items, shape (n_items, n_trees): ``leaf``, of this shape, and ``label``."""
+        _, fitting = fitted(self.geometry.release)
+        margin, kind = margins(self.geometry, leaf), fitting.derivatives
+        if self.which == SECOND:
+            return curvature(margin, kind)
+        first = slope(margin, label, kind)
+        if self.which == SQUARED:
+            return np.asarray(first**2)
+        return first if self.step is None else first + self.step[leaf] * curvature(margin, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """Sums over the rows of each leaf: how many, and the derivatives of the logistic loss."""
+
+    geometry: Geometry
+    kind: ClassVar[str] = "sums of the loss"
+
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LossSums] | None:
+        """Fit boosted models of two classes whose trees saw all rows, and say what leaves added."""
+        release, ensemble = assumed.release, assumed.release.ensemble
+        counted = release.trees[0].totals
+        if (
+            not assumed.exact
+            or assumed.sampling != "all"
+            or ensemble is None
+            or ensemble.fitting is None
+            or ensemble.fitting.loss != "logistic"
+            or len(ensemble.base_scores) != 1
+            or len(release.classes) != 2
+            or counted is None
+            or np.isnan(at_leaves(release, VALUE)).any()
+        ):
+            return None
+        check_size(release, int(counted[release.trees[0].leaves].sum()), "tree 0 counts ")
+        return cls
+
+    @cached_property
+    def n(self) -> FloatArray:
+        """Rows in each leaf; NaN where the model does not say."""
+        return at_leaves(self.geometry.release, ROWS)
+
+    @property
+    def n_rows(self) -> int:
+        """N, as the first tree counts it."""
+        return int(self.n[: self.geometry.leaf_start[1]].sum())
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return f"{self.kind} ({', '.join(dict.fromkeys(s.quantity.name for s in self._all))})"
+
+    def open_leaves(self) -> BoolArray:
+        """Close empty leaves."""
+        return np.repeat((~(self.n == 0))[:, None], 2, axis=1)
+
+    def contradiction(self) -> Contradiction | None:
+        """Find a tree that counts another number of rows than the first."""
+        per_tree = np.add.reduceat(self.n, self.geometry.leaf_start[:-1])
+        return unequal(
+            np.where(np.isnan(per_tree), self.n_rows, per_tree)[:, None], ["all classes"]
+        )
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give what leaves and nodes sum up."""
+        return self._all
+
+    @cached_property
+    def _all(self) -> tuple[Statements, ...]:
+        return tuple(s for s in self._each() if len(s.right))
+
+    def _each(self) -> Iterator[Statements]:
+        release, n = self.geometry.release, self.n
+        ensemble, fitting = fitted(release)
+        rate = ensemble.learning_rate
+        precise = _DOUBLE if fitting.derivatives == "float64" else 1.0
+        counted = ~np.isnan(n)
+        yield self._of_leaves(ROWS, n, counted, None, np.zeros(len(n)), np.sqrt(np.maximum(n, 1)))
+        if fitting.steps > 1:
+            return
+        # How many rows cancel each other in a sum: all, where leaves do not count them.
+        most = np.where(counted, n, self.n_rows)
+        H, off = leaf_hessians(release, rate, fitting.l2)
+        blur = (precise * _SUMMED + off) * np.abs(H) + precise * _SMALL
+        scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
+        yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _SUMMED), SECOND, blur, scale)
+        if rate is None:
+            return
+        step = (at_leaves(release, VALUE) - self._started(fitting)) / rate
+        given = ~np.isnan(at_leaves(release, HESSIAN))
+        # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
+        size = np.abs(step) * (np.where(given, H, 0.0) + fitting.l2)
+        blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
+        scale = 0.4 * np.sqrt(np.maximum(most, 1))
+        G = -step * (H + fitting.l2)
+        yield self._of_leaves(GRADIENT, G, given, FIRST, blur, scale)
+        yield self._of_leaves(GRADIENT, -step * fitting.l2, ~given, STEP, blur, scale, step)
+        yield from self._of_nodes(precise)
+
+    def _started(self, fitting: Fitting) -> FloatArray:
+        """What of each leaf's value is the prediction before the first tree."""
+        start, own = self.geometry.leaf_start, np.zeros(len(self.n))
+        own[: start[1]] = fitting.start or 0.0
+        return own
+
+    def _of_leaves(
+        self,
+        quantity: Quantity,
+        right: FloatArray,
+        told: BoolArray,
+        which: str | None,
+        blur: FloatArray,
+        scale: FloatArray,
+        step: FloatArray | None = None,
+    ) -> Statements:
+        return Statements(
+            quantity,
+            right[told],
+            Equal(blur[told]) if blur.any() else EXACT,
+            place=None if told.all() else np.where(told, np.cumsum(told) - 1, -1),
+            counts=None if which is None else Derivative(self.geometry, which, step),
+            by_label=which in (FIRST, STEP),
+            scale=scale[told],
+        )
+
+    def _of_nodes(self, precise: float) -> Iterator[Statements]:
+        """Give sums of first derivatives, and of their squares, over the rows of inner nodes."""
+        trees = self.geometry.release.trees
+        if not any(tree.statistics.get(GRADIENT) for tree in trees):
+            return
+        for depth in range(max(int(tree.depth.max()) for tree in trees)):
+            place = np.full(len(self.n), -1)
+            sums: list[tuple[float, float, float]] = []
+            for t, tree in enumerate(trees):
+                for v, total in _inner(tree, depth):
+                    below = self.geometry.leaf_start[t] + np.flatnonzero(_leaves_below(tree, v))
+                    place[below] = len(sums)
+                    sums.append(total)
+            G, squares, rows = np.array(sums).reshape(-1, 3).T
+            blur = Equal(precise * (_EACH * rows + _SMALL))
+            scale = 0.4 * np.sqrt(np.maximum(rows, 1))
+            for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):
+                yield Statements(
+                    quantity, right, blur, place=place, counts=Derivative(self.geometry, which),
+                    by_label=True, scale=scale,
+                )  # fmt: skip
+
+
+def _inner(tree: Tree, depth: int) -> Iterator[tuple[int, tuple[float, float, float]]]:
+    """Inner nodes of a depth: sums of derivatives, of their squares, and of rows."""
+    gradient, variance = tree.statistics.get(GRADIENT), tree.statistics.get(VARIANCE)
+    if gradient is None or variance is None or tree.totals is None:
+        return
+    told = ~tree.is_leaf if gradient.present is None else gradient.present & ~tree.is_leaf
+    for v in np.flatnonzero(told & (tree.depth == depth)).tolist():
+        n, G = float(tree.totals[v]), float(gradient.values[v])
+        if n > 0:
+            yield v, (G, n * (float(variance.values[v]) + (G / n) ** 2), n)
+
+
+def _leaves_below(tree: Tree, node: int) -> BoolArray:
+    """Say which leaves a node leads to."""
+    below = np.zeros(tree.n_nodes, dtype=bool)
+    below[node] = True
+    for v in range(node, tree.n_nodes):
+        if below[v] and not tree.is_leaf[v]:
+            below[tree.left[v]] = below[tree.right[v]] = True
+    return np.asarray(below[tree.leaves])

@@ -1,0 +1,97 @@
+"""How many rows of the second class lie in each leaf, once it is known which rows there are.
+
+The sum of p - y over a leaf is in the file, or follows from what the leaf adds; the sum of p
+follows from the rows. What is left is a whole number: if it is not, the rows are not the right
+ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.loss_sums import LossSums
+from treeleak.evidence.predictions import at_leaves, chance, fitted, margins
+from treeleak.evidence.statements import Equal
+from treeleak.release.statistics import GRADIENT, VALUE
+
+UNTOLD = -1
+_WHOLE = 0.25
+"""How far a number may be from a whole one that it is taken for, at most."""
+_SAME = 1e-7
+"""How near the step of a leaf must come to the one in the file, as a share of it and beside it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Positives:
+    """Rows of the second class in each leaf."""
+
+    number: IntArray
+    """Shape (n_leaves,). :data:`UNTOLD` where it cannot be said."""
+    whole: bool
+    """Whether all that were told came out as whole numbers, from none to all of the leaf's rows."""
+
+
+def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
+    """Count the rows of the second class in each leaf.
+
+    ``leaf``, shape (n_cells, n_trees): leaves (rows of A) of the cells that hold rows; ``m``, shape
+    (n_cells,): how many.
+    """
+    n_leaves = int(evidence.geometry.leaf_start[-1])
+    held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves).astype(float)
+    _, fitting = fitted(evidence.geometry.release)
+    if fitting.steps > 1:
+        return _by_steps(evidence, leaf, m, held)
+    number, whole = np.full(n_leaves, UNTOLD), True
+    none = np.zeros(len(leaf), dtype=np.int64)
+    for told in evidence.statements():
+        leaves_alone = told.place is None or np.bincount(told.place[told.place >= 0]).max() == 1
+        if told.quantity != GRADIENT or not leaves_alone or not isinstance(told.law, Equal):
+            continue
+        place = np.arange(n_leaves) if told.place is None else told.place
+        at = np.flatnonzero(place >= 0)
+        # Were all rows of the first class, the left side would be greater by one for each other.
+        real = (told.left(leaf, none, m) - told.right)[place[at]]
+        near = np.rint(real)
+        allowed = np.broadcast_to(told.law.tolerance, told.right.shape)[place[at]]
+        sound = np.abs(real - near) <= np.minimum(allowed + 1e-9, _WHOLE)
+        sound &= (near >= 0) & (near <= held[at])
+        whole &= bool(sound.all())
+        number[at] = np.where(sound, near, UNTOLD)
+    return Positives(number, whole)
+
+
+def _by_steps(evidence: LossSums, leaf: NDArray[Any], m: IntArray, held: FloatArray) -> Positives:
+    """Find the number for which the steps of the library end where the file says, by bisection.
+
+    d <- d - G(d) / (H(d) + l2), G and H at the predictions moved by d; the more rows are of the
+    second class, the greater is d.
+    """
+    geometry = evidence.geometry
+    ensemble, fitting = fitted(geometry.release)
+    margin = margins(geometry, leaf).astype(float)
+    aim = at_leaves(geometry.release, VALUE) / (ensemble.learning_rate or np.nan)
+    flat = leaf.ravel()
+    weight = np.repeat(m, leaf.shape[1]).astype(float)
+
+    def ends(number: FloatArray) -> FloatArray:
+        d = np.zeros(len(held))
+        for _ in range(fitting.steps):
+            p = chance(margin.ravel() + d[flat])
+            G = np.bincount(flat, weight * p, len(held)) - number
+            H = np.bincount(flat, weight * p * (1 - p), len(held))
+            d -= G / (H + fitting.l2)
+        return d
+
+    low, high = np.zeros(len(held)), held.copy()
+    while (low < high).any():
+        middle = np.floor((low + high) / 2)
+        short = ends(middle) < aim - _SAME * (1 + np.abs(aim))
+        low, high = np.where(short & (low < high), middle + 1, low), np.where(short, high, middle)
+    sound = np.abs(ends(low) - aim) <= _SAME * (1 + np.abs(aim))
+    return Positives(np.where(sound | (held == 0), low, UNTOLD).astype(np.int64), True)

@@ -1,0 +1,85 @@
+"""What a boosted model predicted for cells while it was trained: before each of its trees.
+
+All rows of a cell reach the same leaves, so that they have one prediction before every tree, which
+the model itself tells.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.errors import NotCovered
+from treeleak.partition import Geometry
+from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.release import Release
+from treeleak.release.statistics import VALUE, Quantity
+
+_FAR = 80.0
+"""Log odds beyond which nothing changes."""
+
+
+def at_leaves(release: Release, quantity: Quantity) -> FloatArray:
+    """List a statistic of all leaves (rows of A); NaN for trees that do not give it of each."""
+    said = []
+    for tree in release.trees:
+        entry = tree.statistics.get(quantity)
+        told = entry is not None and (entry.present is None or entry.present[tree.leaves].all())
+        none = np.full(len(tree.leaves), np.nan)
+        said.append(entry.values[tree.leaves].astype(float) if entry and told else none)
+    return np.concatenate(said)
+
+
+def fitted(release: Release) -> tuple[Ensemble, Fitting]:
+    """Say how predictions were made and leaves fitted.
+
+    Raises NotCovered where that is not known.
+    """
+    ensemble = release.ensemble
+    fitting = None if ensemble is None else ensemble.fitting
+    if ensemble is None or fitting is None:
+        raise NotCovered("how the leaves of the model were fitted is not known")
+    return ensemble, fitting
+
+
+def margins(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
+    """Add up predictions before each tree, in the precision of the library.
+
+    ``leaf``, shape (n_items, n_trees): leaf (row of A) of each item in each tree. Returns an array
+    of the same shape; the model has one output.
+    """
+    ensemble, fitting = fitted(geometry.release)
+    kind = np.dtype(fitting.margins)
+    values = at_leaves(geometry.release, VALUE).astype(kind)
+    before = np.empty(leaf.shape, dtype=kind)
+    total = np.full(len(leaf), ensemble.base_scores[0], dtype=kind)
+    for t in range(leaf.shape[1]):
+        before[:, t] = total
+        total += values[leaf[:, t]]
+    if fitting.start is not None and leaf.shape[1]:
+        before[:, 0] = fitting.start
+    return before
+
+
+def chance(margin: FloatArray) -> FloatArray:
+    """P = 1 / (1 + exp(-F)): the chance of the second class, in the precision of the margin."""
+    one = margin.dtype.type(1)
+    return np.asarray(one / (one + np.exp(-np.clip(margin, -_FAR, _FAR))))
+
+
+def curvature(margin: FloatArray, kind: str) -> FloatArray:
+    """Second derivative of the logistic loss, p (1 - p), as the library holds it."""
+    p = chance(margin)
+    return np.asarray((p * (p.dtype.type(1) - p)).astype(kind), dtype=float)
+
+
+def slope(margin: FloatArray, label: IntArray, kind: str) -> FloatArray:
+    """First derivative of the logistic loss, p - y, as the library holds it.
+
+    ``margin``, shape (n_items, n_trees); ``label``, shape (n_items,): 0 or 1.
+    """
+    p = chance(margin)
+    return np.asarray((p - label[:, None].astype(p.dtype)).astype(kind), dtype=float)

@@ -1,0 +1,94 @@
+"""The learning rate and the regularisation of an XGBoost model, which its files do not hold.
+
+Leaves hold -rate G / (H + l2), inner nodes w = -G / (H + l2), and all nodes H; the G of a node is
+the sum of its children's. So each inner node gives an equation that is linear in l2, in 1 / rate
+and in their quotient: sum of w (H + l2) over its inner children, and of v (H + l2) / rate over its
+leaves, less w (H + l2) of itself, is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeleak.core.arrays import FloatArray
+from treeleak.release.adapters.xgboost.model import LOGISTIC, Model
+from treeleak.release.ensemble import Fitting
+from treeleak.release.statistics import HESSIAN, STEP, VALUE
+from treeleak.release.tree import Tree
+
+_FITS = 1e-4
+"""Share of their parts by which equations may be off."""
+_ROUND = 1e-4
+"""How near a number must come to one of few digits to be taken for it, as a share."""
+_DIGITS = 4
+
+
+def fitting_of(model: Model, trees: Sequence[Tree]) -> tuple[Fitting | None, float | None]:
+    """Say how leaves were fitted, and give the learning rate; None where it cannot be said.
+
+    Of the logistic loss with one output, and rows of equal weight.
+    """
+    rate, l2 = model.trained_with("eta"), model.trained_with("reg_lambda")
+    one = len(model.base_scores) == 1 and model.weight_drop is None
+    if model.objective not in LOGISTIC or model.scaled or not one:
+        return None, rate
+    parts = [equations(tree) for tree in trees]
+    equation = np.concatenate([own for own, _ in parts])
+    size = np.concatenate([own for _, own in parts])
+    found = _solved(equation, size)
+    given = (rate, l2) if rate and l2 is not None else found
+    if given is None or not _meet(equation, size, *given):
+        given = found
+    if given is None:
+        return None, rate
+    return Fitting("logistic", given[1], margins="float32", derivatives="float32"), given[0]
+
+
+def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
+    """Give an equation for each inner node: what goes with 1, l2, 1 / rate and l2 / rate.
+
+    The second array holds how large its parts are.
+    """
+    value, step, hessian = (tree.statistics.get(q) for q in (VALUE, STEP, HESSIAN))
+    v = np.flatnonzero(~tree.is_leaf)
+    if value is None or step is None or hessian is None or not len(v):
+        return np.zeros((0, 4)), np.zeros(0)
+    w, H = step.values, hessian.values
+    out = np.zeros((len(v), 4))
+    out[:, 0], out[:, 1] = -w[v] * H[v], -w[v]
+    size = np.abs(w[v]) * (H[v] + 1.0)
+    for child in (tree.left[v], tree.right[v]):
+        leaf = tree.is_leaf[child]
+        own = np.where(leaf, value.values[child], w[child])
+        out[:, 0] += np.where(leaf, 0.0, own * H[child])
+        out[:, 1] += np.where(leaf, 0.0, own)
+        out[:, 2] += np.where(leaf, own * H[child], 0.0)
+        out[:, 3] += np.where(leaf, own, 0.0)
+        size += np.abs(np.where(leaf, w[child], own)) * (H[child] + 1.0)
+    return out, size
+
+
+def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | None:
+    """Find rate and l2 by least squares, as numbers of few digits where these fit."""
+    weight = 1.0 / np.maximum(size, 1e-6)
+    if len(equation) < 3:
+        return None
+    x, *_ = np.linalg.lstsq(equation[:, 1:] * weight[:, None], -equation[:, 0] * weight)
+    l2, inverse = float(x[0]), float(x[1])
+    if not (inverse > 0 and np.isfinite(inverse)):
+        return None
+    rate, l2 = _short(1.0 / inverse), max(_short(l2), 0.0)
+    return (rate, l2) if _meet(equation, size, rate, l2) else None
+
+
+def _short(number: float) -> float:
+    near = float(f"{number:.{_DIGITS - 1}g}") if abs(number) > _ROUND else 0.0
+    return near if abs(near - number) <= _ROUND * max(abs(near), 1.0) else number
+
+
+def _meet(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
+    """Whether all equations hold, as far as single precision can tell."""
+    off = equation @ np.array([1.0, l2, 1.0 / rate, l2 / rate])
+    return bool((np.abs(off) <= _FITS * np.maximum(size, 1e-3)).all())
