@@ -22,6 +22,7 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "hidden": "default forests whose draws are hidden, membership, populations",
         "raw": "columns of numbers and categories as they are",
         "known_raw": "default forests on raw tables, with their seeds: what is settled and proved",
+        "boosted": "boosted models with defaults: rows, classes and proofs from sums in leaves",
         "noisy": "forests with noise on their counts, beside the published figures",
         "n_rows": "the number of rows behind noisy counts",
         "informed": "the adversary who knows all rows but one",
