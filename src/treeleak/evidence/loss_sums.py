@@ -21,7 +21,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
-from treeleak.evidence.predictions import at_leaves, curvature, fitted, margins, slope
+from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
@@ -34,7 +34,7 @@ _SUMMED, _SMALL = 2e-6, 1e-7
 _EACH = 2e-7
 """How far each row's part may be off, where parts cancel each other."""
 _DOUBLE = 1e-5
-"""The same shares of these, where all numbers are in double precision."""
+"""How many times these, where all numbers are in double precision."""
 
 SECOND, FIRST, SQUARED, STEP = "second", "first", "squared", "step"
 
@@ -52,26 +52,33 @@ class Derivative:
 
     def __call__(self, leaf: NDArray[Any], label: IntArray) -> FloatArray:
         """Count items, shape (n_items, n_trees): ``leaf``, of this shape, and ``label``."""
-        _, fitting = fitted(self.geometry.release)
-        margin, kind = margins(self.geometry, leaf), fitting.derivatives
+        release = self.geometry.release
+        _, fitting = fitted(release)
+        p, kind = chances(self.geometry, leaf), fitting.derivatives
+
+        def held(derivative: FloatArray) -> FloatArray:
+            return np.asarray(derivative.astype(kind), dtype=float)
+
+        second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p))
         if self.which == SECOND:
-            return curvature(margin, kind)
-        first = slope(margin, label, kind)
+            return second
+        own = label[:, None] == own_class(release)
+        first = held(p - own.astype(p.dtype))
         if self.which == SQUARED:
-            return np.asarray(first**2)
-        return first if self.step is None else first + self.step[leaf] * curvature(margin, kind)
+            return first**2
+        return first if self.step is None else first + self.step[leaf] * second
 
 
 @dataclass(frozen=True, eq=False)
 class LossSums:
-    """Sums over the rows of each leaf: how many, and the derivatives of the logistic loss."""
+    """Sums over the rows of each leaf: how many, and the derivatives of the loss."""
 
     geometry: Geometry
     kind: ClassVar[str] = "sums of the loss"
 
     @classmethod
     def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LossSums] | None:
-        """Fit boosted models of two classes whose trees saw all rows, and say what leaves added."""
+        """Fit boosted models of classes whose trees saw all rows, and say what leaves added."""
         release, ensemble = assumed.release, assumed.release.ensemble
         counted = release.trees[0].totals
         if (
@@ -79,9 +86,7 @@ class LossSums:
             or assumed.sampling != "all"
             or ensemble is None
             or ensemble.fitting is None
-            or ensemble.fitting.loss != "logistic"
-            or len(ensemble.base_scores) != 1
-            or len(release.classes) != 2
+            or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
             or np.isnan(at_leaves(release, VALUE)).any()
         ):
@@ -106,7 +111,8 @@ class LossSums:
 
     def open_leaves(self) -> BoolArray:
         """Close empty leaves."""
-        return np.repeat((~(self.n == 0))[:, None], 2, axis=1)
+        classes = len(self.geometry.release.classes)
+        return np.repeat((~(self.n == 0))[:, None], classes, axis=1)
 
     def contradiction(self) -> Contradiction | None:
         """Find a tree that counts another number of rows than the first."""
@@ -128,6 +134,7 @@ class LossSums:
         ensemble, fitting = fitted(release)
         rate = ensemble.learning_rate
         precise = _DOUBLE if fitting.derivatives == "float64" else 1.0
+        precise *= fitting.rough
         counted = ~np.isnan(n)
         yield self._of_leaves(ROWS, n, counted, None, np.zeros(len(n)), np.sqrt(np.maximum(n, 1)))
         if fitting.steps > 1:
@@ -143,18 +150,22 @@ class LossSums:
         step = (at_leaves(release, VALUE) - self._started(fitting)) / rate
         given = ~np.isnan(at_leaves(release, HESSIAN))
         # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
+        # A tree that is one leaf may have been left as it was, without a step.
+        split = np.repeat([t.n_nodes > 1 for t in release.trees], np.diff(self.geometry.leaf_start))
         size = np.abs(step) * (np.where(given, H, 0.0) + fitting.l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + fitting.l2)
-        yield self._of_leaves(GRADIENT, G, given, FIRST, blur, scale)
-        yield self._of_leaves(GRADIENT, -step * fitting.l2, ~given, STEP, blur, scale, step)
+        yield self._of_leaves(GRADIENT, G, given & split, FIRST, blur, scale)
+        other = ~given & split
+        yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
         yield from self._of_nodes(precise)
 
     def _started(self, fitting: Fitting) -> FloatArray:
         """What of each leaf's value is the prediction before the first tree."""
-        start, own = self.geometry.leaf_start, np.zeros(len(self.n))
-        own[: start[1]] = fitting.start or 0.0
+        begin, own = self.geometry.leaf_start, np.zeros(len(self.n))
+        for t, start in enumerate(fitting.start or ()):
+            own[begin[t] : begin[t + 1]] = start
         return own
 
     def _of_leaves(

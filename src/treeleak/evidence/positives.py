@@ -1,4 +1,4 @@
-"""How many rows of the second class lie in each leaf, once it is known which rows there are.
+"""How many rows of its class lie in each leaf, once it is known which rows there are.
 
 The sum of p - y over a leaf is in the file, or follows from what the leaf adds; the sum of p
 follows from the rows. What is left is a whole number: if it is not, the rows are not the right
@@ -20,6 +20,7 @@ from treeleak.evidence.statements import Equal
 from treeleak.release.statistics import GRADIENT, VALUE
 
 UNTOLD = -1
+NO_CLASS = -1
 _WHOLE = 0.25
 """How far a number may be from a whole one that it is taken for, at most."""
 _SAME = 1e-7
@@ -28,7 +29,7 @@ _SAME = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """Rows of the second class in each leaf."""
+    """Rows in each leaf of the class that its tree speaks of: with one output, the second one."""
 
     number: IntArray
     """Shape (n_leaves,). :data:`UNTOLD` where it cannot be said."""
@@ -37,7 +38,7 @@ class Positives:
 
 
 def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
-    """Count the rows of the second class in each leaf.
+    """Count the rows of its class in each leaf.
 
     ``leaf``, shape (n_cells, n_trees): leaves (rows of A) of the cells that hold rows; ``m``, shape
     (n_cells,): how many.
@@ -48,14 +49,14 @@ def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
     if fitting.steps > 1:
         return _by_steps(evidence, leaf, m, held)
     number, whole = np.full(n_leaves, UNTOLD), True
-    none = np.zeros(len(leaf), dtype=np.int64)
+    none = np.full(len(leaf), NO_CLASS)
     for told in evidence.statements():
         leaves_alone = told.place is None or np.bincount(told.place[told.place >= 0]).max() == 1
         if told.quantity != GRADIENT or not leaves_alone or not isinstance(told.law, Equal):
             continue
         place = np.arange(n_leaves) if told.place is None else told.place
         at = np.flatnonzero(place >= 0)
-        # Were all rows of the first class, the left side would be greater by one for each other.
+        # Were no row of the class, the left side would be greater by one for each that is.
         real = (told.left(leaf, none, m) - told.right)[place[at]]
         near = np.rint(real)
         allowed = np.broadcast_to(told.law.tolerance, told.right.shape)[place[at]]

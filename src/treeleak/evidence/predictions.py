@@ -60,7 +60,7 @@ def margins(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
         before[:, t] = total
         total += values[leaf[:, t]]
     if fitting.start is not None and leaf.shape[1]:
-        before[:, 0] = fitting.start
+        before[:, 0] = fitting.start[0]
     return before
 
 
@@ -70,16 +70,30 @@ def chance(margin: FloatArray) -> FloatArray:
     return np.asarray(one / (one + np.exp(-np.clip(margin, -_FAR, _FAR))))
 
 
-def curvature(margin: FloatArray, kind: str) -> FloatArray:
-    """Second derivative of the logistic loss, p (1 - p), as the library holds it."""
-    p = chance(margin)
-    return np.asarray((p * (p.dtype.type(1) - p)).astype(kind), dtype=float)
+def own_class(release: Release) -> IntArray:
+    """Say of each tree which class it speaks of: the second, where there is one output."""
+    return np.array([1 if tree.output is None else tree.output for tree in release.trees])
 
 
-def slope(margin: FloatArray, label: IntArray, kind: str) -> FloatArray:
-    """First derivative of the logistic loss, p - y, as the library holds it.
+def chances(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
+    """Give the chance of each tree's own class, before the tree: parameters as for `margins`.
 
-    ``margin``, shape (n_items, n_trees); ``label``, shape (n_items,): 0 or 1.
+    Of several outputs, all trees of a round saw the same predictions: one tree of each output.
     """
-    p = chance(margin)
-    return np.asarray((p - label[:, None].astype(p.dtype)).astype(kind), dtype=float)
+    ensemble, fitting = fitted(geometry.release)
+    if fitting.loss == "logistic":
+        return chance(margins(geometry, leaf))
+    kind = np.dtype(fitting.margins)
+    values = at_leaves(geometry.release, VALUE).astype(kind)
+    n_outputs = len(ensemble.base_scores)
+    own = np.empty(leaf.shape, dtype=kind)
+    total = np.tile(np.array(ensemble.base_scores, dtype=kind), (len(leaf), 1))
+    for first in range(0, leaf.shape[1], n_outputs):
+        seen = total
+        if first == 0 and fitting.start is not None:
+            seen = np.tile(np.array(fitting.start, dtype=kind), (len(leaf), 1))
+        share = np.exp(seen - seen.max(axis=1, keepdims=True))
+        round_ = slice(first, first + n_outputs)
+        own[:, round_] = share / share.sum(axis=1, keepdims=True)
+        total = total + values[leaf[:, round_]]
+    return own

@@ -8,7 +8,7 @@ from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
 
-Loss = Literal["logistic", "squared"]
+Loss = Literal["logistic", "softmax"]
 """Losses whose sums in leaves are understood."""
 
 Precision = Literal["float32", "float64"]
@@ -27,15 +27,20 @@ class Fitting:
     """What is added to H."""
     steps: int = 1
     """Such steps that a leaf takes, one after the other."""
-    start: float | None = None
-    """The prediction before the first tree, where the values of its leaves hold it as well."""
+    start: tuple[float, ...] | None = None
+    """What each output is before the first round, where the values of its leaves hold it as well.
+    """
+    curvature: float = 1.0
+    """What p (1 - p) is multiplied by in H."""
+    rough: float = 1.0
+    """How many times less exactly sums are known than the precision of derivatives says."""
     margins: Precision = "float64"
     """In which predictions are added up."""
     derivatives: Precision = "float64"
     """In which a row's derivatives are held before they are added up."""
 
     def __post_init__(self) -> None:
-        for number in (self.l2, self.start or 0.0):
+        for number in (self.l2, self.curvature, self.rough, *(self.start or ())):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")
         if not 0 < self.steps <= _MOST_STEPS or self.l2 < 0:

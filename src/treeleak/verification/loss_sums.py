@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.release import Release
 from treeleak.release.statistics import HESSIAN, VALUE
 from treeleak.release.tree import Tree
@@ -29,7 +29,7 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     X : float array, shape (n_rows, n_features)
         In the model's columns.
     y : int array, shape (n_rows,)
-        0 or 1.
+        The number of each row's class.
 
     Returns
     -------
@@ -37,25 +37,29 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
         None where it is not known how the leaves were fitted.
     """
     ensemble = release.ensemble
-    if ensemble is None or ensemble.fitting is None or len(ensemble.base_scores) != 1:
+    fitting = None if ensemble is None else ensemble.fitting
+    if ensemble is None or fitting is None:
         return None
-    fitting = ensemble.fitting
     rows, copies = np.unique(
         np.column_stack([X.astype(release.float_type), y]), axis=0, return_counts=True
     )
     X, label, times = rows[:, :-1], rows[:, -1].astype(float), copies.astype(float)
-    kind = np.dtype(fitting.margins).type
-    margin = np.full(len(X), ensemble.base_scores[0], dtype=fitting.margins)
-    wrong = 0
+    n_outputs, kind = len(ensemble.base_scores), np.dtype(fitting.margins)
+    margin = np.tile(np.array(ensemble.base_scores, dtype=kind), (len(X), 1))
+    wrong, seen = 0, margin
     for t, tree in enumerate(release.trees):
         value = tree.statistics.get(VALUE)
         if value is None:
             return None
         leaf = tree.apply(X)
-        started = fitting.start if t == 0 else None
-        before = margin if started is None else np.full_like(margin, started)
-        wrong += _off(tree, leaf, before, label, times, ensemble, fitting, started or 0.0)
-        margin = margin + value.values[leaf].astype(kind)
+        k, start = t % n_outputs, 0.0
+        if k == 0:
+            seen = margin.copy()
+        if fitting.start is not None and t < n_outputs:
+            seen, start = np.tile(np.array(fitting.start), (len(X), 1)), fitting.start[k]
+        is_own = (label == (k if n_outputs > 1 else 1)).astype(float)
+        wrong += _off(tree, leaf, seen, k, is_own, times, ensemble, start)
+        margin[:, k] += value.values[leaf].astype(kind)
     return wrong
 
 
@@ -63,29 +67,36 @@ def _off(
     tree: Tree,
     leaf: IntArray,
     margin: FloatArray,
+    k: int,
     y: FloatArray,
     times: FloatArray,
     ensemble: Ensemble,
-    fitting: Fitting,
     start: float,
 ) -> int:
-    """Count the leaves of one tree that the rows do not give."""
-    n = tree.n_nodes
+    """Count the leaves of one tree, of output k, that the rows do not give."""
+    n, fitting = tree.n_nodes, ensemble.fitting
+    assert fitting is not None  # noqa: S101
     held = np.bincount(leaf, times, n)
     step = np.zeros(n)
     first_hessian = None
     for _ in range(fitting.steps):
-        p = 1.0 / (1.0 + np.exp(-(margin.astype(float) + step[leaf])))
-        G, H = np.bincount(leaf, times * (p - y), n), np.bincount(leaf, times * p * (1 - p), n)
+        F = margin.astype(float)
+        F[:, k] += step[leaf]
+        others = np.delete(F, k, axis=1) if F.shape[1] > 1 else np.zeros((len(F), 1))
+        p = 1.0 / (1.0 + np.exp(others - F[:, k, None]).sum(axis=1))
+        G = np.bincount(leaf, times * (p - y), n)
+        H = fitting.curvature * np.bincount(leaf, times * p * (1 - p), n)
         first_hessian = H if first_hessian is None else first_hessian
         with np.errstate(invalid="ignore", divide="ignore"):
             step -= np.where(held > 0, G / (H + fitting.l2), 0.0)
     wrong = np.zeros(n, dtype=bool)
     hessian, value = tree.statistics.get(HESSIAN), tree.statistics.get(VALUE)
-    own = tree.is_leaf & (held > 0)
+    own, off = tree.is_leaf & (held > 0), _OFF * fitting.rough
     if hessian is not None and first_hessian is not None:
-        wrong |= np.abs(hessian.values - first_hessian) > _OFF * (1.0 + first_hessian)
-    if value is not None and ensemble.learning_rate and fitting.steps == 1:
+        wrong |= np.abs(hessian.values - first_hessian) > off * (1.0 + first_hessian)
+    # A tree that is one leaf may have been left as it was, without a step.
+    stepped = fitting.steps == 1 and n > 1
+    if value is not None and ensemble.learning_rate and stepped:
         due = start + ensemble.learning_rate * step
-        wrong |= np.abs(value.values - due) > _OFF * (1.0 + np.abs(due))
+        wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due))
     return int((wrong & own).sum())

@@ -92,12 +92,12 @@ def _written(
 
     What is open yet, classes and the points of a cell, is the middle of several worlds.
     """
-    system = system_of(partition, found.cells, found.m, found.number)
-    if found.second is None:
+    system = system_of(partition, found.cells, found.told)
+    if found.by_class is None:
         known = bounds(system)
         problem = IntegerProblem(system, known)
     else:
-        m = np.append(found.m - found.second, found.second)
+        m = found.by_class.T.ravel()
         known, problem = Bounds(m, m, -1), None
     stage = "sharing out the classes"
     exact = [known.lower] if known.settled else []

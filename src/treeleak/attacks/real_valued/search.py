@@ -13,13 +13,14 @@ from dataclasses import replace
 import numpy as np
 
 from treeleak.attacks.real_valued.columns import Columns
-from treeleak.attacks.real_valued.labels import the_only_classes
+from treeleak.attacks.real_valued.labels import Told, the_only_classes
 from treeleak.attacks.real_valued.least_squares import Fit, fit
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import LossSums
 from treeleak.evidence.positives import positives
+from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
 
 _NEAR = 0.45
@@ -47,14 +48,12 @@ class Found:
 
     cells: IntArray
     """Shape (n_found,). Cells that hold rows."""
-    m: IntArray
-    """Shape (n_found,). How many."""
     sure: FloatArray
     """Shape (n_found,). How sure these are."""
-    number: IntArray
-    """Shape (n_leaves,). Rows of the second class in each leaf, or UNTOLD."""
-    second: IntArray | None
-    """Shape (n_found,). How many of a cell's rows are of the second class; None where that is
+    told: Told
+    """What is known of their classes."""
+    by_class: IntArray | None
+    """Shape (n_found, n_classes). How many of a cell's rows are of each class; None where that is
     open."""
     missed: int
     """Statements that are not met."""
@@ -64,11 +63,12 @@ class Found:
 
     def used(self) -> tuple[IntArray, IntArray]:
         """Columns that hold rows, and how many."""
-        if not self.kinds.by_class or self.second is None:
-            return self.cells, self.m
-        n = len(self.kinds.cell) // 2
-        chosen = np.append(self.cells, self.cells + n)
-        m = np.append(self.m - self.second, self.second)
+        if not self.kinds.by_class or self.by_class is None:
+            return self.cells, self.told.m
+        n_classes = self.told.n_classes
+        n = len(self.kinds.cell) // n_classes
+        chosen = np.concatenate([self.cells + c * n for c in range(n_classes)])
+        m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
 
@@ -81,6 +81,11 @@ class Search:
     clock: Clock
     seed: int
 
+    @property
+    def n_classes(self) -> int:
+        """How many classes rows are of."""
+        return self.partition.geometry.release.n_classes
+
     def found(self) -> Found:
         """Find the rows that meet all sums, or the best there was time for."""
         told, n = self.evidence.statements(), self.partition.n_cells
@@ -92,12 +97,9 @@ class Search:
         best = self._fitted(first, part)
         if not best.missed or last or self.clock.stopped:
             return best
-        label = np.repeat([0, 1], n)
-        both = Kinds(
-            Columns.of(geometry, told, np.tile(leaf, (2, 1)), label),
-            np.tile(every, 2),
-            by_class=True,
-        )
+        k = self.n_classes
+        columns = Columns.of(geometry, told, np.tile(leaf, (k, 1)), np.repeat(np.arange(k), n))
+        both = Kinds(columns, np.tile(every, k), by_class=True)
         other = self._fitted(both, self.clock)
         return best if other.missed and other.missed >= best.missed else other
 
@@ -139,13 +141,16 @@ class Search:
         rows = np.bincount(at, m, len(cells)).astype(np.int64)
         sure = np.bincount(at, m * sure, len(cells)) / np.maximum(rows, 1)
         missed = kinds.columns.missed(chosen, m)
-        leaf = self.partition.signature[cells]
+        leaf, k = self.partition.signature[cells], self.n_classes
+        own = own_class(self.partition.geometry.release)
         if kinds.by_class:
-            second = np.bincount(at, m * (chosen >= self.partition.n_cells), len(cells))
-            own = second.astype(np.int64)
+            label = chosen // self.partition.n_cells
+            by_class = np.bincount(at * k + label, m, len(cells) * k).reshape(-1, k)
             n_leaves = int(self.partition.geometry.leaf_start[-1])
-            number = np.bincount(leaf.ravel(), np.repeat(own, leaf.shape[1]), n_leaves)
-            return Found(cells, rows, sure, number.astype(np.int64), own, missed, kinds)
-        told = positives(self.evidence, leaf, rows)
-        classes = the_only_classes(leaf, rows, told.number)
-        return Found(cells, rows, sure, told.number, classes, missed + int(not told.whole), kinds)
+            number = np.bincount(leaf.ravel(), by_class[:, own].ravel(), n_leaves)
+            told = Told(leaf, rows, number.astype(np.int64), own, k)
+            return Found(cells, sure, told, by_class.astype(np.int64), missed, kinds)
+        counted = positives(self.evidence, leaf, rows)
+        told = Told(leaf, rows, counted.number, own, k)
+        missed += int(not counted.whole)
+        return Found(cells, sure, told, the_only_classes(told), missed, kinds)

@@ -180,13 +180,13 @@ def _release(stored: StoredObject) -> Release:
             f"{objective:.80}",
             (0.0,) * outputs,
             _rate(parameters),
-            _fitting(objective, parameters, trees),
+            _fitting(objective, parameters, trees, outputs),
         ),
     )
 
 
 def _fitting(
-    objective: str, parameters: Mapping[str, str], trees: Sequence[Tree]
+    objective: str, parameters: Mapping[str, str], trees: Sequence[Tree], outputs: int
 ) -> Fitting | None:
     """Say how leaves were fitted, of the logistic loss without what bends it.
 
@@ -195,17 +195,28 @@ def _fitting(
     """
     usual = all(parameters.get(key, value) == value for key, value in _STRAIGHT.items())
     l2 = _real(parameters.get("lambda_l2", "0"))
-    if objective.split() != ["binary", "sigmoid:1"] or not usual or l2 is None or not trees:
+    logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
+    softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1
+    if not (logistic or softmax) or not usual or l2 is None or not trees or len(trees) % outputs:
         return None
-    first = trees[0]
+    starts = tuple(_start(tree, l2) for tree in trees[:outputs])
+    if any(start is None for start in starts):
+        return None
+    start = tuple(float(own or 0.0) for own in starts)
+    if outputs == 1:
+        return Fitting("logistic", l2, start=start, derivatives="float32")
+    # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.
+    curvature = outputs / (outputs - 1)
+    return Fitting("softmax", l2, start=start, curvature=curvature, derivatives="float32")
+
+
+def _start(first: Tree, l2: float) -> float | None:
+    """Find the prediction before a first tree whose leaves hold it as well."""
     value, hessian = (first.statistics.get(q) for q in (VALUE, HESSIAN))
     if first.n_nodes == 1 or value is None or hessian is None:
         return None
     weight = hessian.values[first.leaves] + l2
-    if not weight.sum() > 0:
-        return None
-    start = float(value.values[first.leaves] @ weight / weight.sum())
-    return Fitting("logistic", l2, start=start, derivatives="float32")
+    return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
 
 
 def _real(text: str) -> float | None:

@@ -85,7 +85,8 @@ def _gradient_boosting(stored: StoredObject) -> Release:
     else:
         rate = float(stored.get("learning_rate", 1.0))
         loss = str(stored.get("loss"))[:40]
-        fitting = Fitting("logistic") if loss in ("log_loss", "deviance") else None
+        logistic = loss in ("log_loss", "deviance") and len(base) == 1
+        fitting = Fitting("logistic") if logistic else None
         ensemble = Ensemble(loss, tuple(base.tolist()), rate, fitting)
     version = Version.of(version_of(stored))
     read = [

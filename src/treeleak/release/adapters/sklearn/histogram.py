@@ -89,7 +89,7 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     ensemble = None
     if base.size == n_outputs and (np.abs(base) <= MOST_REAL).all():
         loss = str(stored.get("loss"))[:40]
-        ensemble = Ensemble(loss, tuple(base.tolist()), rate, _fitting(stored, loss))
+        ensemble = Ensemble(loss, tuple(base.tolist()), rate, _fitting(stored, loss, n_outputs))
     held = {int(tree.totals[0]) for tree in trees if tree.totals is not None}
     return Release(
         trees=tuple(trees),
@@ -106,12 +106,16 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     )
 
 
-def _fitting(stored: StoredObject, loss: str) -> Fitting | None:
+def _fitting(stored: StoredObject, loss: str, n_outputs: int) -> Fitting | None:
     """Say how leaves were fitted: to derivatives in single precision, summed up in double."""
     l2 = stored.get("l2_regularization", 0.0)
-    if loss not in ("log_loss", "binary_crossentropy") or not isinstance(l2, (int, float)):
+    known = ("log_loss", "binary_crossentropy", "categorical_crossentropy")
+    if loss not in known or not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
         return None
-    return Fitting("logistic", float(l2), derivatives="float32") if 0 <= l2 <= MOST_REAL else None
+    if n_outputs == 1:
+        return Fitting("logistic", float(l2), derivatives="float32")
+    # Some sums over rows that are all but certain were seen to be off by three times as much.
+    return Fitting("softmax", float(l2), derivatives="float32", rough=5.0)
 
 
 def _columns(stored: StoredObject, names: tuple[str, ...]) -> _Columns:

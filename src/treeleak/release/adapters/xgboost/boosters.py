@@ -112,7 +112,7 @@ def _release(model: Model) -> Release:
     trees = [read_tree(t, tree, model, int(info[t])) for t, tree in enumerate(raw)]
     rounds = _rounds(model, info)
     trees, not_covered, restored = _with_rows(model, trees, rounds)
-    fitting, rate = fitting_of(model, trees)
+    fitting, rate = fitting_of(model, trees, rounds)
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
     sampling = _sampling(model, trees)

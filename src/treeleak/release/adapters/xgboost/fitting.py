@@ -9,11 +9,12 @@ leaves, less w (H + l2) of itself, is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from treeleak.core.arrays import FloatArray
-from treeleak.release.adapters.xgboost.model import LOGISTIC, Model
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.release.adapters.xgboost.model import LOGISTIC, SOFTMAX, Model
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, STEP, VALUE
 from treeleak.release.tree import Tree
@@ -25,14 +26,23 @@ _ROUND = 1e-4
 _DIGITS = 4
 
 
-def fitting_of(model: Model, trees: Sequence[Tree]) -> tuple[Fitting | None, float | None]:
+def fitting_of(
+    model: Model, trees: Sequence[Tree], rounds: IntArray
+) -> tuple[Fitting | None, float | None]:
     """Say how leaves were fitted, and give the learning rate; None where it cannot be said.
 
-    Of the logistic loss with one output, and rows of equal weight.
+    Of the logistic loss with one output, or of several classes, a tree for each in each round; and
+    of rows of equal weight.
     """
     rate, l2 = model.trained_with("eta"), model.trained_with("reg_lambda")
-    one = len(model.base_scores) == 1 and model.weight_drop is None
-    if model.objective not in LOGISTIC or model.scaled or not one:
+    n_outputs = len(model.base_scores)
+    logistic = model.objective in LOGISTIC and n_outputs == 1
+    softmax = model.objective in SOFTMAX and n_outputs > 1
+    in_turn = [t % n_outputs for t in range(len(trees))] == [tree.output or 0 for tree in trees]
+    parallel = np.bincount(rounds).max(initial=0) > n_outputs
+    if not (logistic or softmax) or model.scaled or model.weight_drop is not None:
+        return None, rate
+    if not in_turn or parallel or len(trees) % n_outputs:
         return None, rate
     parts = [equations(tree) for tree in trees]
     equation = np.concatenate([own for own, _ in parts])
@@ -43,7 +53,11 @@ def fitting_of(model: Model, trees: Sequence[Tree]) -> tuple[Fitting | None, flo
         given = found
     if given is None:
         return None, rate
-    return Fitting("logistic", given[1], margins="float32", derivatives="float32"), given[0]
+    fitting = Fitting("logistic", given[1], margins="float32", derivatives="float32")
+    if softmax:
+        # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
+        fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
+    return fitting, given[0]
 
 
 def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:
