@@ -8,6 +8,9 @@ from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
 
+MOST_STEPS = 1_000
+"""Most steps that a leaf takes."""
+
 Loss = Literal["logistic", "softmax"]
 """Losses whose sums in leaves are understood."""
 
@@ -40,14 +43,13 @@ class Fitting:
     """In which a row's derivatives are held before they are added up."""
 
     def __post_init__(self) -> None:
+        if self.start is not None:
+            at_most(MOST_CLASSES, len(self.start), "outputs")
         for number in (self.l2, self.curvature, self.rough, *(self.start or ())):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")
-        if not 0 < self.steps <= _MOST_STEPS or self.l2 < 0:
+        if not 0 < self.steps <= MOST_STEPS or self.l2 < 0:
             raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")
-
-
-_MOST_STEPS = 1_000
 
 
 @dataclass(frozen=True)

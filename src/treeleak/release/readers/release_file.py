@@ -24,14 +24,12 @@ from treeleak.release.checked_json import (
     is_finite,
     is_whole,
     label,
-    located,
     n_rows_of,
     only,
     read_json,
     take,
     texts,
 )
-from treeleak.release.ensemble import Ensemble
 from treeleak.release.noise.laws import (
     ROUNDINGS,
     CountNoise,
@@ -41,6 +39,7 @@ from treeleak.release.noise.laws import (
     LabelRule,
     Laplace,
 )
+from treeleak.release.readers.release_ensemble import ensemble_from_dict, ensemble_to_dict
 from treeleak.release.readers.release_nodes import (
     Counted,
     check_sums,
@@ -119,7 +118,7 @@ def release_to_dict(release: Release) -> dict[str, Any]:
         "classes": [label(c) for c in release.classes],
         "n_rows": _plain(release.n_rows),
         "counts_are": counts_are,
-        **({} if release.ensemble is None else {"ensemble": _fields(release.ensemble)}),
+        **({} if release.ensemble is None else {"ensemble": ensemble_to_dict(release.ensemble)}),
         "sampling": _sampling_to_dict(release.sampling),
         **noise,
         **({} if release.thresholds_are == "unknown" else {"thresholds_are": "midpoints"}),
@@ -188,7 +187,7 @@ def release_from_dict(data: Any) -> Release:
         origin=take(data, "origin", str, ""),
         notes=tuple(texts(data, "notes", default=[])),
         of_file=True,
-        ensemble=_ensemble(take(data, "ensemble", dict, None)),
+        ensemble=ensemble_from_dict(take(data, "ensemble", dict, None)),
     )
     for t, tree in enumerate(release.trees if noise is None else ()):
         check_sums(tree, f"tree {t}")
@@ -245,7 +244,7 @@ def _sampling_to_dict(sampling: Sampling) -> dict[str, Any]:
     return {"kind": sampling.kind, **_fields(sampling)}
 
 
-def _fields(part: Sampling | Ensemble | HeldBack) -> dict[str, Any]:
+def _fields(part: Sampling | HeldBack) -> dict[str, Any]:
     return {f.name: _plain(getattr(part, f.name)) for f in fields(part)}
 
 
@@ -358,24 +357,6 @@ def _size_of_noise(data: Mapping[str, Any], key: str, rule: str | None, where: s
     if not (is_finite(value) and least <= value <= most):
         raise BadModel(f"{where}{key} is {value!r:.40}, must be from {least:g} to {most:g}")
     return float(value)
-
-
-def _ensemble(data: Mapping[str, Any] | None) -> Ensemble | None:
-    if data is None:
-        return None
-    where = "ensemble: "
-    only(data, (f.name for f in fields(Ensemble)), where)
-    scores = take(data, "base_scores", list, where=where)
-    rate = data.get("learning_rate")
-    for number in (*scores, *(() if rate is None else (rate,))):
-        if not is_finite(number):
-            raise BadModel(f"{where}{number!r:.40} is no number")
-    with located(where):
-        return Ensemble(
-            take(data, "objective", str, where=where),
-            tuple(map(float, scores)),
-            None if rate is None else float(rate),
-        )
 
 
 def _plain(value: Any) -> Any:
