@@ -114,7 +114,7 @@ def fit(
         lengths.append(float(np.sqrt(residual @ residual)))
         tell(residual)
         accepted = bool(len(pool.x)) and accept(pool.chosen, pool.x)
-        still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] < _STILL * lengths[-1]
+        still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] <= _STILL * lengths[-1]
         if accepted or clock.stopped:
             return Fit(pool.chosen, pool.x, residual, accepted, still, rounds)
         worth = matrix.worth(residual) / matrix.length
