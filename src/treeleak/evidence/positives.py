@@ -21,8 +21,8 @@ from treeleak.release.statistics import GRADIENT, VALUE
 
 UNTOLD = -1
 NO_CLASS = -1
-_WHOLE = 0.25
-"""How far a number may be from a whole one that it is taken for, at most."""
+_HALF = 0.499
+"""Sums that may be off by so much or more do not tell which whole number it is."""
 _SAME = 1e-7
 """How near the step of a leaf must come to the one in the file, as a share of it and beside it."""
 
@@ -34,7 +34,8 @@ class Positives:
     number: IntArray
     """Shape (n_leaves,). :data:`UNTOLD` where it cannot be said."""
     whole: bool
-    """Whether all that were told came out as whole numbers, from none to all of the leaf's rows."""
+    """Whether all that can be told came out as whole numbers, from none to all of the leaf's
+    rows."""
 
 
 def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
@@ -60,10 +61,11 @@ def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
         real = (told.left(leaf, none, m) - told.right)[place[at]]
         near = np.rint(real)
         allowed = np.broadcast_to(told.law.tolerance, told.right.shape)[place[at]]
-        sound = np.abs(real - near) <= np.minimum(allowed + 1e-9, _WHOLE)
+        clear = allowed < _HALF
+        sound = np.abs(real - near) <= allowed + 1e-9
         sound &= (near >= 0) & (near <= held[at])
-        whole &= bool(sound.all())
-        number[at] = np.where(sound, near, UNTOLD)
+        whole &= bool((sound | ~clear).all())
+        number[at] = np.where(sound & clear, near, UNTOLD)
     return Positives(number, whole)
 
 
