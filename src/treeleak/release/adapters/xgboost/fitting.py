@@ -15,6 +15,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.release.adapters.xgboost.model import LOGISTIC, SOFTMAX, Model
+from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, STEP, VALUE
 from treeleak.release.tree import Tree
@@ -24,6 +25,8 @@ _FITS = 1e-4
 _ROUND = 1e-4
 """How near a number must come to one of few digits to be taken for it, as a share."""
 _DIGITS = 4
+_REFINED = 10
+"""Steps by which least squares are refined."""
 
 
 def fitting_of(
@@ -49,7 +52,8 @@ def fitting_of(
     size = np.concatenate([own for _, own in parts])
     found = _solved(equation, size)
     given = (rate, l2) if rate and l2 is not None else found
-    if given is None or not _meet(equation, size, *given):
+    # A model that was loaded and stored again holds defaults, not what it was trained with.
+    if given is None or not _sure(equation, size, *given):
         given = found
     if given is None:
         return None, rate
@@ -91,15 +95,29 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
         return None
     x, *_ = np.linalg.lstsq(equation[:, 1:] * weight[:, None], -equation[:, 0] * weight)
     l2, inverse = float(x[0]), float(x[1])
+    for _ in range(_REFINED):
+        # The third number is the product of the others, which fewer equations pin down.
+        if not max(abs(l2), abs(inverse)) <= MOST_REAL:
+            return None
+        bend = equation @ np.array([[0, 0], [1, 0], [0, 1], [inverse, l2]])
+        off = equation @ np.array([1.0, l2, inverse, l2 * inverse])
+        step, *_ = np.linalg.lstsq(bend * weight[:, None], -off * weight)
+        l2, inverse = l2 + float(step[0]), inverse + float(step[1])
     if not (inverse > 0 and np.isfinite(inverse)):
         return None
     rate, l2 = _short(1.0 / inverse), max(_short(l2), 0.0)
-    return (rate, l2) if _meet(equation, size, rate, l2) else None
+    return (rate, l2) if _sure(equation, size, rate, l2) else None
 
 
 def _short(number: float) -> float:
     near = float(f"{number:.{_DIGITS - 1}g}") if abs(number) > _ROUND else 0.0
     return near if abs(near - number) <= _ROUND * max(abs(near), 1.0) else number
+
+
+def _sure(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
+    """Whether all equations hold, and would not with a quite different rate or l2."""
+    others = (2.0 * rate, l2), (rate, 2.0 * l2 + 1.0)
+    return _meet(equation, size, rate, l2) and not any(_meet(equation, size, *o) for o in others)
 
 
 def _meet(equation: FloatArray, size: FloatArray, rate: float, l2: float) -> bool:
