@@ -126,12 +126,17 @@ class Search:
 
     def _rounded(self, kinds: Kinds, ended: Fit) -> Found:
         """Round what was not accepted, so that there are as many rows as there should be."""
-        m = np.floor(ended.x).astype(np.int64)
-        short = self.evidence.n_rows - int(m.sum())
-        if short > 0 and len(m):
-            m[np.argsort(m - ended.x, kind="stable")[:short]] += 1
-        off = np.abs(ended.x - m) / np.maximum(m, 1)
-        return self._classed(kinds, ended.chosen, m, np.clip(1.0 - off, _LEAST_SURE, _MOST_SURE))
+        chosen, x, n = ended.chosen, ended.x, self.evidence.n_rows
+        if not x.sum() > 0:
+            # There was no time for more: all rows are of the kind that explains most.
+            columns = kinds.columns
+            best = int((columns.worth(columns.right) / columns.length).argmax())
+            chosen, x = np.array([best]), np.array([float(n)])
+        share = x * (n / x.sum())
+        m = np.floor(share).astype(np.int64)
+        m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
+        off = np.abs(x - m) / np.maximum(m, 1)
+        return self._classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, _MOST_SURE))
 
     def _classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
