@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.columns import ROUNDED, Columns
 from treeleak.attacks.real_valued.least_squares import fit
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
@@ -61,7 +61,8 @@ def only_one(columns: Columns, used: IntArray, m: IntArray, clock: Clock) -> boo
 
     ``used``, shape (n_used,): columns that hold rows; ``m``: how many.
     """
-    slack = 2.0 * columns.slack
+    # What is off by rounding is off in the answer by a little more, as it was checked.
+    slack = np.where(columns.slack > 0, 2.0 * columns.slack + ROUNDED, 0.0)
     if not _independent(columns, used, slack):
         return False
     separating = Separating.of(columns, used)

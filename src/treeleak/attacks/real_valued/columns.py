@@ -135,17 +135,17 @@ class Columns:
     def met(self, chosen: IntArray, m: IntArray) -> bool:
         """Whether so many rows of some kinds meet every statement."""
         held = self.take(chosen).T @ m.astype(float)
-        return bool((np.abs(held - self.right) <= self.slack + _ROUNDED).all())
+        return bool((np.abs(held - self.right) <= self.slack + ROUNDED).all())
 
     def missed(self, chosen: IntArray, m: IntArray) -> int:
         """How many statements so many rows of some kinds do not meet."""
         held = self.take(chosen).T @ m.astype(float)
-        return int((np.abs(held - self.right) > self.slack + _ROUNDED).sum())
+        return int((np.abs(held - self.right) > self.slack + ROUNDED).sum())
 
 
 _CHUNK = 20_000
 """Columns whose coefficients are computed at once."""
-_ROUNDED = 1e-9
+ROUNDED = 1e-9
 """What double precision may leave of nothing."""
 
 
