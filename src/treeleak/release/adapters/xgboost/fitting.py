@@ -103,9 +103,9 @@ def _solved(equation: FloatArray, size: FloatArray) -> tuple[float, float] | Non
         off = equation @ np.array([1.0, l2, inverse, l2 * inverse])
         step, *_ = np.linalg.lstsq(bend * weight[:, None], -off * weight)
         l2, inverse = l2 + float(step[0]), inverse + float(step[1])
-    if not (inverse > 0 and np.isfinite(inverse)):
+    if not 1.0 / MOST_REAL < inverse <= MOST_REAL:
         return None
-    rate, l2 = _short(1.0 / inverse), max(_short(l2), 0.0)
+    rate, l2 = _short(1.0 / inverse) or 1.0 / inverse, max(_short(l2), 0.0)
     return (rate, l2) if _sure(equation, size, rate, l2) else None
 
 
