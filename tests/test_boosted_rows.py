@@ -103,7 +103,7 @@ def test_rebuilt_rows_meet_every_count_by_the_library_itself(name):
     assert found.status in ("unique", "feasible")
     assert len(found.X) == len(X)
     assert library_counts(model, found.X[COLUMNS]) == library_counts(model, X)
-    told = ("tree", "extra", "ada", "boosted regression")
+    told = ("tree", "extra", "ada", "boosted", "boosted regression", "histogram")
     assert found.y is None or name in told
 
 
@@ -274,13 +274,20 @@ def test_right_targets_are_the_most_that_can_be_paired(seed):
     assert right_targets(found, true) == int((found == true).sum())
 
 
-def test_labels_of_a_boosted_model_are_not_made_up():
-    model, X, _ = fitted("histogram")
+def test_labels_of_a_boosted_model_follow_from_its_sums_and_are_not_made_up():
+    model, X, y = fitted("histogram")
     found = treeleak.reconstruct(model, BITS, time_limit=8)
-    assert found.y is None
-    assert found.label_confidence is None
-    assert any("without labels" in note for note in found.notes)
-    assert valid(found.to_dict(include_rows=True), "reconstruction")["rows"]["labels"] == []
+    assert found.evidence.startswith("sums of the loss")
+    assert found.proved.all()
+    assert sorted(found.y) == sorted(y)
+    # Of another loss, counts are all there is, and they tell no classes.
+    release = to_release(model)
+    bare = replace(release, ensemble=replace(release.ensemble, fitting=None))
+    alone = treeleak.reconstruct(bare, BITS, time_limit=8)
+    assert alone.y is None
+    assert alone.label_confidence is None
+    assert any("without labels" in note for note in alone.notes)
+    assert valid(alone.to_dict(include_rows=True), "reconstruction")["rows"]["labels"] == []
     # Whoever knows the labels gives them, and they stand in the answer.
     known = pd.DataFrame({"label": np.arange(len(X)) % 2})
     beside = treeleak.reconstruct(model, BITS, time_limit=8, known_columns=known)

@@ -6,11 +6,14 @@ import inspect
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 
 from helpers.brute_force import equations_of
+from helpers.examples import examples
 from helpers.grids import cuts_for, schemas, some_rows
 from helpers.noise import noise_drawn
 from helpers.releases import bootstrap_draws, counted, drawn, leaves_of, random_tree
@@ -22,18 +25,22 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
+    LossSums,
     NoisyCounts,
     evidence_for,
     registry,
 )
 from treeleak.evidence.statements import AtMost, Equal, Noisy, Statements
 from treeleak.partition import Geometry, Partition, enumerate_cells
+from treeleak.release import to_release
 from treeleak.release.noise.laws import DiscreteLaplace, Gaussian, LabelNoise, Laplace
 from treeleak.release.sampling import Disjoint
 from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
 from treeleak.schema import Binary, Schema
 
-KINDS = (ExactCounts, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels)
+KINDS = (ExactCounts, LossSums, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels)
+COUNTED = tuple(kind for kind in KINDS if kind is not LossSums)
+"""Kinds that random trees show; sums of a loss take trained ones."""
 SEEDS = st.integers(0, 2**32)
 
 
@@ -48,9 +55,13 @@ class Truth:
         cuts = cuts_for(schema, self.names)
         self.trees = [random_tree(self.rng, cuts, 3) for _ in range(3)]
         self.b = bootstrap_draws(3, len(self.X), self.rng)
+        self.float_type = "float32"
 
     def counted(self, unit="rows"):
-        return counted(self.trees, self.names, self.X, self.y, self.n_classes, counts_are=unit)
+        return counted(
+            self.trees, self.names, self.X, self.y, self.n_classes, counts_are=unit,
+            float_type=self.float_type,
+        )  # fmt: skip
 
     def drawn(self):
         return drawn(self.trees, self.names, self.X, self.y, self.n_classes, self.b)
@@ -88,9 +99,24 @@ class Truth:
         self.trees = [replace(t, statistics=Statistics()) for t in trees]
         return replace(release, trees=tuple(trees), noise=rule)
 
+    def boosted(self):
+        """Sums of a model that scikit-learn trained on the table, missing values filled."""
+        self.n_classes, self.y = 2, self.rng.permutation(np.arange(max(len(self.X), 2)) % 2)
+        self.X = np.resize(self.X, (len(self.y), self.X.shape[1]))
+        kind = (GradientBoostingClassifier, HistGradientBoostingClassifier)[self.rng.integers(2)]
+        few = {"min_samples_leaf": 1, "learning_rate": float(self.rng.choice([0.1, 1.0]))}
+        few |= {"n_estimators": 3} if kind is GradientBoostingClassifier else {"max_iter": 3}
+        self.X = np.nan_to_num(self.X)
+        release = to_release(kind(**few).fit(pd.DataFrame(self.X, columns=self.names), self.y))
+        self.float_type = release.float_type
+        self.trees = [replace(t, statistics=Statistics()) for t in release.trees]
+        return release
+
     def evidence(self, kind, choice=0):
         """The evidence of one kind."""
-        if kind in (KnownDraws, HiddenDraws):
+        if kind is LossSums:
+            release, more = self.boosted(), {}
+        elif kind in (KnownDraws, HiddenDraws):
             draws = self.b if kind is KnownDraws else None
             release, more = self.drawn(), {"draws": draws, "n_rows": len(self.X)}
         elif kind is NoisyCounts:
@@ -106,19 +132,29 @@ class Truth:
         return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@given(schemas(), SEEDS, st.integers(0, 2))
-def test_true_rows_meet_every_statement(kind, schema, seed, choice):
-    truth = Truth(schema, seed)
+def check_truth(truth, kind, choice=0):
     evidence = truth.evidence(kind, choice)
     assert evidence.n_rows == len(truth.X)
     leaf = equations_of(truth.counted(), truth.X)
     for told in evidence.statements():
-        assert told.right.shape[0] == evidence.geometry.leaf_start[-1]
+        of_leaves = told.right if told.place is None else told.place
+        assert of_leaves.shape[0] == evidence.geometry.leaf_start[-1]
         assert told.met(leaf, truth.y).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COUNTED)
+@given(schemas(), SEEDS, st.integers(0, 2))
+def test_true_rows_meet_every_statement(kind, schema, seed, choice):
+    check_truth(Truth(schema, seed), kind, choice)
+
+
+@examples(100, fast=8)
+@given(schemas(), SEEDS)
+def test_true_rows_of_a_boosted_model_meet_every_statement(schema, seed):
+    check_truth(Truth(schema, seed), LossSums)
+
+
+@pytest.mark.parametrize("kind", COUNTED)
 @given(schemas(), SEEDS)
 @pytest.mark.slow
 def test_left_sides_are_what_lies_in_the_leaves(kind, schema, seed):

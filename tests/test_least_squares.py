@@ -1,0 +1,351 @@
+"""Least squares over many columns, its loops, and its proofs, against plain algebra."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import cholesky
+from scipy.optimize import nnls
+from scipy.sparse import csr_array
+
+from helpers.boosted import compositions
+from helpers.examples import examples
+from treeleak.attacks.real_valued import columns as columns_module
+from treeleak.attacks.real_valued import least_squares
+from treeleak.attacks.real_valued.certificate import only_one
+from treeleak.attacks.real_valued.columns import Columns, _each_once
+from treeleak.attacks.real_valued.kernels import descend, drop, solve
+from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.core.clock import Clock
+from treeleak.evidence import Statements
+from treeleak.evidence.statements import EXACT, Equal
+from treeleak.release.statistics import HESSIAN, ROWS
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A matrix that is written out."""
+
+    A: np.ndarray
+    right: np.ndarray
+
+    @property
+    def length(self):
+        return np.maximum(np.linalg.norm(self.A, axis=0), 1e-12)
+
+    def worth(self, residual):
+        return self.A.T @ residual
+
+    def take(self, chosen):
+        return csr_array(self.A[:, chosen].T)
+
+
+def some_matrix(rng):
+    """Few rows and many columns or the other way round, some all but parallel, of any rank."""
+    n, k = int(rng.integers(1, 25)), int(rng.integers(1, 40))
+    rank = int(rng.integers(1, min(n, k) + 1))
+    A = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, k))
+    if rng.random() < 0.5:
+        A = rng.integers(0, 2, (n, k)).astype(float) * rng.choice([1.0, 0.3, 0.25], (n, 1))
+    twin = rng.integers(k, size=k)
+    A = np.where(rng.random(k) < 0.3, A[:, twin] * rng.choice([1.0, 1 + 1e-9, 2.0], k), A)
+    x = rng.integers(0, 3, k) * (rng.random(k) < 0.4)
+    return A, A @ x + (rng.normal(size=n) if rng.random() < 0.5 else 0.0)
+
+
+def never(chosen, x):
+    return False
+
+
+@examples(1500, fast=120)
+@given(SEEDS)
+def test_a_fit_is_as_good_as_any(seed):
+    A, b = some_matrix(np.random.default_rng(seed))
+    found = fit(Dense(A, b), Clock(60.0), never)
+    assert found.ended
+    assert (found.x >= 0).all()
+    assert len(set(found.chosen.tolist())) == len(found.chosen)
+    np.testing.assert_allclose(A[:, found.chosen] @ found.x + found.residual, b, atol=1e-9)
+    _, least = nnls(A, b, maxiter=5000)
+    size = np.linalg.norm(b)
+    assert np.linalg.norm(found.residual) <= least + 1e-7 * size + 1e-12
+
+
+@examples(600, fast=60)
+@given(SEEDS)
+def test_free_columns_may_fall_below_zero(seed):
+    rng = np.random.default_rng(seed)
+    A, b = some_matrix(rng)
+    free = np.sort(rng.permutation(A.shape[1])[: rng.integers(1, 5)])
+    found = fit(Dense(A, b), Clock(60.0), never, free=free)
+    np.testing.assert_array_equal(found.chosen[: len(free)], free)
+    assert (found.x[len(free) :] >= 0).all()
+    _, least = nnls(np.column_stack([A, -A[:, free]]), b, maxiter=5000)
+    assert np.linalg.norm(found.residual) <= least + 1e-7 * np.linalg.norm(b) + 1e-12
+
+
+def test_a_point_that_is_accepted_or_a_clock_that_stops_ends_the_fit():
+    rng = np.random.default_rng(0)
+    A, x = rng.random((20, 60)), (np.arange(60) < 5) * 2.0
+    clock = Clock(60.0)
+    seen = []
+    found = fit(Dense(A, A @ x), clock, lambda chosen, y: len(y) > 0, seen.append)
+    assert found.accepted
+    assert found.rounds == 1
+    assert len(seen) == 2
+    clock.stop()
+    stopped = fit(Dense(A, A @ x), clock, never)
+    assert (stopped.rounds, stopped.accepted, len(stopped.x)) == (0, False, 0)
+    nothing = fit(Dense(np.zeros((3, 0)), np.ones(3)), Clock(9.0), never)
+    assert len(nothing.chosen) == 0
+
+
+def test_many_columns_leave_and_come_back(monkeypatch):
+    """With a tiny pool, columns out of use leave it all the time, and the end is the same."""
+    monkeypatch.setattr(least_squares, "_UNUSED", 2)
+    monkeypatch.setattr(least_squares, "_JOIN", 3)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        A = rng.random((15, 50))
+        b = A @ (rng.integers(0, 3, 50) * (rng.random(50) < 0.2)) + 0.1 * rng.normal(size=15)
+        found = fit(Dense(A, b), Clock(60.0), never)
+        assert np.linalg.norm(found.residual) <= nnls(A, b)[1] + 1e-6 * np.linalg.norm(b)
+
+
+@examples(300, fast=40)
+@given(SEEDS)
+def test_a_factor_without_a_column_is_that_of_the_others(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    A = rng.normal(size=(n + 3, n))
+    gram, left = A.T @ A, list(range(n))
+    factor = np.ascontiguousarray(cholesky(gram))
+    for _ in range(int(rng.integers(1, n))):
+        i = int(rng.integers(len(left)))
+        drop(factor, len(left), i)
+        del left[i]
+        own, size = gram[np.ix_(left, left)], len(left)
+        got = np.triu(factor[:size, :size])
+        np.testing.assert_allclose(got.T @ got, own, rtol=1e-9, atol=1e-9)
+        right = rng.normal(size=size)
+        np.testing.assert_allclose(
+            solve(factor, size, right), np.linalg.solve(own, right), rtol=1e-6, atol=1e-8
+        )
+
+
+@examples(200, fast=30)
+@given(SEEDS)
+def test_descent_never_climbs(seed):
+    rng = np.random.default_rng(seed)
+    n, free = int(rng.integers(1, 9)), int(rng.integers(0, 3))
+    A = rng.normal(size=(n + 2, n))
+    gram, c, x = A.T @ A, rng.normal(size=n), rng.random(n)
+    value = [x @ gram @ x / 2 - c @ x]
+    for _ in range(4):
+        descend(gram, c, x, free, 1)
+        value.append(x @ gram @ x / 2 - c @ x)
+        assert (x[free:] >= 0).all()
+    assert (np.diff(value) <= 1e-9 * (1 + np.abs(value[0]))).all()
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What each leaf of each tree, with a class, counts."""
+
+    of_leaf: np.ndarray
+
+    def __call__(self, leaf, label):
+        return self.of_leaf[label[:, None], leaf]
+
+
+def some_columns(rng, *, real=True, blur=0.0):
+    """Columns of a few trees, with and without coefficients, places and weights."""
+    n_trees, n = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+    sizes = rng.integers(1, 4, n_trees)
+    start = np.cumsum([0, *sizes])
+    n_leaves = int(start[-1])
+    leaf = np.column_stack([start[t] + rng.integers(sizes[t], size=n) for t in range(n_trees)])
+    label = rng.integers(0, 2, n)
+    m = rng.integers(0, 3, n) * (rng.random(n) < 0.7)
+    families = []
+    for f in range(int(rng.integers(1, 4))):
+        counts = None
+        if f and real:
+            counts = Numbers(rng.choice([0.25, 0.21, -0.5, 1.0, 0.1875], (2, n_leaves)))
+        place, length = None, n_leaves
+        if rng.random() < 0.5:
+            place, length = rng.integers(-1, 3, n_leaves), 3
+        told = Statements(
+            ROWS if counts is None else HESSIAN, np.zeros(length), place=place, counts=counts,
+            by_label=counts is not None,
+            scale=rng.random(length) + 0.2 if rng.random() < 0.7 else None,
+        )  # fmt: skip
+        right = told.left(leaf, label, m)
+        law = EXACT if counts is None else Equal(blur * rng.random(length))
+        families.append(replace(told, right=right + law.tolerance * rng.uniform(-1, 1, length)
+                                if counts is not None else right, law=law))  # fmt: skip
+    own = Columns(tuple(families), leaf.astype(np.int32), label, n_leaves)
+    return own, m.astype(np.int64)
+
+
+def written_out(columns):
+    """The matrix, weighed, one statement of one column at a time."""
+    A = np.zeros((len(columns.weight), len(columns)))
+    for j in range(len(columns)):
+        parts = [
+            told.left(columns.leaf[[j]].astype(np.int64), columns.label[[j]])
+            / (1.0 if told.scale is None else told.scale)
+            for told in columns.families
+        ]
+        A[:, j] = np.concatenate(parts)
+    return A
+
+
+@examples(500, fast=60)
+@given(SEEDS)
+def test_columns_are_those_of_the_statements(seed):
+    rng = np.random.default_rng(seed)
+    columns, m = some_columns(rng)
+    A = written_out(columns)
+    every = np.arange(len(columns))
+    np.testing.assert_allclose(columns.take(every).toarray().T, A, atol=1e-12)
+    residual = rng.normal(size=len(A))
+    np.testing.assert_allclose(columns.worth(residual), A.T @ residual, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(A @ m, columns.right, atol=1e-12)
+    assert columns.met(every, m)
+    assert columns.missed(every, m) == 0
+    other = m.copy()
+    other[rng.integers(len(m))] += 1
+    off = np.abs(A @ (other - m)) > 1e-9
+    assert columns.missed(every, other) == off.sum()
+    assert columns.met(every, other) == (not off.any())
+
+
+@examples(300, fast=40)
+@given(SEEDS)
+def test_lengths_are_those_of_columns_that_meet_each_statement_once(seed):
+    rng = np.random.default_rng(seed)
+    columns, _ = some_columns(rng)
+    # A column that counts twice in one statement has no length of this kind.
+    once = tuple(replace(told, place=None, right=np.zeros(columns.n_leaves), scale=None)
+                 for told in columns.families)  # fmt: skip
+    columns = replace(columns, families=once)
+    np.testing.assert_allclose(
+        columns.length, np.maximum(np.linalg.norm(written_out(columns), axis=0), 1e-12), rtol=1e-5
+    )
+
+
+@examples(300, fast=40)
+@given(SEEDS)
+def test_statements_kept_once_have_the_same_solutions(seed):
+    rng = np.random.default_rng(seed)
+    columns, _ = some_columns(rng, real=False)
+    leaf, told = columns.leaf, columns.families[0]
+    if rng.random() < 0.4:
+        # Statements that nothing meets stay such.
+        right = told.right.copy()
+        right[rng.integers(len(right))] += 1
+        told = replace(told, right=right)
+    kept = _each_once(told, leaf, columns.n_leaves)
+    assert len(kept.right) <= len(told.right)
+    none = np.zeros(len(leaf), dtype=np.int64)
+    for other in itertools.product(range(3), repeat=len(leaf)):
+        times = np.array(other)
+        before = told.met(leaf.astype(np.int64), none, times).all()
+        assert kept.met(leaf.astype(np.int64), none, times).all() == before
+    assert kept.scale is None or kept.scale.shape == kept.right.shape
+    real = replace(told, counts=Numbers(np.ones((2, columns.n_leaves))))
+    assert _each_once(real, leaf, columns.n_leaves) is real
+
+
+def solutions(columns, n_rows):
+    """Every histogram of so many rows that meets all statements."""
+    A, m = written_out(columns), compositions(n_rows, len(columns))
+    return m[(np.abs(m @ A.T - columns.right) <= columns.slack + 1e-9).all(axis=1)]
+
+
+def rows_counted(columns, n_rows):
+    """The columns, with one statement more: how many rows there are."""
+    told = Statements(ROWS, np.array([float(n_rows)]), place=_first_tree(columns))
+    return replace(columns, families=(told, *columns.families))
+
+
+def _first_tree(columns):
+    place = np.full(columns.n_leaves, -1)
+    place[np.unique(columns.leaf[:, 0])] = 0
+    return place
+
+
+@examples(1500, fast=120)
+@given(SEEDS, st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 0.3]))
+def test_what_is_proved_is_the_only_answer(seed, blur):
+    columns, m = some_columns(np.random.default_rng(seed), blur=blur)
+    n = int(m.sum())
+    columns = rows_counted(columns, n)
+    found = solutions(columns, n)
+    assert (found == m).all(axis=1).any()
+    used = np.flatnonzero(m)
+    if n and only_one(columns, used, m[used], Clock(30.0)):
+        assert len(found) == 1
+
+
+def test_most_of_what_has_one_answer_is_proved():
+    proved = single = 0
+    for seed in range(120):
+        columns, m = some_columns(np.random.default_rng(seed), blur=1e-9)
+        n, used = int(m.sum()), np.flatnonzero(m)
+        columns = rows_counted(columns, n)
+        if not n or len(solutions(columns, n)) > 1:
+            continue
+        single += 1
+        proved += only_one(columns, used, m[used], Clock(30.0))
+    assert single >= 30
+    # The others have one answer in whole numbers, and more in real ones.
+    assert proved >= 0.5 * single
+
+
+def test_no_proof_where_rounding_hides_another_answer():
+    """Two kinds of rows that differ by little: told apart, or not, by how exact sums are."""
+    weights = Numbers(np.array([[0.25, 0.2501], [0.25, 0.2501]]))
+    leaf, label = np.array([[0], [1]], dtype=np.int32), np.zeros(2, dtype=np.int64)
+    m = np.array([3, 0])
+    for tolerance, sure in ((1e-6, True), (1e-3, False)):
+        told = Statements(
+            HESSIAN, np.array([0.75]), Equal(np.array([tolerance])), place=np.zeros(2, dtype=int),
+            counts=weights,
+        )  # fmt: skip
+        columns = rows_counted(Columns((told,), leaf, label, 2), 3)
+        assert (len(solutions(columns, 3)) == 1) == sure
+        assert only_one(columns, np.array([0]), m[:1], Clock(9.0)) == sure
+
+
+def test_no_proof_where_columns_in_use_are_alike():
+    leaf, label = np.array([[0], [0], [1]], dtype=np.int32), np.zeros(3, dtype=np.int64)
+    told = Statements(ROWS, np.array([4.0, 0.0]))
+    columns = Columns((told,), leaf, label, 2)
+    assert not only_one(columns, np.array([0, 1]), np.array([2, 2]), Clock(9.0))
+    assert not only_one(columns, np.array([0]), np.array([4]), Clock(9.0))
+    alone = Columns((told,), leaf[1:], label[1:], 2)
+    assert only_one(alone, np.array([0]), np.array([4]), Clock(9.0))
+
+
+def test_many_statements_are_looked_through(monkeypatch):
+    monkeypatch.setattr(columns_module, "_MANY", 0)
+
+    class Geometry:
+        leaf_start = np.array([0, 2, 4])
+
+    leaf = np.array([[0, 2], [1, 3]])
+    told = Statements(ROWS, np.array([1.0, 2.0, 1.0, 2.0]))
+    own = Columns.of(Geometry(), [told], leaf, np.zeros(2, dtype=np.int64))
+    assert len(own.right) == 2
+    assert own.met(np.arange(2), np.array([1, 2]))
+    with pytest.raises(AssertionError):
+        assert own.met(np.arange(2), np.array([2, 1]))

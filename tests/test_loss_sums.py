@@ -1,0 +1,262 @@
+"""Sums of the loss in leaves: the rows of real models meet them, and hardly any others do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.boosted import LIBRARIES, evidence_of, needs, rows_of_A, some_release
+from helpers.examples import examples
+from helpers.grids import cuts_for
+from helpers.releases import counted, random_tree
+from treeleak.core.errors import BadModel
+from treeleak.evidence import LossSums
+from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.positives import UNTOLD, positives
+from treeleak.evidence.statements import Equal
+from treeleak.partition import Geometry
+from treeleak.release import to_release
+from treeleak.release.adapters.xgboost.fitting import _solved, _sure
+from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.statistics import GRADIENT, HESSIAN, VALUE, NodeStatistic, Statistics
+from treeleak.schema import Binary, Schema
+from treeleak.verification.loss_sums import leaves_off
+
+SEEDS = st.integers(0, 2**32 - 1)
+MODELS = Path(__file__).parent / "models" / "boosted"
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def evidence_if_any(library, seed):
+    """Evidence of a model, its release, leaves and classes; None where it is of another kind."""
+    needs(library)
+    case = some_release(library, seed)
+    if case is None or case[0].not_covered:
+        # XGBoost: of few rounds, the learning rate does not follow from the leaves.
+        return None
+    release, X, y = case
+    evidence = evidence_of(release)
+    if not isinstance(evidence, LossSums):
+        return None
+    return evidence, release, X, rows_of_A(release, X), y
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@examples(150, fast=12)
+@given(SEEDS)
+def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
+    case = evidence_if_any(library, seed)
+    if case is None:
+        return
+    evidence, release, X, leaf, y = case
+    assert evidence.n_rows == len(X)
+    assert evidence.contradiction() is None
+    for told in evidence.statements():
+        assert told.met(leaf, y).all(), told.quantity
+    assert leaves_off(release, X, y) == 0
+    found = positives(evidence, leaf, np.ones(len(X), dtype=np.int64))
+    true = np.bincount(leaf.ravel(), np.repeat(y, leaf.shape[1]), len(found.number))
+    told = found.number != UNTOLD
+    assert found.whole
+    np.testing.assert_array_equal(found.number[told], true[told])
+    # CatBoost goes back on a step that makes the loss worse: such leaves say nothing.
+    assert told.all() or library in ("xgboost", "catboost")
+    assert told.mean() > 0.3
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@examples(150, fast=12)
+@given(SEEDS)
+def test_rows_changed_by_one_do_not(library, seed):
+    case = evidence_if_any(library, seed)
+    if case is None:
+        return
+    evidence, release, X, leaf, y = case
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(len(X)))
+    moved = X.copy()
+    moved[k] = 1 - moved[k] if rng.random() < 0.5 else X[int(rng.integers(len(X)))]
+    other = rows_of_A(release, moved)
+    if (other[k] != leaf[k]).any():
+        assert not all(told.met(other, y).all() for told in evidence.statements())
+        # Where leaves count rows, a step may be as long as before: that count tells.
+        counts = library != "xgboost"
+        assert leaves_off(release, moved, y) > 0 or counts
+    flipped = y.copy()
+    flipped[k] = 1 - y[k]
+    if library == "catboost":
+        return
+    if any(told.by_label for told in evidence.statements()):
+        assert not all(told.met(leaf, flipped).all() for told in evidence.statements())
+        assert leaves_off(release, X, flipped) > 0
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_most_models_give_sums(library):
+    """So that the tests above do not look at nothing."""
+    given_sums = [evidence_if_any(library, seed) is not None for seed in range(12)]
+    assert sum(given_sums) >= 7
+
+
+def stepwise(rng, steps, l2, rate):
+    """Random trees whose leaves took some of Newton's steps, as CatBoost takes them."""
+    schema = Schema([Binary(c) for c in "abc"])
+    n = int(rng.integers(3, 40))
+    X, y = rng.integers(0, 2, (n, 3)).astype(float), rng.integers(0, 2, n)
+    trees = [random_tree(rng, cuts_for(schema, schema.columns), 3) for _ in range(4)]
+    release = counted(trees, schema.columns, X, y, 2, counts_are="none")
+    margin = np.full(n, 0.25)
+    out = []
+    for tree in release.trees:
+        at, d = tree.apply(X.astype("float32")), np.zeros(tree.n_nodes)
+        for _ in range(steps):
+            p = 1 / (1 + np.exp(-margin - d[at]))
+            G, H = np.bincount(at, p - y, len(d)), np.bincount(at, p * (1 - p), len(d))
+            d -= np.divide(G, H + l2, out=np.zeros_like(d), where=H + l2 > 0)
+        margin = margin + rate * d[at]
+        # Counts of all rows together, and what leaves add.
+        kept = [e for e in tree.statistics if not e.per_class]
+        out.append(replace(tree, statistics=Statistics((*kept, NodeStatistic(VALUE, rate * d)))))
+    fitting = Fitting("logistic", l2, steps)
+    ensemble = Ensemble("Logloss", (0.25,), rate, fitting)
+    return replace(release, trees=tuple(out), ensemble=ensemble), schema, X, y
+
+
+@examples(400, fast=40)
+@given(SEEDS, st.sampled_from([1, 2, 10]))
+def test_numbers_of_classes_follow_from_newtons_steps(seed, steps):
+    rng = np.random.default_rng(seed)
+    release, schema, X, y = stepwise(rng, steps, float(rng.choice([0.5, 3.0])), 0.3)
+    release = replace(release, n_rows=len(X))
+    evidence = LossSums(Geometry.of(release, schema))
+    leaf = rows_of_A(release, X)
+    found = positives(evidence, leaf, np.ones(len(X), dtype=np.int64))
+    true = np.bincount(leaf.ravel(), np.repeat(y, leaf.shape[1]), len(found.number))
+    np.testing.assert_array_equal(found.number, true)
+    assert leaves_off(release, X, y) == 0
+
+
+def test_sums_too_rough_to_tell_one_row_tell_no_number():
+    release, schema, X, _ = stepwise(np.random.default_rng(1), 1, 1.0, 0.3)
+
+    class Rough(LossSums):
+        def statements(self):
+            return tuple(
+                replace(told, law=Equal(np.full(told.right.shape, 0.6)))
+                if told.quantity == GRADIENT else told
+                for told in super().statements()
+            )  # fmt: skip
+
+    leaf = rows_of_A(release, X)
+    ones = np.ones(len(X), dtype=np.int64)
+    found = positives(Rough(Geometry.of(release, schema)), leaf, ones)
+    held = np.bincount(leaf.ravel(), minlength=len(found.number))
+    assert found.whole
+    assert (found.number[held > 0] == UNTOLD).all()
+
+
+def test_derived_hessians_are_those_of_the_rows():
+    told = 0
+    for seed in range(12):
+        evidence, _, _, leaf, y = evidence_if_any("histogram", seed) or (None,) * 5
+        if evidence is None:
+            continue
+        for own in evidence.statements():
+            if own.quantity == HESSIAN:
+                told += len(own.right)
+                np.testing.assert_allclose(own.left(leaf, y), own.right, rtol=1e-6)
+    assert told > 5
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"l2": -1.0}, {"l2": np.nan}, {"steps": 0}, {"steps": 10**9}, {"start": np.inf}]
+)
+def test_fittings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(BadModel):
+        Fitting("logistic", **wrong)
+
+
+@pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("xgboost-*")))
+@pytest.mark.parametrize("name", ["logistic.ubj", "categories.json"])
+def test_files_of_xgboost_give_their_learning_rate(folder, name):
+    """They were written with what the library takes where nothing is said."""
+    release = to_release(MODELS / folder / name)
+    fitting, rate = release.ensemble.fitting, release.ensemble.learning_rate
+    assert (fitting.loss, fitting.l2, rate) == ("logistic", 1.0, 0.3)
+    assert LossSums.fitting(Assumed(release)) is not None
+
+
+@pytest.mark.parametrize("folder", sorted(p.name for p in MODELS.glob("*-*")))
+def test_other_losses_and_samples_are_not_taken_for_sums_of_the_loss(folder):
+    for name in json.loads((MODELS / folder / "truth.json").read_text()):
+        known = ("logistic", "categories", "binary", "logloss", "pickled", "lossguide")
+        if name.startswith(known) or name.endswith("cbm"):
+            continue
+        release = to_release(MODELS / folder / name)
+        # Trees of one round ("forest") all begin where the round before ended.
+        assert release.not_covered or LossSums.fitting(Assumed(release)) is None
+
+
+@examples(300, fast=40)
+@given(SEEDS)
+def test_equations_of_any_numbers_are_solved_or_left(seed):
+    rng = np.random.default_rng(seed)
+    n, size = int(rng.integers(0, 9)), 10.0 ** rng.integers(-30, 31, 4)
+    equation = rng.normal(size=(n, 4)) * size * rng.integers(0, 2, 4)
+    found = _solved(equation, np.abs(equation).sum(axis=1))
+    assert found is None or found[0] > 0
+
+
+@pytest.mark.parametrize(("rate", "l2"), [(0.3, 1.0), (0.07, 0.0), (1.0, 12.5)])
+def test_equations_give_the_numbers_that_made_them(rate, l2):
+    rng = np.random.default_rng(0)
+    G, H = rng.normal(size=(6, 2)), rng.random((6, 2)) + 0.1
+    step = -G / (H + l2)
+    above = -G.sum(axis=1) / (H.sum(axis=1) + l2)
+    equation = np.column_stack(
+        [-above * H.sum(axis=1), -above, rate * (step * H).sum(axis=1), rate * step.sum(axis=1)]
+    )
+    size = np.abs(equation).sum(axis=1)
+    assert _solved(equation, size) == pytest.approx((rate, l2))
+    # One equation, or one that any rate meets, tells nothing.
+    assert _solved(equation[:2], size[:2]) is None
+    assert not _sure(np.zeros((4, 4)), np.ones(4), rate, l2)
+
+
+@examples(200, fast=15)
+@given(SEEDS)
+def test_learning_rate_and_regularisation_of_xgboost_are_found(seed):
+    xgboost = pytest.importorskip("xgboost", reason="needs XGBoost")
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (int(rng.integers(30, 200)), 4)).astype(float)
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=len(X)) > 2).astype(int)
+    y[:2] = 0, 1
+    eta = float(rng.choice([0.3, 0.05, 1.0, 0.123, rng.uniform(0.02, 1)]))
+    l2 = float(rng.choice([0.0, 1.0, 2.5, 100.0, rng.uniform(0, 9)]))
+    alpha = float(rng.choice([0.0, 0.0, 0.5]))
+    params = {
+        "eta": eta, "lambda": l2, "alpha": alpha, "max_depth": int(rng.integers(1, 6)),
+        "objective": "binary:logistic", "nthread": 1,
+        "max_delta_step": float(rng.choice([0, 0, 0, 0.3])),
+    }  # fmt: skip
+    rounds = int(rng.integers(1, 8))
+    model = xgboost.train(params, xgboost.DMatrix(X, y), rounds)
+    # As the file has it: without the parameters of the training.
+    model = xgboost.Booster(model_file=model.save_raw("json"))
+    release = to_release(model)
+    fitting = release.ensemble.fitting
+    if fitting is None:
+        few = sum(int((~tree.is_leaf).sum()) for tree in release.trees) < 4
+        assert few or alpha or params["max_delta_step"] or rounds == 1 or l2 == 100
+        return
+    # Whoever is told a rate is told one with which all leaves are what their rows make them.
+    assert leaves_off(release, X, y) == 0
+    if not alpha and not params["max_delta_step"]:
+        assert release.ensemble.learning_rate == pytest.approx(eta, rel=1e-3)
+        assert fitting.l2 == pytest.approx(l2, rel=1e-2, abs=1e-3)
