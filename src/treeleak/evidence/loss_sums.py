@@ -150,14 +150,15 @@ class LossSums:
         step = (at_leaves(release, VALUE) - self._started(fitting)) / rate
         given = ~np.isnan(at_leaves(release, HESSIAN))
         # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
-        # A tree that is one leaf may have been left as it was, without a step.
-        split = np.repeat([t.n_nodes > 1 for t in release.trees], np.diff(self.geometry.leaf_start))
+        # A tree that is one leaf, and adds nothing, took no step.
+        leaves = np.diff(self.geometry.leaf_start)
+        stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
         size = np.abs(step) * (np.where(given, H, 0.0) + fitting.l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
         G = -step * (H + fitting.l2)
-        yield self._of_leaves(GRADIENT, G, given & split, FIRST, blur, scale)
-        other = ~given & split
+        yield self._of_leaves(GRADIENT, G, given & stepped, FIRST, blur, scale)
+        other = ~given & stepped
         yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
         yield from self._of_nodes(precise)
 

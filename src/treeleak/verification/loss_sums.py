@@ -94,8 +94,8 @@ def _off(
     own, off = tree.is_leaf & (held > 0), _OFF * fitting.rough
     if hessian is not None and first_hessian is not None:
         wrong |= np.abs(hessian.values - first_hessian) > off * (1.0 + first_hessian)
-    # A tree that is one leaf may have been left as it was, without a step.
-    stepped = fitting.steps == 1 and n > 1
+    # A tree that is one leaf, and adds nothing, took no step.
+    stepped = fitting.steps == 1 and (n > 1 or (value is not None and value.values[0] != start))
     if value is not None and ensemble.learning_rate and stepped:
         due = start + ensemble.learning_rate * step
         wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due))
