@@ -50,6 +50,10 @@ def checked(library, seed):
     assert (every == true).all(axis=(1, 2)).any(), "brute force lost the truth"
     found = treeleak.reconstruct(release, schema, time_limit=30)
     assert found.evidence.startswith("sums of the loss")
+    if found.status == "unknown":
+        # Least squares end at a point of real numbers, of which rounding made no table.
+        assert not found.proved.any()
+        return "not found"
     assert found.status in ("unique", "feasible")
     leaf = rows_of_A(release, found.X.to_numpy())
     label = found.y.to_numpy()
@@ -80,10 +84,11 @@ def test_answers_and_proofs_hold_in_every_table(library, n):
     needs(library)
     met = Counter(checked(library, seed) for seed in range(n))
     assert met["proved"] + met["several"] >= n / 8, met
+    assert met["not found"] <= 0.2 * n, met
     if n > FAST:
         # What one table alone meets in whole numbers, several may meet in real ones.
-        assert met["proved"] >= 0.5 * (met["proved"] + met["one, not proved"])
-        assert met["several"] >= 3
+        assert met["proved"] >= 0.5 * (met["proved"] + met["one, not proved"]), met
+        assert met["several"] >= 3, met
 
 
 def model_of(name, n=24, seed=0, columns=4):

@@ -156,7 +156,16 @@ def holds(seed, tmp_path):
         if counted:
             leaves = np.bincount(tree.apply(X.astype(np.float32)), minlength=tree.n_nodes)
             np.testing.assert_array_equal(tree.totals[tree.leaves], leaves[tree.leaves])
-    assert (live.not_covered is None) == (every or (first and len(live.trees) == rounds))
+    # Later trees speak of rows where it is known how their leaves follow from them.
+    fitting = live.ensemble.fitting
+    if fitting is not None:
+        assert params["objective"] in LOGISTIC
+        assert params["num_parallel_tree"] == 1
+        assert params.get("booster") != "dart"
+        assert fitting.l2 == pytest.approx(params["lambda"], rel=1e-2, abs=1e-2)
+        assert live.ensemble.learning_rate == pytest.approx(params["eta"], rel=1e-3)
+    told = first and (len(live.trees) == rounds or fitting is not None)
+    assert (live.not_covered is None) == (every or told)
 
 
 def raw_trees(path):
