@@ -88,7 +88,7 @@ def test_answers_and_proofs_hold_in_every_table(library, n):
     if n > FAST:
         # What one table alone meets in whole numbers, several may meet in real ones.
         assert met["proved"] >= 0.5 * (met["proved"] + met["one, not proved"]), met
-        assert met["several"] >= 3, met
+        assert met["several"] >= 1, met
 
 
 def model_of(name, n=24, seed=0, columns=4):

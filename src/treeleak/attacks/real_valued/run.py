@@ -71,7 +71,7 @@ def real_valued(
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         proved = only_one(found.kinds.columns, *found.used(), part)
-    rows = _written(evidence, found, proved, partition, values, clock, seed)
+    rows = _written(found, proved, partition, values, clock, seed)
     clock.tell("rebuilding the rows", 1.0, rows.misfit)
     status: Status = "unknown" if rows.misfit else "feasible"
     if rows.unique and (rows.confidence == 1).all():
@@ -86,13 +86,7 @@ def real_valued(
 
 
 def _written(
-    evidence: LossSums,
-    found: Found,
-    proved: bool,
-    partition: Partition,
-    values: Values,
-    clock: Clock,
-    seed: int,
+    found: Found, proved: bool, partition: Partition, values: Values, clock: Clock, seed: int
 ) -> Rows:
     """Write rows of cells, with classes, as values.
 
@@ -113,13 +107,8 @@ def _written(
     worlds = search.worlds(exact, problem, clock, stage, seed)
     final = search.bayes_estimate(worlds, clock, stage, seed)
     rows = search.rows(final, worlds, known)
-    second, own = np.divmod(search.cells(final), len(found.cells))
+    own = search.cells(final) % len(found.cells)
     missed = found.missed + final.misfit
-    if found.second is None:
-        # Classes were shared out by what leaves say; inner nodes have a say, too.
-        leaf = partition.signature[found.cells[own]].astype(np.int64)
-        told = [t for t in evidence.statements() if t.by_label]
-        missed += sum(int((~t.met(leaf, second)).sum()) for t in told)
     if proved and not missed:
         return rows
     sure = np.minimum(rows.confidence, found.sure[own][:, None])

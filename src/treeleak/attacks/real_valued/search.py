@@ -9,10 +9,13 @@ class of a cell.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.integral import whole_rows
 from treeleak.attacks.real_valued.labels import Told, the_only_classes
 from treeleak.attacks.real_valued.least_squares import Fit, fit
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -22,6 +25,7 @@ from treeleak.evidence import LossSums
 from treeleak.evidence.positives import positives
 from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
+from treeleak.release.statistics import VARIANCE
 
 _NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
@@ -94,16 +98,18 @@ class Search:
         first = Kinds(Columns.of(geometry, alike, leaf, np.zeros(n, dtype=np.int64)), every)
         last = len(alike) == len(told)
         part = self.clock if last else self.clock.part(_FIRST_SHARE * self.clock.left)
-        best = self._fitted(first, part)
-        if not best.missed or last or self.clock.stopped:
+        best = self._fitted(first, part, last=last)
+        # Where leaves leave classes open, sums over inner nodes may tell them.
+        told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
+        if last or self.clock.stopped or not (best.missed or told_more):
             return best
         k = self.n_classes
         columns = Columns.of(geometry, told, np.tile(leaf, (k, 1)), np.repeat(np.arange(k), n))
         both = Kinds(columns, np.tile(every, k), by_class=True)
-        other = self._fitted(both, self.clock)
+        other = self._fitted(both, self.clock, last=True)
         return best if other.missed and other.missed >= best.missed else other
 
-    def _fitted(self, kinds: Kinds, clock: Clock) -> Found:
+    def _fitted(self, kinds: Kinds, clock: Clock, *, last: bool) -> Found:
         columns, size = kinds.columns, float(np.abs(kinds.columns.right).sum())
         got: list[Found] = []
 
@@ -111,7 +117,7 @@ class Search:
             off = float(np.abs(residual).sum())
             clock.tell("fitting the sums of leaves", 0.7 * (1.0 - min(off / size, 1.0)))
 
-        def accept(chosen: IntArray, x: FloatArray) -> bool:
+        def accept(chosen: IntArray, x: NDArray[Any]) -> bool:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
                 return False
@@ -121,6 +127,11 @@ class Search:
             return not found.missed
 
         ended = fit(columns, clock, accept, tell)
+        if not got and last:
+            clock.tell("looking for whole numbers of rows", 0.7)
+            whole = whole_rows(columns, self.evidence.n_rows, clock, self.seed)
+            if whole is not None:
+                accept(*whole)
         found = got[0] if got else self._rounded(kinds, ended)
         return replace(found, rounds=ended.rounds)
 
@@ -150,12 +161,23 @@ class Search:
         own = own_class(self.partition.geometry.release)
         if kinds.by_class:
             label = chosen // self.partition.n_cells
-            by_class = np.bincount(at * k + label, m, len(cells) * k).reshape(-1, k)
+            each = np.bincount(at * k + label, m, len(cells) * k).reshape(-1, k)
             n_leaves = int(self.partition.geometry.leaf_start[-1])
-            number = np.bincount(leaf.ravel(), by_class[:, own].ravel(), n_leaves)
+            number = np.bincount(leaf.ravel(), each[:, own].ravel(), n_leaves)
             told = Told(leaf, rows, number.astype(np.int64), own, k)
-            return Found(cells, sure, told, by_class.astype(np.int64), missed, kinds)
+            return Found(cells, sure, told, each.astype(np.int64), missed, kinds)
         counted = positives(self.evidence, leaf, rows)
         told = Told(leaf, rows, counted.number, own, k)
         missed += int(not counted.whole)
-        return Found(cells, sure, told, the_only_classes(told), missed, kinds)
+        by_class = the_only_classes(told)
+        if by_class is not None:
+            missed += self._missed(leaf, by_class)
+        return Found(cells, sure, told, by_class, missed, kinds)
+
+    def _missed(self, leaf: NDArray[np.int32], by_class: IntArray) -> int:
+        """How many statements that depend on classes these rows miss."""
+        cell, label = np.nonzero(by_class)
+        rows, times = leaf[cell].astype(np.int64), by_class[cell, label]
+        own = [told for told in self.evidence.statements() if told.by_label]
+        met = [told.met(rows, label.astype(np.int64), times) for told in own]
+        return sum(int((~each).sum()) for each in met)

@@ -28,17 +28,17 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import column_names, finite, numbers, whole_numbers
+from treeleak.release.adapters.lightgbm_fitting import fitting_of
 from treeleak.release.bounds import (
     MOST_CATEGORY,
     MOST_CLASSES,
     MOST_COLUMNS,
     MOST_NODES,
-    MOST_REAL,
     MOST_ROWS,
 )
 from treeleak.release.categories import CategorySets
 from treeleak.release.draws.lightgbm_bagging import RULE
-from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.readers.lightgbm_text import booster_from_text
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -79,12 +79,6 @@ GOSS = (
 DIFFERENT = "the roots of its trees count different numbers of rows"
 AVERAGE = "Predictions are the average of the trees, not their sum (boosting=rf)."
 EARLY = "Predictions may stop after round {}, found best; the model holds later trees, too."
-_STRAIGHT = {
-    "boosting": "gbdt", "lambda_l1": "0", "max_delta_step": "0", "path_smooth": "0",
-    "scale_pos_weight": "1", "is_unbalance": "0", "boost_from_average": "1",
-    "use_quantized_grad": "0", "linear_tree": "0",
-}  # fmt: skip
-"""Parameters as they are where leaves are plain steps; but for the start, defaults."""
 NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
 
 
@@ -180,51 +174,9 @@ def _release(stored: StoredObject) -> Release:
             f"{objective:.80}",
             (0.0,) * outputs,
             _rate(parameters),
-            _fitting(objective, parameters, trees, outputs),
+            fitting_of(objective, parameters, trees, outputs),
         ),
     )
-
-
-def _fitting(
-    objective: str, parameters: Mapping[str, str], trees: Sequence[Tree], outputs: int
-) -> Fitting | None:
-    """Say how leaves were fitted, of the logistic loss without what bends it.
-
-    The values of the first tree hold the start as well; their steps, weighed by H + l2, add up to
-    nothing, since the sum of all first derivatives is 0 there.
-    """
-    usual = all(parameters.get(key, value) == value for key, value in _STRAIGHT.items())
-    l2 = _real(parameters.get("lambda_l2", "0"))
-    logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
-    softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1
-    if not (logistic or softmax) or not usual or l2 is None or not trees or len(trees) % outputs:
-        return None
-    starts = tuple(_start(tree, l2) for tree in trees[:outputs])
-    if any(start is None for start in starts):
-        return None
-    start = tuple(float(own or 0.0) for own in starts)
-    if outputs == 1:
-        return Fitting("logistic", l2, start=start, derivatives="float32")
-    # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.
-    curvature = outputs / (outputs - 1)
-    return Fitting("softmax", l2, start=start, curvature=curvature, derivatives="float32")
-
-
-def _start(first: Tree, l2: float) -> float | None:
-    """Find the prediction before a first tree whose leaves hold it as well."""
-    value, hessian = (first.statistics.get(q) for q in (VALUE, HESSIAN))
-    if first.n_nodes == 1 or value is None or hessian is None:
-        return None
-    weight = hessian.values[first.leaves] + l2
-    return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
-
-
-def _real(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number <= MOST_REAL else None
 
 
 def _maybe_missing(raw: Sequence[Mapping[str, Any]], names: Sequence[str]) -> frozenset[str]:

@@ -1,0 +1,59 @@
+"""How the leaves of a LightGBM model were fitted, by the parameters in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from treeleak.release.bounds import MOST_REAL
+from treeleak.release.ensemble import Fitting
+from treeleak.release.statistics import HESSIAN, VALUE
+from treeleak.release.tree import Tree
+
+_STRAIGHT = {
+    "boosting": "gbdt", "lambda_l1": "0", "max_delta_step": "0", "path_smooth": "0",
+    "scale_pos_weight": "1", "is_unbalance": "0", "boost_from_average": "1",
+    "use_quantized_grad": "0", "linear_tree": "0",
+}  # fmt: skip
+"""Parameters as they are where leaves are plain steps; but for the start, defaults."""
+
+
+def fitting_of(
+    objective: str, parameters: Mapping[str, str], trees: Sequence[Tree], outputs: int
+) -> Fitting | None:
+    """Say how leaves were fitted, of the logistic loss without what bends it.
+
+    The values of the first tree hold the start as well; their steps, weighed by H + l2, add up to
+    nothing, since the sum of all first derivatives is 0 there.
+    """
+    usual = all(parameters.get(key, value) == value for key, value in _STRAIGHT.items())
+    l2 = _real(parameters.get("lambda_l2", "0"))
+    logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
+    softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1
+    if not (logistic or softmax) or not usual or l2 is None or not trees or len(trees) % outputs:
+        return None
+    starts = tuple(_start(tree, l2) for tree in trees[:outputs])
+    if any(start is None for start in starts):
+        return None
+    start = tuple(float(own or 0.0) for own in starts)
+    if outputs == 1:
+        return Fitting("logistic", l2, start=start, derivatives="float32")
+    # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.
+    curvature = outputs / (outputs - 1)
+    return Fitting("softmax", l2, start=start, curvature=curvature, derivatives="float32")
+
+
+def _start(first: Tree, l2: float) -> float | None:
+    """Find the prediction before a first tree whose leaves hold it as well."""
+    value, hessian = (first.statistics.get(q) for q in (VALUE, HESSIAN))
+    if first.n_nodes == 1 or value is None or hessian is None:
+        return None
+    weight = hessian.values[first.leaves] + l2
+    return float(value.values[first.leaves] @ weight / weight.sum()) if weight.sum() > 0 else None
+
+
+def _real(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= MOST_REAL else None
