@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Neighbours in a file share what is costly to make: each worker takes a run of them.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# Each worker has a core: libraries that start threads of their own would get in each other's way.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo dev test check kernels test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean
 

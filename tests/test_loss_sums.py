@@ -65,10 +65,11 @@ def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
     told = found.number != UNTOLD
     assert found.whole
     np.testing.assert_array_equal(found.number[told], true[told])
-    # CatBoost goes back on a step that makes the loss worse, and a tree of scikit-learn that is one
-    # leaf takes none: such leaves say nothing.
-    assert told.all() or library in ("xgboost", "catboost", "histogram")
-    assert told.mean() > 0.3 or library == "histogram"
+    # CatBoost goes back on a step that makes the loss worse, and a tree that is one leaf may take
+    # none: such leaves say nothing.
+    size = np.array([len(tree.leaves) for tree in release.trees])
+    assert (told | (np.repeat(size, size) == 1)).all() or library in ("xgboost", "catboost")
+    assert told.mean() > 0.3 or (size == 1).any()
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
