@@ -42,8 +42,8 @@ ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegresso
 
 FIRST_ONLY = (
     "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
-    "have one prediction; how leaves of later trees were fitted, which their sums depend on, is not "
-    "known (reg_alpha, max_delta_step, several trees in a round, or other)"
+    "have one prediction; how leaves of later trees were fitted, on which their sums depend, is "
+    "not known (reg_alpha, max_delta_step, several trees in a round, or other)"
 )
 OTHER_LOSS = (
     "the sums of hessians in this XGBoost model (objective {}) do not count rows, and the file "
