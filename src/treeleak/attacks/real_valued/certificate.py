@@ -31,7 +31,6 @@ class Separating:
     """The columns, with one statement more: other kinds than those in use add up to 1."""
 
     columns: Columns
-    used: IntArray
     length: FloatArray
     right: FloatArray
     other: FloatArray
@@ -44,7 +43,7 @@ class Separating:
         other = np.full(len(columns), size)
         other[used] = 0.0
         right = np.append(np.zeros(len(columns.right)), size)
-        return cls(columns, used, np.hypot(columns.length, other), right, other)
+        return cls(columns, np.hypot(columns.length, other), right, other)
 
     def worth(self, residual: FloatArray) -> FloatArray:
         """A' r."""

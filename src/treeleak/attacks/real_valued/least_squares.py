@@ -115,15 +115,13 @@ def fit(
         tell(residual)
         accepted = bool(len(pool.x)) and accept(pool.chosen, pool.x)
         still = len(lengths) > _PATIENCE and lengths[-1 - _PATIENCE] <= _STILL * lengths[-1]
-        if accepted or clock.stopped:
+        if accepted or still or clock.stopped:
             return Fit(pool.chosen, pool.x, residual, accepted, still, rounds)
         worth = matrix.worth(residual) / matrix.length
         worth[inside] = -np.inf
         most = min(_JOIN, len(worth))
         new = np.argpartition(-worth, most - 1)[:most] if most else np.zeros(0, dtype=np.int64)
         new = new[worth[new] > max(_LEAST * worth.max(initial=0.0), nothing)]
-        if still:
-            return Fit(pool.chosen, pool.x, residual, False, True, rounds)
         inside[pool.chosen] = False
         pool = pool.tidy().joined(new, matrix.take(new), b)
         inside[pool.chosen] = True

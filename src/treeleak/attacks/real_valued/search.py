@@ -1,7 +1,7 @@
 """Rows of cells from sums in leaves: fit, round, share out the classes, and look whether all fits.
 
 First the sums that do not depend on classes: how many rows a leaf holds, and their second
-derivatives. If whole numbers of rows meet them, and leave a whole number of rows of the second
+derivatives. If whole numbers of rows meet them, and leave a whole number of rows of its tree's
 class to each leaf, these are the rows; if not, all sums are fitted at once, with a column for each
 class of a cell.
 """
