@@ -22,7 +22,8 @@ UNKNOWN = 0
 
 CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
-        # Version: the experiments concerned (``Study.kept_as``), which answers change, and why.
+        # Version: the studies (``Study.kept_as``) and benchmarks concerned, which answers change,
+        # and why.
         1: (EVERY, "The first version, which the runs behind docs/reproduction.md are of."),
         2: (
             ("known_raw",),

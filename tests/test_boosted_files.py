@@ -121,6 +121,9 @@ def test_classes_and_names():
     release, _ = opened("catboost-1.2.10", "rmse.json")
     assert release.classes == ()
     assert release.maybe_missing == {"x0", "x1", "x2", "x3"}
+    # Where no value is missing, XGBoost sends missing values one way in all tests of a column.
+    release, _ = opened("xgboost-3.2.0", "categories.json")
+    assert release.maybe_missing == {"x0", "x2"}
 
 
 def test_models_in_binary_form_name_the_extra(monkeypatch):

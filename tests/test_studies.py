@@ -249,7 +249,7 @@ def test_a_raised_version_makes_runs_due_again(tmp_path, raised):
     assert toy.version == before
     assert plan(toy, store).done == 5
     raised("another", "toy")
-    assert toy.version == before + 2
+    assert toy.version == max(results_version.CHANGES) > before
     assert (plan(toy, store).done, plan(toy, store, any_version=True).done) == (0, 5)
     assert runs_of(toy, store, quick=False) == []
     assert carry_out(plan(toy, store), store).finished == 5
@@ -285,7 +285,7 @@ def test_the_history_of_versions_names_experiments_that_there_are():
     changes = results_version.CHANGES
     assert list(changes) == list(range(1, results_version.RESULTS_VERSION + 1))
     assert changes[1][0] == results_version.EVERY
-    known = {own.kept_as for own in STUDIES.values()}
+    known = {own.kept_as for own in STUDIES.values()} | set(BENCHMARKS)
     for which, why in changes.values():
         assert isinstance(which, tuple)
         assert set(which) <= known

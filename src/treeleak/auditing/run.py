@@ -228,7 +228,9 @@ def _rebuilt(case: Case) -> Case:
 def _holds_more(release: Release) -> bool:
     """Whether a boosted model tells more of its rows than the counts that the attack goes by."""
     return release.ensemble is not None and any(
-        tree.statistics.get(*_REAL) is not None for tree in release.trees
+        tree.statistics.get(*_REAL, per_class=each) is not None
+        for tree in release.trees
+        for each in (False, True)
     )
 
 

@@ -255,10 +255,11 @@ def _whole_intervals(attribute: Ordinal, cuts: FloatArray, float_type: str) -> l
 
 
 def _intervals(attribute: Numeric, cuts: FloatArray, float_type: str) -> list[Atom]:
-    inside = [float(c) for c in cuts if attribute.low <= c < attribute.high and math.isfinite(c)]
+    kind = np.dtype(float_type).type
+    most = float(np.finfo(kind).max)
+    inside = [float(c) for c in cuts if attribute.low <= c < attribute.high and abs(c) < most]
     edges = [attribute.low, *inside, attribute.high]
     span = attribute.high - attribute.low
-    kind = np.dtype(float_type).type
     likely = edges
     if inside:
         first, last = _outer_gaps(inside)
@@ -308,7 +309,7 @@ def _candidates(low: float, high: float, kind: type[np.floating[Any]]) -> list[f
     with np.errstate(over="ignore"):
         lowest = kind(low)
         rounded = kind(middle)
-    above = np.nextafter(lowest, kind(math.inf))
+        above = np.nextafter(lowest, kind(math.inf))
     return [float(rounded), middle, float(lowest), float(above), low, high]
 
 

@@ -15,8 +15,8 @@ from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import Attribute, Categorical, Schema
 
-ENDLESS = 1e300
-"""From here on a threshold is as good as infinite: LightGBM writes this for it."""
+ENDLESS = 3.4028234663852886e38
+"""From here on a threshold is as good as infinite: CatBoost writes this for it, LightGBM more."""
 
 
 def check_schema(schema: Schema, release: Release) -> list[str]:

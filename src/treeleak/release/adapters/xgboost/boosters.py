@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -143,12 +144,28 @@ def _release(model: Model) -> Release:
         sampling=sampling,
         n_rows=n_rows,
         not_covered=not_covered,
+        maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
         levels=levels(model, names),
         float_type="float32",
         origin=f"XGBoost {model.version}, Booster",
         notes=notes,
         ensemble=Ensemble(model.objective, model.base_scores, rate, fitting),
     )
+
+
+def _with_missing(trees: Sequence[Tree]) -> set[int]:
+    """Find the columns with missing values in training, as far as that makes a difference.
+
+    XGBoost tries both ways for them. Where it met none, all tests of a column send them one way:
+    that of the categories that no test names.
+    """
+    ways: dict[int, set[bool]] = defaultdict(set)
+    for tree in trees:
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            ways[int(tree.feature[node])].add(bool(tree.missing_left[node]))
+        for node in () if tree.categories is None else tree.categories.by_node:
+            ways[int(tree.feature[node])].add(False)
+    return {column for column, seen in ways.items() if len(seen) > 1}
 
 
 def _trees_of(model: Model) -> tuple[Sequence[Mapping[str, Any]], IntArray]:
