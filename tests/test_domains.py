@@ -21,12 +21,14 @@ import treeleak
 from treeleak.attacks.known_draws import box_kernels, domain_kernels, leaf_boxes
 from treeleak.attacks.known_draws import domains as domains_module
 from treeleak.attacks.known_draws import run as known_draws_run
+from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
-from treeleak.core.clock import Clock
+from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
+from treeleak.partition.values import values_of
 from treeleak.release import to_release
 from treeleak.release.draws.seeds import known_draws
 from treeleak.schema import Binary, Numeric, OneHot, Ordinal, Schema
@@ -260,3 +262,46 @@ def test_leaves_that_contradict_each_other_are_not_believed():
     every = np.ones(60, dtype=bool)
     assert domains.assuming(first).narrow(Clock(60.0), every) >= 0
     assert known_draws_run._assumed(domains, label, none_open, first, Clock(60.0)) is None
+
+
+def test_rows_at_hand_lie_where_they_may():
+    """Each in an open leaf of every tree that drew it, as far as some point lies in all of them."""
+    X, y = people(40, 6, gaps=True)
+    domains, leaves = domains_of(MODELS["missing values"], X, y)
+    label = (y == "well").to_numpy().astype(int)
+    values = values_of(domains.evidence.geometry.parts, 2)
+    early = rows_at_hand(domains, values)
+    assert early.misfit > 0
+    assert not early.proved.any()
+    chosen = domains.chosen(label)
+    assert (chosen[leaves < 0] == -1).all()
+    assert (chosen >= 0).mean() > 0.5
+    assert kept(domains, chosen, label)
+    whole = (chosen >= 0).sum(axis=1) == (leaves >= 0).sum(axis=1)
+    assert whole.any()
+    for k in np.flatnonzero(whole):
+        middle = domains.boxes.common(chosen[[k]][:, chosen[k] >= 0])[1]
+        at = domains.evidence.geometry.trace_atoms(middle)[0]
+        assert (at == chosen[k])[chosen[k] >= 0].all()
+    # What is settled stands in its leaves, and is proved.
+    listed(domains, Clock(60.0))
+    late = rows_at_hand(domains, values)
+    assert late.misfit < early.misfit
+    assert late.proved.any()
+    settled = (domains.open_leaves == 0) & domains.evidence.drawn
+    assert (domains.chosen(label) == leaves)[settled].all()
+    told = late.values[:, -1] - values.start[-2]
+    assert (told == label)[late.proved].all()
+
+
+def test_time_that_ends_early_leaves_rows(unlisted, monkeypatch):
+    def out_of_time(*_):
+        raise OutOfTime
+
+    X, y = people(40, 7)
+    monkeypatch.setattr(known_draws_run, "listed", out_of_time)
+    found = treeleak.reconstruct(MODELS["bootstrap"].fit(X, y), SCHEMA, time_limit=30)
+    assert found.status == "unknown"
+    assert len(found.X) == 40
+    assert found.misfit > 0
+    assert not found.proved.any()

@@ -363,6 +363,57 @@ def list_boxes(
 
 
 @njit()
+def _common(boxes: Any, i: int, leaves: Any, e: int, set_start: Any) -> float:
+    """How many points a box and a leaf have in common."""
+    low, high, gone, members = boxes
+    lows, highs, goners, sets = leaves
+    total = 1.0
+    for a in range(low.shape[1]):
+        n = max(min(high[i, a], highs[e, a]) - max(low[i, a], lows[e, a]) + 1, 0)
+        n += (gone[i, a] & goners[e, a]) != 0
+        if n == 0:
+            return 0.0
+        total *= n
+    for s in range(len(set_start) - 1):
+        n = 0
+        for w in range(set_start[s], set_start[s + 1]):
+            n += count_bits(members[i, w] & sets[e, w])
+        if n == 0:
+            return 0.0
+        total *= n
+    return total
+
+
+@njit()
+def choose_leaves(
+    rows: Any, label: Any, domain: Any, drawn_start: Any, drawn: Any, leaf_start: Any,
+    word_start: Any, forest: Any, depth: int, chosen: Any,
+) -> None:  # fmt: skip
+    """Choose a leaf of each tree that drew a row, so that all of them have a point in common.
+
+    The one with most points that is open and meets those before it, trees with few open leaves
+    first. Written in ``chosen``, shape (n_rows, n_trees); what is there stays where there is none.
+    """
+    space = space_for(forest, np.max(np.diff(leaf_start)), 1, depth)
+    now, then, parent, at = space.now, space.then, space.parent[0], space.at[0]
+    for k in rows:
+        d = domain[k, label[k]]
+        own = _by_size(d, drawn[drawn_start[k] : drawn_start[k + 1]], word_start)
+        now.low[0], now.high[0], now.gone[0], now.members[0] = 0, _WIDE, 1, ALL
+        for t in own:
+            start, word = leaf_start[t], word_start[t]
+            m = _enter(t, now, 1, d, start, word, forest, space, parent, at, d[:0])
+            most = 0.0
+            for e in at[:m]:
+                common = _common(now, 0, forest.leaves, e, forest.set_start)
+                if common > most:
+                    most, chosen[k, t] = common, e
+            if m > 0:
+                _cut(now, 0, forest.leaves, chosen[k, t], then, 0)
+                now, then = then, now
+
+
+@njit()
 def within_one(
     lines: Any, drawn: Any, leaf_start: Any, word_start: Any, forest: Any, depth: int, out: Any
 ) -> None:

@@ -7,6 +7,8 @@ of where the rows lie.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.optimize import lsq_linear
 
@@ -15,6 +17,8 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.evidence import KnownDraws
 
+_DENSE = 500
+"""Rows up to which matrices are written out."""
 _TRY, _PROOF = 20.0, 8.0
 """Work for the integer solver (about seconds): for any classes, and for the proof."""
 
@@ -29,7 +33,10 @@ def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArra
         Whether no other classes meet it; False for rows that no tree drew.
     """
     weight, target = _equations(evidence)
-    share = np.column_stack([lsq_linear(weight, own, (0, 1)).x for own in target.T])
+    solver: Literal["exact", "lsmr"] = "exact" if evidence.n_rows <= _DENSE else "lsmr"
+    share = np.column_stack([
+        lsq_linear(weight, own, (0, 1), lsq_solver=solver).x for own in target.T
+    ])  # fmt: skip
     label = share.argmax(axis=1)
     model = Model()
     z = [[model.new_bool_var("") for _ in own] for own in share]

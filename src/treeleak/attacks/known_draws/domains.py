@@ -202,6 +202,31 @@ class Domains:
         n_rows = self.evidence.n_rows
         return f"narrowing the leaves of each row: {n_rows - n_open:,} of {n_rows:,} rows settled"
 
+    def chosen(self, label: IntArray) -> NDArray[np.int32]:
+        """Choose leaves of rows of some classes so that the row can lie in all of them.
+
+        Returns an array of shape (n_rows, n_trees): leaves (rows of A), -1 where there is none that
+        goes with the others, and in trees that did not draw the row.
+        """
+        boxes, start = self.boxes, self.evidence.geometry.leaf_start
+        out = np.full((len(label), len(start) - 1), -1, dtype=np.int32)
+        rows = np.flatnonzero(self.evidence.drawn)
+        where = self.bits, *self.drawn, start, boxes.word_start
+        jobs = [
+            partial(
+                box_kernels.choose_leaves,
+                rows[i::THREADS],
+                label,
+                *where,
+                boxes.forest,
+                boxes.depth,
+                out,
+            )
+            for i in range(THREADS)
+        ]
+        run_all(jobs)
+        return out
+
     def assuming(self, leaves: IntArray) -> Domains:
         """Copy these domains, with some rows in some leaves.
 

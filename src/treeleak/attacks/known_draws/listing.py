@@ -117,6 +117,7 @@ def compile_loops(clock: Clock) -> None:
         domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
         listing = listed(domains, Clock(np.inf))
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
+        domains.chosen(np.zeros(3, dtype=np.int64))
     clock.forgive(clock.seconds - begin)
 
 

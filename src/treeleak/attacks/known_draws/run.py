@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
+from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.classes import find_classes
 from treeleak.attacks.known_draws.domains import Domains
@@ -41,9 +42,10 @@ from treeleak.side_information.given import NOTHING, Given, KnownParts
 
 _LEAST = 1e-300
 """Least number of rows that the population lets expect anywhere: counts have the last word."""
-_DOMAINS, _LARGE = 0.25, 0.8
+_DOMAINS, _LARGE = 0.25, 0.85
 """Share of the time for narrowing the leaves of rows, where the grid is too large to list; the
-second where there are too many leaves to compare: such rows would hardly begin to walk."""
+second where there are too many leaves to compare: such rows do not walk, they would hardly begin.
+"""
 _FEWER, _KEPT = 6, 0.7
 """How often fewer leaves are assumed where they contradict each other, and which share is kept."""
 _LABELS = 0.2
@@ -136,24 +138,48 @@ def _unlisted(
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
-    domains = None
+    compile_loops(clock)
     try:
-        compile_loops(clock)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
-        share = _DOMAINS if domains.boxes.compared else _LARGE
-        listing = listed(domains, clock.part(share * clock.left))
-        numbers |= {
-            "settled_rows": int((evidence.drawn & (domains.open_leaves == 0)).sum()),
-            "listed_rows": int((listing.complete & evidence.drawn).sum()),
-            "rows_never_drawn": int((~evidence.drawn).sum()),
-        }
+    except GridTooLarge:
+        walked = _walked(evidence, geometry, values, given, None, why, clock, seed)
+        return replace(walked, numbers={**numbers, **walked.numbers})
+    cells, best = f"generated: {why}", None
+    with suppress(OutOfTime):
+        listing = _candidates(domains, numbers, clock)
         if listing.complete.all():
             problem = listing.problem.narrowed(clock)
             numbers |= {"open_candidates": len(problem.column), "open_rows": problem.n_open}
             answer = _answer(problem, listing.pairs, listing, values, given, numbers, clock, seed)
-            return replace(answer, cells=f"generated: {why}")
-    except GridTooLarge:
-        pass
+            return replace(answer, cells=cells)
+        if domains.boxes.compared:
+            walked = _walked(evidence, geometry, values, given, domains, why, clock, seed)
+            numbers |= walked.numbers
+            best = walked.rows[0]
+    if best is None or best.misfit:
+        at_hand = rows_at_hand(domains, values)
+        best = at_hand if best is None or at_hand.misfit < best.misfit else best
+    return Answer(status_of([best]), values, (best,), numbers=numbers, ordered=True, cells=cells)
+
+
+def _candidates(domains: Domains, numbers: dict[str, Any], clock: Clock) -> Listing:
+    """Narrow the leaves of rows, and list the candidates of those that have few."""
+    share = _DOMAINS if domains.boxes.compared else _LARGE
+    listing = listed(domains, clock.part(share * clock.left))
+    drawn = domains.evidence.drawn
+    numbers |= {
+        "settled_rows": int((drawn & (domains.open_leaves == 0)).sum()),
+        "listed_rows": int((listing.complete & drawn).sum()),
+        "rows_never_drawn": int((~drawn).sum()),
+    }
+    return listing
+
+
+def _walked(
+    evidence: KnownDraws, geometry: Geometry, values: Values, given: Given,
+    domains: Domains | None, why: str, clock: Clock, seed: int,
+) -> Answer:  # fmt: skip
+    """Let rows walk, where they may lie."""
     classes = None if domains is None else domains.classes
     label, open_label = _labels(evidence, given.parts, classes, clock, seed)
     constraints = RowConstraints.of_known(evidence, geometry, label, open_label, given.parts)
@@ -162,8 +188,7 @@ def _unlisted(
         with suppress(GridTooLarge):
             constraints = replace(constraints, closed=domains.closed(label, open_label))
             narrow = partial(_assumed, domains, label, open_label)
-    answer = by_walking(constraints, values, clock, seed, why, narrow=narrow)
-    return replace(answer, numbers={**numbers, **answer.numbers})
+    return by_walking(constraints, values, clock, seed, why, narrow=narrow)
 
 
 def _assumed(

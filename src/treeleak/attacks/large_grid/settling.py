@@ -48,11 +48,11 @@ def settled(
     widest = int(np.diff(values.start).max(initial=1))
     size = max(constraints.n_rows * values.n_values, widest**2)
     if size > _MOST_SHARES:
-        return _unweighed(atoms, found.misfit, values)
+        return unweighed(atoms, found.misfit, values)
     if not found.misfit and constraints.n_rows:
         samples += _drawn(found, constraints, values, clock, stage)
     if clock.stopped and size > _LATE:
-        return _unweighed(atoms, found.misfit, values)
+        return unweighed(atoms, found.misfit, values)
     marginal = np.bincount(np.concatenate(samples).ravel(), minlength=values.n_atoms)
     prior = values.prior(marginal / len(samples))
     group = found.label if constraints.exchangeable else np.arange(constraints.n_rows)
@@ -122,7 +122,7 @@ def _nearest(
     return there if ways[1] < ways[0] else atoms
 
 
-def _unweighed(atoms: IntArray, misfit: int, values: Values) -> Rows:
+def unweighed(atoms: IntArray, misfit: int, values: Values) -> Rows:
     """Rows where there are too many values to weigh them against each other."""
     chosen = values.first[atoms]
     proved = np.zeros(len(atoms), dtype=bool)
