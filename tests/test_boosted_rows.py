@@ -115,7 +115,7 @@ def test_a_forest_that_drew_its_rows_is_rebuilt_in_order_with_targets():
     assert found.ordered
     same = (found.X[COLUMNS].to_numpy() == X.to_numpy()).all(axis=1)
     assert same.all()
-    told = found.y.notna()
+    told = found.outcomes.notna()
     np.testing.assert_allclose(found.y[told], y[told], rtol=1e-9)
     # A leaf that isolates a row says its target: no other row told could stand in its place.
     alone = ~X.duplicated(keep=False)
@@ -234,7 +234,7 @@ def test_audits_of_all_kinds(name, tmp_path):
 def test_an_audit_counts_the_targets_that_leaves_store():
     model, X, y = fitted("tree")
     audit = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
-    told = int(audit.reconstruction.y.notna().sum())
+    told = int(audit.reconstruction.outcomes.notna().sum())
     assert f"Leaves store the target of {told} of 24 rebuilt rows" in str(
         [f.text for f in audit.findings]
     )
@@ -245,7 +245,7 @@ def test_an_audit_counts_the_targets_that_leaves_store():
 def test_targets_are_measured_beside_their_rows():
     model, X, y = fitted("tree")
     found = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
-    told = found.reconstruction.y.notna().mean()
+    told = found.reconstruction.outcomes.notna().mean()
     assert 0 < found.measurement.targets <= told
     assert f"The target of {found.measurement.targets:.0%}"[:-1] in str(
         [f.text for f in found.findings]

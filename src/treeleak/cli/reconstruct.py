@@ -107,14 +107,14 @@ def reconstruct(
         say(f"{out} was not written: {stopped}{result.status}: {result.meaning}")
         raise typer.Exit(status_of(result))
     table = result.X
-    if result.y is not None:
-        label = label or str(result.y.name)
+    if (outcomes := result.outcomes) is not None:
+        label = label or str(outcomes.name)
         if label in result.X:
             what = "labels" if result.labelled else "targets"
             raise BadInput(
                 f"the model has a column {label!r}: give the {what} another name (--label)"
             )
-        table = result.X.assign(**{label: result.y.to_numpy()})
+        table = result.X.assign(**{label: outcomes.to_numpy()})
     write_file(out, table.to_csv(index=False), private=True, overwrite=force)
     say(f"{out}: {result.n_rows} rows, {stopped}{result.status}: {result.meaning}")
     if not quiet:
@@ -135,11 +135,11 @@ def reconstruct(
 
 
 def _say_outcomes(result: Reconstruction) -> None:
-    if result.y is None:
+    if result.outcomes is None:
         say("Without labels or targets: the model tells none of any row.")
     elif not result.labelled:
-        told = int(result.y.notna().sum())
-        say(f"Targets: leaves say those of {told:,} of {result.n_rows:,} rows outright.")
+        told = int(result.outcomes.notna().sum())
+        say(f"Targets: leaves tell those of {told:,} of {result.n_rows:,} rows.")
 
 
 def _say_order(result: Reconstruction) -> None:

@@ -86,6 +86,7 @@ class LossSums:
             or assumed.sampling != "all"
             or ensemble is None
             or ensemble.fitting is None
+            or not ensemble.fitting.of_classes
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
             or np.isnan(at_leaves(release, VALUE)).any()

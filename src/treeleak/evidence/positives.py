@@ -77,7 +77,7 @@ def _by_steps(evidence: LossSums, leaf: NDArray[Any], m: IntArray, held: FloatAr
     """
     geometry = evidence.geometry
     ensemble, fitting = fitted(geometry.release)
-    margin = margins(geometry, leaf).astype(float)
+    margin = margins(geometry.release, leaf).astype(float)
     aim = at_leaves(geometry.release, VALUE) / (ensemble.learning_rate or np.nan)
     flat = leaf.ravel()
     weight = np.repeat(m, leaf.shape[1]).astype(float)

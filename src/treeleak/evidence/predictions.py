@@ -45,15 +45,15 @@ def fitted(release: Release) -> tuple[Ensemble, Fitting]:
     return ensemble, fitting
 
 
-def margins(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
+def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
     """Add up predictions before each tree, in the precision of the library.
 
     ``leaf``, shape (n_items, n_trees): leaf (row of A) of each item in each tree. Returns an array
     of the same shape; the model has one output.
     """
-    ensemble, fitting = fitted(geometry.release)
+    ensemble, fitting = fitted(release)
     kind = np.dtype(fitting.margins)
-    values = at_leaves(geometry.release, VALUE).astype(kind)
+    values = at_leaves(release, VALUE).astype(kind)
     before = np.empty(leaf.shape, dtype=kind)
     total = np.full(len(leaf), ensemble.base_scores[0], dtype=kind)
     for t in range(leaf.shape[1]):
@@ -82,7 +82,7 @@ def chances(geometry: Geometry, leaf: NDArray[Any]) -> FloatArray:
     """
     ensemble, fitting = fitted(geometry.release)
     if fitting.loss == "logistic":
-        return chance(margins(geometry, leaf))
+        return chance(margins(geometry.release, leaf))
     kind = np.dtype(fitting.margins)
     values = at_leaves(geometry.release, VALUE).astype(kind)
     n_outputs = len(ensemble.base_scores)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 
-SAME = 1e-9
-"""Difference, as a part of their size, up to which two targets are one."""
+SAME, NEAR = 1e-9, 1e-6
+"""Difference, as a part of their size or of their range, up to which two targets are one. Many
+libraries keep seven digits of them."""
 
 
 def right_targets(found: FloatArray, true: NDArray[Any], group: IntArray | None = None) -> int:
@@ -29,13 +30,13 @@ def right_targets(found: FloatArray, true: NDArray[Any], group: IntArray | None 
     if group is None:
         group = np.arange(len(true))
     table = pd.DataFrame({"group": group, "found": found, "true": true})
-    right = 0
+    right, near = 0, NEAR * float(np.ptp(true[np.isfinite(true)])) if len(true) else 0.0
     for _, own in table.groupby("group"):
         mine = np.sort(own["found"].dropna().to_numpy())
         theirs = np.sort(own["true"].dropna().to_numpy())
         i = j = 0
         while i < len(mine) and j < len(theirs):
-            if abs(mine[i] - theirs[j]) <= SAME * max(abs(theirs[j]), 1e-300):
+            if abs(mine[i] - theirs[j]) <= max(SAME * abs(theirs[j]), near, 1e-300):
                 right, i, j = right + 1, i + 1, j + 1
             elif mine[i] < theirs[j]:
                 i += 1

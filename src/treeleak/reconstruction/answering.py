@@ -20,7 +20,7 @@ from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
 from treeleak.reconstruction.posterior import Posterior
-from treeleak.reconstruction.targets import told_targets
+from treeleak.reconstruction.targets import Targets, targets_of
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
 from treeleak.release.statistics import DISTINCT
@@ -178,7 +178,7 @@ def _with_rows(
         return pd.DataFrame(table[:, : len(names)], columns=names)
 
     X, lower, upper = (framed(_tidy(table[:, : len(names)])) for table in (chosen.table, low, high))
-    y, sure = _outcomes(both, whole, classes)
+    y, sure, targets = _outcomes(both, whole, classes)
     old = both.in_earlier(whole.table)
     return replace(
         out,
@@ -186,12 +186,19 @@ def _with_rows(
         y=y,
         lower=lower,
         upper=upper,
+        y_lower=None if targets is None else pd.Series(targets.low, name="target"),
+        y_upper=None if targets is None else pd.Series(targets.high, name="target"),
         midpoints_met=chosen.midpoints_met,
         confidence=framed(whole.sure),
         label_confidence=sure,
         proved=pd.Series(whole.proved, name="proved"),
         misfit=misfit,
-        notes=(*out.notes, *known.remarks(whole), *_of_midpoints(chosen.midpoints_met)),
+        notes=(
+            *out.notes,
+            *known.remarks(whole),
+            *_of_midpoints(chosen.midpoints_met),
+            *(() if targets is None else targets.notes),
+        ),
         known=framed(known.known) if known.known.any() else None,
         in_earlier=None if old is None else pd.Series(old, name="in_earlier"),
     )
@@ -199,18 +206,19 @@ def _with_rows(
 
 def _outcomes(
     both: Releases, whole: Filled, classes: tuple[Any, ...]
-) -> tuple[pd.Series[Any] | None, pd.Series[float] | None]:
+) -> tuple[pd.Series[Any] | None, pd.Series[float] | None, Targets | None]:
     """Labels of rows, or targets as far as leaves say them, and how sure they are."""
     if classes:
         labels = pd.Series([classes[c] for c in whole.label], name="label")
-        return labels, pd.Series(whole.label_sure, name="label")
+        return labels, pd.Series(whole.label_sure, name="label"), None
     if both.hidden is not None:
-        return None, None
+        return None, None, None
     own = whole.table[:, : both.later.n_features]
-    found = told_targets(both.later, own, whole.proved, both.draws)
+    found = targets_of(both.later, own, whole.proved, both.draws)
     if found is None:
-        return None, None
-    return pd.Series(found.values, name="target"), pd.Series(found.sure, name="target")
+        return None, None, None
+    values, sure = (pd.Series(own, name="target") for own in (found.values, found.sure))
+    return values, sure, found
 
 
 def _with_posterior(

@@ -71,8 +71,11 @@ class Reconstruction:
         tells without the truth how right rows are: near 1 if they are, far less if they only meet
         the counts. None where thresholds are no midpoints or it is not known what each tree saw.
     y : Series or None
-        Class labels; of a regression, the targets that leaves say outright, NaN for the other rows.
-        None where no row's is told.
+        Class labels; of a regression, targets: those that leaves tell, and for the other rows what
+        is likeliest given the model and its sums, or NaN. None where leaves tell nothing of them.
+    y_lower, y_upper : Series or None
+        Of a regression: between which ends the target of each row lies if the rows are right;
+        infinite where sums of targets leave it open.
     confidence : DataFrame or None
         Like ``X``: the probability of each value, 1.0 only where proved.
     label_confidence : Series or None
@@ -172,6 +175,8 @@ class Reconstruction:
     lower: pd.DataFrame | None = None
     upper: pd.DataFrame | None = None
     midpoints_met: float | None = None
+    y_lower: pd.Series[float] | None = None
+    y_upper: pd.Series[float] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -182,6 +187,17 @@ class Reconstruction:
     def labelled(self) -> bool:
         """Whether :attr:`y` holds classes, not targets."""
         return self.y is not None and self.y.name == "label"
+
+    @property
+    def outcomes(self) -> pd.Series[Any] | None:
+        """Labels; of a regression, the targets that leaves tell, and NaN for the other rows.
+
+        None where no row's is told.
+        """
+        if self.y is None or self.labelled or self.label_confidence is None:
+            return self.y
+        told = self.label_confidence > 0
+        return self.y.where(told) if told.any() else None
 
     @property
     def behind_noise(self) -> bool:
@@ -322,7 +338,8 @@ class Reconstruction:
         }
         if include_rows and self.X is not None and self.confidence is not None:
             out["rows"] = {
-                **_table(self.X, self.y),
+                **_table(self.X, self.outcomes),
+                "targets": self._of_targets(),
                 "lower": self._ends(self.lower),
                 "upper": self._ends(self.upper),
                 "confidence": self.confidence.to_numpy().round(6).tolist(),
@@ -338,6 +355,16 @@ class Reconstruction:
         if ends is None or self.X is None or ends.equals(self.X):
             return None
         return _listed(ends.where(np.isfinite(ends)))
+
+    def _of_targets(self) -> dict[str, list[float | None]] | None:
+        """Targets of a regression as far as they are known, and the ends of their intervals."""
+        if self.y is None or self.y_lower is None or self.y_upper is None:
+            return None
+        each = {"likeliest": self.y, "lower": self.y_lower, "upper": self.y_upper}
+        return {
+            name: [x if np.isfinite(x) else None for x in own.tolist()]
+            for name, own in each.items()
+        }
 
     def to_json(self, include_rows: bool = False) -> str:
         """Write :meth:`to_dict` as JSON."""

@@ -158,7 +158,7 @@ def _answered(
     """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
     ensemble = question.release.ensemble
     why = ""
-    if ensemble is not None and ensemble.fitting is not None:
+    if _sums_of_classes(question.release):
         try:
             return question.answer(use_distinct, clock)
         except GridTooLarge as too_large:
@@ -180,13 +180,19 @@ def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ..
     ``alone``: nothing else tells its classes apart.
     """
     ensemble, told = release.ensemble, []
-    if ensemble is not None and ensemble.fitting is not None:
+    if ensemble is not None and _sums_of_classes(release):
         release = replace(release, ensemble=replace(ensemble, fitting=None))
         told.append(COUNTS_ALONE)
     if alone and _labels_open(release):
         release = release.without_classes()
         told.append(UNLABELLED)
     return release, tuple(told)
+
+
+def _sums_of_classes(release: Release) -> bool:
+    """Whether it is known how a boosted model of classes was fitted."""
+    fitting = None if release.ensemble is None else release.ensemble.fitting
+    return fitting is not None and fitting.of_classes
 
 
 def _labels_open(release: Release) -> bool:

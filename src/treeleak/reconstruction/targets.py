@@ -1,18 +1,23 @@
-"""Targets of regression that leaves say outright, put beside the rows that lie there.
+"""Targets of regression, put beside the rows that lie in the leaves which tell them.
 
 A leaf that holds one row stores this row's target as its mean, and so does a leaf whose variance is
-zero for each of its rows. Nothing is solved for.
+zero for each of its rows. The others say what the targets of their rows add up to, and from many
+sums together single targets follow.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.attacks.targets import Solved, solve
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
+from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
 from treeleak.release.release import Release
 from treeleak.release.statistics import DISTINCT, DRAWS, MEAN, ROWS, VARIANCE, NodeStatistic
 from treeleak.release.tree import Tree
@@ -25,6 +30,14 @@ _FINE = 1e-11
 """The same as a part of their variance, from which on it hides how targets differ."""
 _AT_ONCE = 4_000_000
 _MOST_SURE = 0.9999
+_TOLD = 1e-4
+"""Width of an interval, as a share of how far means of leaves lie apart, up to which it tells a
+target."""
+
+CONTRADICTED = (
+    "the sums of targets in the leaves do not fit the rebuilt rows: some of these are not those of "
+    "the training set, and targets are told only where leaves, or rows that are proved, tell them"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +45,116 @@ class Targets:
     """What leaves say of the targets of rows."""
 
     values: FloatArray
-    """Shape (n_rows,). NaN where no leaf says it."""
+    """Shape (n_rows,). Where the target is not told, what is likeliest; NaN where no leaf says
+    anything of it."""
     sure: FloatArray
-    """Shape (n_rows,). Share of the leaves that say this value, of those that say any; 1 only where
-    the row is proved and all agree; 0 where none says it."""
+    """Shape (n_rows,). Of a target that leaves say as it is, the share of the leaves that say this
+    value; of others, how sure the rows are; 1 only where they are proved; 0 where it is not
+    told."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_rows,). Between which ends the target lies if the rows are right; infinite where
+    there is none."""
+    notes: tuple[str, ...] = ()
+
+
+def targets_of(
+    release: Release,
+    table: FloatArray,
+    proved: BoolArray,
+    draws: NDArray[np.unsignedinteger[Any]] | None = None,
+) -> Targets | None:
+    """Find the targets of rows: parameters as for :func:`told_targets`.
+
+    Returns None where leaves say nothing of them.
+    """
+    told = told_targets(release, table, proved, draws)
+    if release.classes:
+        return None
+    rows = np.ascontiguousarray(table, dtype=release.float_type)
+    if len(rows) * len(release.trees) > MOST_ENTRIES:
+        return told
+    leaf = _leaves(release, rows)
+    sums = target_sums(release, leaf, draws, proved)
+    if sums is None:
+        return told
+    group = _alike(leaf, draws)
+    every = np.ones(len(sums.right), dtype=bool)
+    solved, notes = _solved(sums, group, told, every), tuple[str, ...]()
+    sure = np.full(len(rows), 1.0 if proved.all() else _MOST_SURE)
+    if solved.met:
+        # With an idea of each target, it is clearer how far sums may be off.
+        near = solved.high - solved.low <= _TOLD * sums.spread
+        again = target_sums(release, leaf, draws, proved, np.where(near, solved.value, np.nan))
+        if again is not None and (finer := _solved(again, group, told, every)).met:
+            solved = finer
+    else:
+        notes, sure = (CONTRADICTED,), proved.astype(float)
+        wide = np.where(proved, 0.0, np.inf)
+        sums = replace(sums, low=sums.low - wide, high=sums.high + wide)
+        solved = _solved(sums, group, None, sums.full)
+        if not solved.met:
+            return None if told is None else replace(told, notes=notes)
+    return _joined(told, solved, sums, sure, notes)
+
+
+def _joined(
+    told: Targets | None, solved: Solved, sums: TargetSums, sure: FloatArray, notes: tuple[str, ...]
+) -> Targets:
+    """Put targets that leaves say as they are before those that follow from sums."""
+    near = solved.high - solved.low <= _TOLD * sums.spread
+    found = Targets(solved.value, np.where(near, sure, 0.0), solved.low, solved.high, notes)
+    if told is None:
+        return found
+    said = told.sure > 0
+    return Targets(
+        np.where(said, told.values, found.values), np.where(said, told.sure, found.sure),
+        np.where(said, told.low, found.low), np.where(said, told.high, found.high), notes,
+    )  # fmt: skip
+
+
+def _leaves(release: Release, rows: NDArray[Any]) -> IntArray:
+    """Leaf (row of A) of each row in each tree."""
+    first, leaf = 0, np.empty((len(rows), len(release.trees)), dtype=np.int64)
+    for t, tree in enumerate(release.trees):
+        leaf[:, t] = first + np.searchsorted(tree.leaves, tree.apply(rows))
+        first += len(tree.leaves)
+    return leaf
+
+
+def _alike(leaf: IntArray, draws: NDArray[Any] | None) -> IntArray:
+    """Number the groups of rows that no tree tells apart."""
+    key = leaf if draws is None else np.column_stack([leaf, draws.T])
+    return np.unique(key, axis=0, return_inverse=True)[1].ravel()
+
+
+def _solved(sums: TargetSums, group: IntArray, told: Targets | None, use: BoolArray) -> Solved:
+    """Solve for the means of groups, and say what is left of each row."""
+    n_rows, n = len(group), int(group.max()) + 1
+    size = np.bincount(group)
+    low, high = sums.low.copy(), sums.high.copy()
+    if told is not None:
+        # Of leaves that do not agree, none is believed.
+        said = told.sure >= _MOST_SURE
+        low[said], high[said] = told.low[said], told.high[said]
+
+    def mean(each: FloatArray) -> FloatArray:
+        return np.bincount(group, each, n) / size
+
+    ones = csr_array((np.ones(n_rows), (np.arange(n_rows), group)), shape=(n_rows, n))
+    found = solve(
+        (sums.times[use] @ ones).tocsr(), sums.right[use], sums.off[use], mean(low), mean(high),
+        mean(sums.predicted), sums.spread,
+    )  # fmt: skip
+    # What the others of a group leave to one of it.
+    more = (size - 1)[group]
+    with np.errstate(invalid="ignore"):
+        from_ = np.where(more > 0, size[group] * found.low[group] - more * high, found.low[group])
+        to = np.where(more > 0, size[group] * found.high[group] - more * low, found.high[group])
+        low, high = np.fmax(low, from_), np.fmin(high, to)
+    if sums.rounded:
+        low, high = low - sums.rounded * np.abs(low), high + sums.rounded * np.abs(high)
+    return Solved(np.clip(found.value[group], low, high), low, high, found.met)
 
 
 def told_targets(
@@ -67,7 +186,10 @@ def told_targets(
         values[own], share[own] = _most_said(said)
     if np.isnan(values).all():
         return None
-    return Targets(values, np.where(proved & (share == 1.0), 1.0, np.minimum(share, _MOST_SURE)))
+    sure = np.where(proved & (share == 1.0), 1.0, np.minimum(share, _MOST_SURE))
+    off = np.where(np.isnan(values), np.inf, _SAME * np.abs(values))
+    middle = np.nan_to_num(values)
+    return Targets(values, sure, middle - off, middle + off)
 
 
 def _pure(tree: Tree) -> FloatArray | None:

@@ -11,8 +11,8 @@ from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
 MOST_STEPS = 1_000
 """Most steps that a leaf takes."""
 
-Loss = Literal["logistic", "softmax"]
-"""Losses whose sums in leaves are understood."""
+Loss = Literal["logistic", "softmax", "squared"]
+"""Losses whose sums in leaves are understood; the last one is half the square of the difference."""
 
 Precision = Literal["float32", "float64"]
 
@@ -41,6 +41,13 @@ class Fitting:
     """In which predictions are added up."""
     derivatives: Precision = "float64"
     """In which a row's derivatives are held before they are added up."""
+    targets: Precision = "float64"
+    """In which the targets of a regression are held."""
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether rows have classes, not targets."""
+        return self.loss != "squared"
 
     def __post_init__(self) -> None:
         if self.start is not None:

@@ -29,8 +29,8 @@ def most_exposed(audit: Audit) -> Section | None:
     if rebuilt is None or rebuilt.X is None or exposure is None or rebuilt.X.empty:
         return None
     X = rebuilt.X
-    if rebuilt.y is not None:
-        X = X.assign(**{_label(X, str(rebuilt.y.name)): rebuilt.y})
+    if (y := rebuilt.outcomes) is not None:
+        X = X.assign(**{_label(X, str(y.name)): y})
     true = None if audit.truth is None else audit.truth.X
     values, codes, true_codes = _coded(X, true)
     told = _places(audit, rebuilt, exposure)

@@ -362,7 +362,7 @@ def _rows(rebuilt: Reconstruction) -> RenderableType:
         lines.add_column(f"#{k + 1}", overflow="fold", justify="right")
     for column in rebuilt.X:
         lines.add_row(escape(str(column)), *(f"{v:g}" for v in rebuilt.X[column].head(n)))
-    if rebuilt.y is not None:
-        said = rebuilt.y.head(n).map(str) if rebuilt.labelled else rebuilt.y.head(n).map(_number)
-        lines.add_row(str(rebuilt.y.name), *map(escape, said), style="bold")
+    if (y := rebuilt.outcomes) is not None:
+        said = y.head(n).map(str) if rebuilt.labelled else y.head(n).map(_number)
+        lines.add_row(str(y.name), *map(escape, said), style="bold")
     return Group(lines, Text(f"{n:,} of {rebuilt.n_rows:,} rows", style="dim"))

@@ -38,7 +38,7 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     """
     ensemble = release.ensemble
     fitting = None if ensemble is None else ensemble.fitting
-    if ensemble is None or fitting is None:
+    if ensemble is None or fitting is None or not fitting.of_classes:
         return None
     rows, copies = np.unique(
         np.column_stack([X.astype(release.float_type), y]), axis=0, return_counts=True

@@ -273,13 +273,14 @@ def _targets(
     reconstruction: Reconstruction, labels: Any, rebuilt: IntArray, true: IntArray, alike: IntArray
 ) -> float | None:
     """Share of the training rows whose target stands beside them."""
-    if reconstruction.y is None or reconstruction.labelled or labels is None:
+    told = reconstruction.outcomes
+    if told is None or reconstruction.labelled or labels is None:
         return None
     given = pd.to_numeric(pd.Series(np.ravel(np.asarray(labels))), errors="coerce")
     known, n = given.to_numpy(dtype=float), len(alike)
     if len(known) != n:
         return None
-    own = reconstruction.y.to_numpy(dtype=float)
+    own = told.to_numpy(dtype=float)
     if reconstruction.ordered:
         return right_targets(own, known) / n
     # Of people who are alike, nobody says whose row a rebuilt one is.

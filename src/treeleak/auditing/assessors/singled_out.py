@@ -35,7 +35,7 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
 
     Rows that were given are not counted.
     """
-    X, y, proved = reconstruction.X, reconstruction.y, reconstruction.proved
+    X, y, proved = reconstruction.X, reconstruction.outcomes, reconstruction.proved
     if X is None or proved is None or X.empty:
         return 0
     by_class = y is not None and (reconstruction.ordered or release.counts_are == "rows")

@@ -147,14 +147,15 @@ def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
 
 def _of_targets(rebuilt: Reconstruction) -> list[Finding]:
     """Say how many targets the leaves of a regression hold as they are."""
-    if rebuilt.y is None or rebuilt.labelled:
+    y = rebuilt.outcomes
+    if y is None or rebuilt.labelled:
         return []
-    n, told = rebuilt.n_rows, int(rebuilt.y.notna().sum())
+    n, told = rebuilt.n_rows, int(y.notna().sum())
     return [
         _finding(
             None,
-            f"Leaves store the target of {told:,} of {n:,} rebuilt rows as it is: they hold one "
-            "row, or rows of one target only.",
+            f"Leaves store the target of {told:,} of {n:,} rebuilt rows: as it is, where they hold "
+            "one row, or rows of one target only, or in sums from which it follows.",
         )
     ]
 
@@ -163,7 +164,8 @@ def _stand_apart(rebuilt: Reconstruction) -> bool:
     """Whether some row that was not given is like few others only."""
     if rebuilt.X is None:
         return False
-    table = rebuilt.X.assign(**{"": 0 if rebuilt.y is None else rebuilt.y.to_numpy()})
+    y = rebuilt.outcomes
+    table = rebuilt.X.assign(**{"": 0 if y is None else y.to_numpy()})
     size = table.groupby(list(table.columns), dropna=False)[""].transform("size").to_numpy()
     return bool((size[~rebuilt.given.all(axis=1)] < THRESHOLD).any())
 

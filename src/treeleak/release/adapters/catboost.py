@@ -137,13 +137,16 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
 
 
 def _fitting(params: Any, loss: str, counted: bool) -> Fitting | None:
-    """Say how leaves were fitted: by several steps of Newton's method, for two classes."""
+    """Say how leaves were fitted: by steps of Newton's method, one of them for squares."""
     method = _inside(params, "tree_learner_options", "leaf_estimation_method")
     steps = _inside(params, "tree_learner_options", "leaf_estimation_iterations")
     l2 = _inside(params, "tree_learner_options", "l2_leaf_reg")
-    if loss != "Logloss" or method != "Newton" or not counted or not is_finite(l2):
+    shrunk = _inside(params, "boosting_options", "model_shrink_rate")
+    if method != "Newton" or not counted or not is_finite(l2) or not is_whole(steps, 1, 1000):
         return None
-    return Fitting("logistic", max(float(l2), 0.0), steps) if is_whole(steps, 1, 1000) else None
+    if loss == "RMSE" and steps == 1 and shrunk in (None, 0):
+        return Fitting("squared", max(float(l2), 0.0), targets="float32")
+    return Fitting("logistic", max(float(l2), 0.0), steps) if loss == "Logloss" else None
 
 
 def _trees(data: Mapping[str, Any], columns: Columns, outputs: int) -> list[Grown]:

@@ -20,7 +20,7 @@ _STRAIGHT = {
 def fitting_of(
     objective: str, parameters: Mapping[str, str], trees: Sequence[Tree], outputs: int
 ) -> Fitting | None:
-    """Say how leaves were fitted, of the logistic loss without what bends it.
+    """Say how leaves were fitted, of the logistic loss or of squares, without what bends it.
 
     The values of the first tree hold the start as well; their steps, weighed by H + l2, add up to
     nothing, since the sum of all first derivatives is 0 there.
@@ -29,12 +29,17 @@ def fitting_of(
     l2 = _real(parameters.get("lambda_l2", "0"))
     logistic = objective.split() == ["binary", "sigmoid:1"] and outputs == 1
     softmax = objective.split() == ["multiclass", f"num_class:{outputs}"] and outputs > 1
-    if not (logistic or softmax) or not usual or l2 is None or not trees or len(trees) % outputs:
+    squared = objective.split() == ["regression"] and outputs == 1
+    if not (logistic or softmax or squared) or not usual or l2 is None:
+        return None
+    if not trees or len(trees) % outputs:
         return None
     starts = tuple(_start(tree, l2) for tree in trees[:outputs])
     if any(start is None for start in starts):
         return None
     start = tuple(float(own or 0.0) for own in starts)
+    if squared:
+        return Fitting("squared", l2, start=start, derivatives="float32", targets="float32")
     if outputs == 1:
         return Fitting("logistic", l2, start=start, derivatives="float32")
     # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.

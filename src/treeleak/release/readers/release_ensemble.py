@@ -12,7 +12,7 @@ from treeleak.release.ensemble import MOST_STEPS, Ensemble, Fitting, Loss, Preci
 
 _CHOICES = {
     "loss": get_args(Loss),
-    **dict.fromkeys(("margins", "derivatives"), get_args(Precision)),
+    **dict.fromkeys(("margins", "derivatives", "targets"), get_args(Precision)),
 }
 _NUMBERS = ("l2", "curvature", "rough")
 

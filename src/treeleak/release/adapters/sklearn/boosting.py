@@ -87,6 +87,8 @@ def _gradient_boosting(stored: StoredObject) -> Release:
         loss = str(stored.get("loss"))[:40]
         logistic = loss in ("log_loss", "deviance") and len(base) == 1
         fitting = Fitting("logistic") if logistic else None
+        if loss in ("squared_error", "ls"):
+            fitting = Fitting("squared")
         ensemble = Ensemble(loss, tuple(base.tolist()), rate, fitting)
     version = Version.of(version_of(stored))
     read = [

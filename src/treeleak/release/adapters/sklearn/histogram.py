@@ -40,7 +40,7 @@ from treeleak.release.adapters.sklearn.node_targets import with_statistic
 from treeleak.release.adapters.sklearn.nodes import built, check_children
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.categories import CategorySets
-from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -110,10 +110,14 @@ def _fitting(stored: StoredObject, loss: str, n_outputs: int) -> Fitting | None:
     """Say how leaves were fitted: to derivatives in single precision, summed up in double."""
     l2 = stored.get("l2_regularization", 0.0)
     known = ("log_loss", "binary_crossentropy", "categorical_crossentropy")
-    if loss not in known or not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
+    squared = loss in ("squared_error", "least_squares")
+    if not (loss in known or squared):
+        return None
+    if not isinstance(l2, (int, float)) or not 0 <= l2 <= MOST_REAL:
         return None
     if n_outputs == 1:
-        return Fitting("logistic", float(l2), derivatives="float32")
+        kind: Loss = "squared" if squared else "logistic"
+        return Fitting(kind, float(l2), derivatives="float32")
     # Some sums over rows that are all but certain were seen to be off by three times as much.
     return Fitting("softmax", float(l2), derivatives="float32", rough=5.0)
 

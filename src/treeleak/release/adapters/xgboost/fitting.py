@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.release.adapters.xgboost.model import LOGISTIC, SOFTMAX, Model
+from treeleak.release.adapters.xgboost.model import LOGISTIC, SOFTMAX, SQUARED, Model
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, STEP, VALUE
@@ -34,16 +34,17 @@ def fitting_of(
 ) -> tuple[Fitting | None, float | None]:
     """Say how leaves were fitted, and give the learning rate; None where it cannot be said.
 
-    Of the logistic loss with one output, or of several classes, a tree for each in each round; and
-    of rows of equal weight.
+    Of the logistic loss or squares with one output, or of several classes, a tree for each in each
+    round; and of rows of equal weight.
     """
     rate, l2 = model.trained_with("eta"), model.trained_with("reg_lambda")
     n_outputs = len(model.base_scores)
     logistic = model.objective in LOGISTIC and n_outputs == 1
     softmax = model.objective in SOFTMAX and n_outputs > 1
+    squared = model.objective in SQUARED and n_outputs == 1
     in_turn = [t % n_outputs for t in range(len(trees))] == [tree.output or 0 for tree in trees]
     parallel = np.bincount(rounds).max(initial=0) > n_outputs
-    if not (logistic or softmax) or model.scaled or model.weight_drop is not None:
+    if not (logistic or softmax or squared) or model.scaled or model.weight_drop is not None:
         return None, rate
     if not in_turn or parallel or len(trees) % n_outputs:
         return None, rate
@@ -58,6 +59,8 @@ def fitting_of(
     if given is None:
         return None, rate
     fitting = Fitting("logistic", given[1], margins="float32", derivatives="float32")
+    if squared:
+        fitting = replace(fitting, loss="squared", targets="float32")
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)

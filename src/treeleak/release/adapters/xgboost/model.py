@@ -20,7 +20,8 @@ LOGIT_LINK = ("binary:logistic", "reg:logistic")
 LOGISTIC = (*LOGIT_LINK, "binary:logitraw")
 SOFTMAX = ("multi:softprob", "multi:softmax")
 LOG_LINK = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
-EACH_ROW_ONE = ("reg:squarederror", "reg:linear", "reg:absoluteerror", "reg:quantileerror")
+SQUARED = ("reg:squarederror", "reg:linear")
+EACH_ROW_ONE = (*SQUARED, "reg:absoluteerror", "reg:quantileerror")
 """Losses whose second derivative XGBoost takes to be 1."""
 
 LINEAR = "an XGBoost model with booster gblinear is a linear model: it has no trees"

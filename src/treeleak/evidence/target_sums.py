@@ -1,0 +1,198 @@
+"""Sums of targets in the leaves of a regression, once it is known which rows there are.
+
+A leaf of a tree or forest stores the mean of the targets of its rows. A leaf of a boosted model
+adds -rate G / (n + l2), where G is the sum of what the trees before predicted less the target: the
+model itself tells the first part. So each leaf says what the targets of its rows add up to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.predictions import at_leaves, fitted, margins
+from treeleak.release.release import Release
+from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, VARIANCE
+
+MOST_ENTRIES = 2**26
+"""Most (row, tree) pairs that are held."""
+_SINGLE, _DOUBLE = 2.0**-24, 2.0**-53
+_STEPS = 8.0
+"""Roundings on the way from a sum to the value in a leaf."""
+_WIDE = 8.0
+"""How far targets may lie apart that rows share, as a multiple of how far means of leaves do."""
+_FLOOR = 1e-12
+"""What is not asked of any sum, as a share of that distance for each row."""
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSums:
+    """What leaves say of the targets of some rows: times @ y is ``right``, give or take ``off``."""
+
+    times: csr_array
+    """Shape (n_statements, n_rows). How often each row counts."""
+    right: FloatArray
+    off: FloatArray
+    """Shape (n_statements,). Bounds of what the library's rounding makes of a sum."""
+    full: BoolArray
+    """Shape (n_statements,). Whether rows that are proved fill the leaf."""
+    low: FloatArray
+    high: FloatArray
+    """Shape (n_rows,). Between which ends variances keep each target."""
+    predicted: FloatArray
+    """Shape (n_rows,). What the model predicts."""
+    spread: float
+    """How far apart means of leaves lie."""
+    rounded: float = 0.0
+    """Share of itself by which each target was rounded before all."""
+
+
+def target_sums(
+    release: Release,
+    leaf: IntArray,
+    draws: NDArray[Any] | None,
+    proved: BoolArray,
+    guess: FloatArray | None = None,
+) -> TargetSums | None:
+    """Say what the leaves of a regression add up over given rows.
+
+    ``leaf``, shape (n_rows, n_trees): leaf (row of A) of each row. ``draws``, shape (n_trees,
+    n_rows): how often each tree drew each row, 1 without it. ``guess``, shape (n_rows,): about what
+    targets are, NaN where that is not known; sums are then known more exactly. Returns None where
+    leaves say nothing of the kind.
+    """
+    said = _Said.of(release, leaf, draws)
+    if said is None:
+        return None
+    n_leaves, kept = len(said.n), said.n > 0
+    n_rows = len(leaf)
+    times = np.ones(leaf.shape) if draws is None else draws.T.astype(float)
+    flat = leaf.ravel()
+
+    def added(each: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(flat, (times * each).ravel(), n_leaves), dtype=float)
+
+    held = added(np.ones(leaf.shape))
+    own = kept & (held > 0) & ~np.isnan(said.mean_left)
+    if not own.any():
+        return None
+    before = said.before
+    right = said.mean_left * said.n + added(before)
+    # Leaves of one row are rounded as all others: means of leaves tell how far targets lie apart.
+    means = right[own] / held[own]
+    middle, spread = float(np.median(means)), float(np.ptp(means))
+    if not np.isfinite(right[own]).all() or not 0 < spread < np.inf:
+        return None
+    about = np.full(n_rows, np.nan) if guess is None else guess
+    # How far each row's target may be from what trees before predicted.
+    left = np.where(
+        np.isnan(about)[:, None],
+        np.abs(before - middle) + (1 + _WIDE) * spread,
+        np.abs(before - about[:, None]),
+    )
+    size = added(np.abs(before)) + held * (abs(middle) + spread)
+    off = said.of_sum * np.abs(said.mean_left) * (said.n + said.l2) + said.of_row * added(left)
+    off += _DOUBLE * (_STEPS + held) * size + _FLOOR * held * spread
+    off += _SINGLE * (1 + _WIDE) * spread * said.by_start
+    low, high = _by_variance(release, said, leaf, times)
+    sure = np.bincount(flat, (times * proved[:, None]).ravel(), n_leaves)
+    at = np.where(own, np.cumsum(own) - 1, -1)
+    entry = (times > 0) & (at[leaf] >= 0)
+    row, tree = np.nonzero(entry)
+    matrix = csr_array(
+        (times[row, tree], (at[leaf[row, tree]], row)), shape=(int(own.sum()), n_rows)
+    )
+    return TargetSums(
+        matrix, right[own], off[own], (sure == said.n)[own], low, high, said.predicted(leaf),
+        spread, said.rounded,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Said:
+    """What leaves (rows of A) say of the targets less what trees before predicted."""
+
+    n: FloatArray
+    """Shape (n_leaves,). Rows, or draws."""
+    mean_left: FloatArray
+    """Shape (n_leaves,). Their mean, where l2 is 0; NaN where it is not told."""
+    before: FloatArray
+    """Shape (n_rows, n_trees). What trees before predicted; 0 in a forest."""
+    l2: float = 0.0
+    of_sum: float = _DOUBLE * _STEPS
+    of_row: float = 0.0
+    """Share of a sum, and of each of its parts, by which they may be rounded."""
+    by_start: FloatArray | float = 0.0
+    """Shape (n_leaves,). By how much a sum grows with the prediction before the first tree, where
+    that was worked out from rounded numbers."""
+    rounded: float = 0.0
+    """As in :class:`TargetSums`."""
+
+    def predicted(self, leaf: IntArray) -> FloatArray:
+        """Predict about what the targets of rows are, as the trees together do."""
+        each = self.before + np.nan_to_num(self.mean_left)[leaf]
+        return np.asarray(each.mean(axis=1) if not self.before.any() else each[:, -1])
+
+    @classmethod
+    def of(cls, release: Release, leaf: IntArray, draws: NDArray[Any] | None) -> _Said | None:
+        """Read what leaves say, of targets themselves or of what is left of them."""
+        if leaf.size > MOST_ENTRIES or release.classes:
+            return None
+        n, ensemble = at_leaves(release, DRAWS if draws is not None else ROWS), release.ensemble
+        if draws is not None and np.isnan(n).all():
+            n = at_leaves(release, ROWS)
+        if ensemble is None or ensemble.fitting is None:
+            return cls(n, at_leaves(release, MEAN), np.zeros(leaf.shape))
+        ensemble, fitting = fitted(release)
+        rate, start = ensemble.learning_rate, fitting.start
+        if fitting.loss != "squared" or not rate or (start is not None and draws is not None):
+            return None
+        begun, first = np.zeros(len(n)), np.arange(len(n)) < len(release.trees[0].leaves)
+        if start is not None:
+            begun[first] = start[0]
+        step = (at_leaves(release, VALUE) - begun) / rate
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean_left = step * (n + fitting.l2) / n
+        single = fitting.margins == "float32"
+        return cls(
+            n,
+            mean_left,
+            margins(release, leaf).astype(float),
+            fitting.l2,
+            _STEPS * (_SINGLE if single else _DOUBLE) * fitting.rough,
+            (_SINGLE if fitting.derivatives == "float32" else _DOUBLE) * fitting.rough,
+            0.0 if start is None else first * (n + fitting.l2) / rate,
+            2 * _SINGLE if fitting.targets == "float32" else 0.0,
+        )
+
+
+def _by_variance(
+    release: Release, said: _Said, leaf: IntArray, times: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Keep targets near the means of their leaves, as far as variances do.
+
+    Of n draws with mean m and variance v, one that was drawn d times is no further from m than
+    sqrt(v (n - d) / d).
+    """
+    low, high = np.full((2, len(leaf)), [[-np.inf], [np.inf]])
+    variance = at_leaves(release, VARIANCE)
+    if np.isnan(variance).all():
+        return low, high
+    mean = said.mean_left
+    # A variance of zero is the difference of sums that were rounded.
+    noise = _DOUBLE * (_STEPS + said.n) * (mean**2 + np.nanmax(variance))
+    for t in range(leaf.shape[1]):
+        at, d = leaf[:, t], times[:, t]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            near = np.sqrt((np.maximum(variance[at], 0) + noise[at]) * (said.n[at] / d - 1))
+        told = (d > 0) & ~np.isnan(near) & ~np.isnan(mean[at])
+        centre = said.before[:, t] + mean[at]
+        near += _FLOOR * (np.abs(centre) + np.sqrt(np.nanmax(variance)))
+        low = np.where(told, np.fmax(low, centre - near), low)
+        high = np.where(told, np.fmin(high, centre + near), high)
+    return low, high

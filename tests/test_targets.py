@@ -1,0 +1,238 @@
+"""Targets of regression: from sums over leaves to single targets, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+
+import treeleak
+from helpers.documents import valid
+from helpers.examples import examples
+from treeleak.attacks.targets import narrowed, solve
+from treeleak.core.errors import BadModel
+from treeleak.reconstruction.targets import CONTRADICTED, targets_of
+from treeleak.release import to_release
+from treeleak.release.draws.seeds import known_draws
+from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.readers.release_ensemble import ensemble_from_dict, ensemble_to_dict
+from treeleak.release.statistics import VALUE
+from treeleak.schema import Binary, Schema
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def some_table(rng, n, levels=None):
+    """Rows, some of them alike, and targets of any size."""
+    levels = levels or int(rng.integers(2, 12))
+    X = rng.integers(0, levels, (n, int(rng.integers(2, 7)))).astype(float)
+    y = X @ rng.normal(size=X.shape[1]) + rng.random() * rng.normal(size=n)
+    return X, 10.0 ** rng.integers(-3, 5) * (y + rng.choice([0, 0, 30]))
+
+
+def of_scikit_learn(rng):
+    few = {"random_state": int(rng.integers(99))}
+    leaf = {"min_samples_leaf": int(rng.integers(1, 8))}
+    return (
+        DecisionTreeRegressor(max_depth=3, **few),
+        ExtraTreesRegressor(9, **few, **leaf),
+        RandomForestRegressor(9, **few, **leaf),
+        GradientBoostingRegressor(n_estimators=12, subsample=rng.choice([1.0, 0.7]), **few, **leaf),
+        HistGradientBoostingRegressor(
+            max_iter=12, learning_rate=0.3, l2_regularization=rng.choice([0.0, 2.0]), **leaf
+        ),
+    )[rng.integers(5)]
+
+
+def drawn(release, n):
+    """The release with the number of its rows, and its draws."""
+    if release.sampling.kind not in ("bootstrap", "subsample"):
+        return release, None
+    release = replace(release, n_rows=n)
+    return release, known_draws(release).counts
+
+
+def hold(found, y):
+    """Look whether what is told is right, and nothing rules out the truth; give what is told."""
+    told = found.sure > 0
+    assert (found.low <= y).all()
+    assert (y <= found.high).all()
+    assert (found.low <= found.values).all()
+    assert (found.values <= found.high).all()
+    np.testing.assert_allclose(found.values[told], y[told], atol=2e-4 * np.ptp(y), rtol=1e-6)
+    assert found.notes == ()
+    return told
+
+
+@examples(300, fast=25)
+@given(SEEDS)
+def test_targets_of_the_true_rows_are_right_or_open(seed):
+    rng = np.random.default_rng(seed)
+    X, y = some_table(rng, int(rng.integers(8, 60)))
+    release, draws = drawn(to_release(of_scikit_learn(rng).fit(X, y)), len(X))
+    found = targets_of(release, X, np.ones(len(X), dtype=bool), draws)
+    if found is None:
+        assert all(tree.n_nodes == 1 for tree in release.trees)
+    else:
+        hold(found, y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_many_trees_tell_the_targets_of_rows_that_stand_apart(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.random((60, 4)), rng.normal(size=60)
+    X[:6] = X[6:12]
+    apart = np.arange(60) >= 12
+    models = (
+        RandomForestRegressor(30, random_state=0, min_samples_leaf=3),
+        HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=60),
+        GradientBoostingRegressor(random_state=0, n_estimators=40, max_depth=4),
+    )
+    for k, model in enumerate(models):
+        release, draws = drawn(to_release(model.fit(X, y)), 60)
+        told = hold(targets_of(release, X, np.ones(60, dtype=bool), draws), y)
+        # Draws tell apart what columns do not; boosted trees know the mean of two rows.
+        assert told.all() if k == 0 else (told[apart].all() and not told[~apart].any())
+
+
+@examples(60, fast=8)
+@given(SEEDS)
+def test_other_rows_contradict_the_sums_and_only_proved_rows_are_told(seed):
+    rng = np.random.default_rng(seed)
+    n = 40
+    X, y = rng.random((n, 4)), rng.normal(size=n)
+    model = HistGradientBoostingRegressor(min_samples_leaf=2, max_iter=40).fit(X, y)
+    release = to_release(model)
+    wrong, proved = X.copy(), np.arange(n) >= 5
+    wrong[:5] = rng.random((5, 4))
+    found = targets_of(release, wrong, proved)
+    assert found is None or found.notes == (CONTRADICTED,)
+    if found is not None:
+        assert (found.sure[~proved] == 0).all()
+        told = found.sure > 0
+        np.testing.assert_allclose(found.values[told], y[told], atol=1e-4)
+        assert (found.low[proved] <= y[proved]).all()
+        assert (y <= found.high).all()
+
+
+def test_leaves_that_were_fitted_otherwise_are_not_believed():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((50, 3)), rng.normal(size=50)
+    proved = np.ones(50, dtype=bool)
+    weighted = HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=30)
+    weighted.fit(X, y, sample_weight=rng.random(50) + 0.5)
+    clipped = HistGradientBoostingRegressor(
+        min_samples_leaf=3, max_iter=30, monotonic_cst=[1, -1, 1]
+    ).fit(X, y)
+    for model in (weighted, clipped):
+        found = targets_of(to_release(model), X, proved)
+        assert found is None or (found.notes == (CONTRADICTED,) and not found.sure.any())
+    for model in (
+        HistGradientBoostingRegressor(loss="absolute_error", max_iter=5),
+        HistGradientBoostingRegressor(loss="poisson", max_iter=5),
+        GradientBoostingRegressor(loss="huber", n_estimators=5),
+    ):
+        assert to_release(model.fit(X, np.abs(y))).ensemble.fitting is None
+
+
+def test_rebuilt_rows_come_with_targets_and_their_ends():
+    rng = np.random.default_rng(3)
+    X = np.array([[i >> k & 1 for k in range(6)] for i in rng.permutation(64)[:40]])
+    X = np.concatenate([X, X[:1]])
+    y = X @ rng.normal(size=6) + 0.3 * rng.normal(size=41)
+    schema = Schema([Binary(f"x{i}") for i in range(6)])
+    model = HistGradientBoostingRegressor(min_samples_leaf=1, learning_rate=0.5).fit(X, y)
+    found = treeleak.reconstruct(model, schema, time_limit=20)
+    assert found.status == "unique"
+    right = dict(zip(map(tuple, X[1:-1].tolist()), y[1:-1], strict=True))
+    twice = tuple(X[0])
+    for k, row in enumerate(map(tuple, found.X.to_numpy().tolist())):
+        if row != twice:
+            assert found.label_confidence[k] == 1.0
+            assert found.y[k] == pytest.approx(right[row], abs=1e-5)
+            assert found.y_lower[k] <= right[row] <= found.y_upper[k]
+        else:
+            assert found.label_confidence[k] == 0.0
+            assert np.isnan(found.outcomes[k])
+            assert found.y[k] == pytest.approx((y[0] + y[-1]) / 2, abs=1e-5)
+            assert found.y_upper[k] == np.inf
+    shown = valid(found.to_dict(include_rows=True), "reconstruction")["rows"]
+    assert shown["labels"].count(None) == shown["targets"]["upper"].count(None) == 2
+    assert None not in shown["targets"]["likeliest"]
+
+
+# --------------------------------------------------------------------------------- the solver
+
+
+@examples(400, fast=60)
+@given(SEEDS)
+def test_intervals_hold_every_truth_and_told_ones_are_those_that_sums_determine(seed):
+    rng = np.random.default_rng(seed)
+    n, n_sums = int(rng.integers(1, 9)), int(rng.integers(1, 14))
+    A = rng.integers(0, 3, (n_sums, n)) * (rng.random((n_sums, n)) < 0.6)
+    y = rng.normal(size=n) * 10.0 ** rng.integers(-2, 3)
+    spread = np.ptp(y) + 1e-3
+    off = 10.0 ** rng.uniform(-12, -6, n_sums) * spread
+    right = A @ y + off * rng.uniform(-1, 1, n_sums)
+    low, high = np.full((2, n), [[-np.inf], [np.inf]])
+    some = rng.random(n) < 0.2
+    low[some], high[some] = y[some] - rng.random(some.sum()), y[some] + 0.1
+    times, about = csr_array(A.astype(float)), np.zeros(n)
+    found = solve(times, right, off, low.copy(), high.copy(), about, spread)
+    assert found.met
+    assert (found.low <= y).all()
+    assert (y <= found.high).all()
+    one, other = narrowed(times, right, off, low, high)
+    assert (one <= y).all()
+    assert (y <= other).all()
+    # Determined by the sums alone: in no direction that all of them leave open.
+    _, s, Vt = np.linalg.svd(A)
+    free = Vt[(s > 1e-9).sum() :]
+    fixed = (np.abs(free) < 1e-9).all(axis=0)
+    width = found.high - found.low
+    assert (width[fixed] <= 1e-2 * spread).all()
+    # Another truth as good, along an open direction, is not ruled out either.
+    bare = solve(times, right, off, np.full(n, -np.inf), np.full(n, np.inf), about, spread)
+    assert np.isinf(bare.high - bare.low)[~fixed].all()
+
+
+def test_sums_that_contradict_each_other_are_not_met():
+    times = csr_array(np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
+    off, none = np.full(3, 1e-6), np.full(2, np.inf)
+    assert not solve(times, np.array([1.0, 1.1, 0.0]), off, -none, none, np.zeros(2), 1.0).met
+    assert solve(times, np.array([1.0, 1.0, 0.0]), off, -none, none, np.zeros(2), 1.0).met
+
+
+# ------------------------------------------------------------------------------- what files say
+
+
+def test_release_files_keep_how_squares_were_fitted():
+    fitting = Fitting("squared", 1.5, start=(2.0,), derivatives="float32", targets="float32")
+    ensemble = Ensemble("squares", (0.0,), 0.1, fitting)
+    assert ensemble_from_dict(ensemble_to_dict(ensemble)) == ensemble
+    with pytest.raises(BadModel, match="targets is 'half'"):
+        ensemble_from_dict({**ensemble_to_dict(ensemble), "fitting": {
+            "loss": "squared", "targets": "half"}})  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1e300, 1e100, 1e-300])
+def test_values_of_any_size_end_in_no_targets_or_in_right_ones(size):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 3)), rng.normal(size=30)
+    release = to_release(HistGradientBoostingRegressor(min_samples_leaf=3, max_iter=5).fit(X, y))
+    value = release.trees[2].statistics.get(VALUE)
+    value.values[:] = value.values * (size / np.abs(value.values).max())
+    with np.errstate(all="ignore"):
+        found = targets_of(release, X, np.ones(30, dtype=bool))
+    assert found is None or not found.sure.any() or size < 1
