@@ -8,14 +8,16 @@ their class. "others" is what as many other rows of the same table would have ri
 anything below it. Seconds are those of ``treeleak.reconstruct``, after a smaller run.
 
 Regressors have a weighted sum of the columns and noise as their target; "right" says of them what
-"cells" says. Floors stand in ``boosted_floors.csv``. XGBoost, LightGBM and CatBoost are needed
-for their lines, and the shared tables for all.
+"cells" says, "targets" is the share of rows beside whose cell (or in whose place, where rows are in
+order) stands their target, within a thousandth of its range, and "alone" the same of the rows that
+share their cell with no other. Floors stand in ``boosted_floors.csv``. XGBoost, LightGBM and
+CatBoost are needed for their lines, and the shared tables for all.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -39,6 +41,8 @@ _LIMIT = 60.0
 """Seconds of a run without a floor."""
 _NOISE = 0.1
 """Noise on the targets of regression, in their standard deviations."""
+_NEAR = 1e-3
+"""Share of their range by which targets may be off."""
 _QUIET = {
     "xgboost": {"n_jobs": 2},
     "lightgbm": {"verbose": -1, "n_jobs": 2},
@@ -54,10 +58,12 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "CatBoost": ("catboost", "CatBoostClassifier", {}),
     "XGBRegressor": ("xgboost", "XGBRegressor", {}),
     "LGBMRegressor": ("lightgbm", "LGBMRegressor", {}),
+    "HistGradientBoostingRegressor": ("sklearn", "HistGradientBoostingRegressor", {}),
+    "CatBoostRegressor 100": ("catboost", "CatBoostRegressor", {"iterations": 100}),
     "RandomForestRegressor": ("sklearn", "RandomForestRegressor", {"random_state": 0}),
 }
 """By name: library, class, and parameters that are no defaults."""
-_FIGURES = ("cells", "right", "exact", "proved", "wrong", "others", "targets")
+_FIGURES = ("cells", "right", "exact", "proved", "wrong", "others", "targets", "alone")
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ def run(case: Case) -> Record:
         "proved": float(proved.mean()),
         "wrong": len(held) - round(_share(held, true_pairs) * len(true_pairs)),
         "others": _share(beside[: len(X)], true_pairs) if len(beside) >= len(X) else None,
-        "targets": _targets(found, y) if not release.classes else None,
+        **(_targets(found, y, cells, true_cells) if not release.classes else {}),
     }
 
 
@@ -178,12 +184,27 @@ def _share(found: Sequence[Any], true: Sequence[Any]) -> float:
     return (Counter(found) & Counter(true)).total() / max(len(true), 1)
 
 
-def _targets(found: Any, y: pd.Series) -> float | None:
-    """Share of targets that are said and within a thousandth of their range, row for row."""
-    if found.y is None or not found.ordered:
-        return None
-    off = (found.y.to_numpy(float) - y.to_numpy()) / (y.max() - y.min())
-    return float((np.abs(off) <= 1e-3).mean())
+def _targets(
+    found: Any, y: pd.Series, cells: Sequence[Any], true_cells: Sequence[Any]
+) -> dict[str, float | None]:
+    """Shares of all rows, and of those alone in their cell, whose target is nearly right."""
+    true, size = y.to_numpy(float), Counter(true_cells)
+    said = np.full(len(true), np.nan) if found.y is None else found.y.to_numpy(float)
+    if not found.ordered:
+        # Of rows in one cell, the targets are compared in order of size.
+        own = defaultdict(list)
+        for cell, value in sorted(zip(cells, said, strict=True), key=lambda pair: -pair[1]):
+            own[cell].append(value)
+        said = np.full(len(true), np.nan)
+        for k in np.argsort(true):
+            if own[true_cells[k]]:
+                said[k] = own[true_cells[k]].pop()
+    near = np.abs(said - true) <= _NEAR * (true.max() - true.min())
+    alone = np.array([size[cell] == 1 for cell in true_cells])
+    return {
+        "targets": float(near.mean()),
+        "alone": float(near[alone].mean()) if alone.any() else None,
+    }
 
 
 def missed(floor: Any, run: Any) -> list[str]:
@@ -192,6 +213,8 @@ def missed(floor: Any, run: Any) -> list[str]:
     figure = getattr(run, floor.figure) if isinstance(floor.figure, str) else None
     if floor.share > 0 and not (figure is not None and figure >= floor.share):
         out.append(f"{floor.figure} {floor.share:g}")
+    if floor.targets > 0 and not run.targets >= floor.targets:
+        out.append(f"targets {floor.targets:g}")
     if floor.seconds > 0 and run.seconds > floor.seconds:
         out.append(f"{floor.seconds:g} s")
     return out
@@ -217,7 +240,7 @@ def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
     out = new_table(
         f"boosted models, defaults; {say_versions(runs.results_version)}",
         "model, table, rows, seed, status, s, cells, right, exact, proved, wrong, others, targets, "
-        "MB, floor, met",
+        "alone, MB, floor, met",
         left="model, table, status, floor, met",
     )
     misses = 0
@@ -227,10 +250,11 @@ def floor_table(lines: pd.DataFrame, records: list[Record]) -> int:
             lacks = missed(line, r)
             misses += bool(lacks)
             said = f"{line.figure} {line.share:g}, {line.seconds:g} s" if line.share > 0 else ""
+            said += f", targets {line.targets:g}" if line.targets > 0 else ""
             out.add_row(
                 r.model, r.table, str(r.n_rows), str(r.seed), r.status, f"{r.seconds:.1f}",
                 *(number(getattr(r, name), 3) for name in _FIGURES[:4]), number(r.wrong, 0),
-                number(r.others, 3), number(r.targets, 3), f"{r.peak_mb:.0f}", said,
+                *(number(getattr(r, name), 3) for name in _FIGURES[5:]), f"{r.peak_mb:.0f}", said,
                 verdict(not lacks) if said or lacks else "",
             )  # fmt: skip
     CONSOLE.print(out)

@@ -57,13 +57,13 @@ def target_sums(
     leaf: IntArray,
     draws: NDArray[Any] | None,
     proved: BoolArray,
-    guess: FloatArray | None = None,
+    between: tuple[FloatArray, FloatArray] | None = None,
 ) -> TargetSums | None:
     """Say what the leaves of a regression add up over given rows.
 
     ``leaf``, shape (n_rows, n_trees): leaf (row of A) of each row. ``draws``, shape (n_trees,
-    n_rows): how often each tree drew each row, 1 without it. ``guess``, shape (n_rows,): about what
-    targets are, NaN where that is not known; sums are then known more exactly. Returns None where
+    n_rows): how often each tree drew each row, 1 without it. ``between``: ends between which each
+    target is known to lie, shape (n_rows,); sums are then known more exactly. Returns None where
     leaves say nothing of the kind.
     """
     said = _Said.of(release, leaf, draws)
@@ -88,13 +88,11 @@ def target_sums(
     middle, spread = float(np.median(means)), float(np.ptp(means))
     if not np.isfinite(right[own]).all() or not 0 < spread < np.inf:
         return None
-    about = np.full(n_rows, np.nan) if guess is None else guess
     # How far each row's target may be from what trees before predicted.
-    left = np.where(
-        np.isnan(about)[:, None],
-        np.abs(before - middle) + (1 + _WIDE) * spread,
-        np.abs(before - about[:, None]),
-    )
+    left = np.abs(before - middle) + (1 + _WIDE) * spread
+    if between is not None:
+        ends = (np.abs(before - end[:, None]) for end in between)
+        left = np.minimum(left, np.maximum(*ends))
     size = added(np.abs(before)) + held * (abs(middle) + spread)
     off = said.of_sum * np.abs(said.mean_left) * (said.n + said.l2) + said.of_row * added(left)
     off += _DOUBLE * (_STEPS + held) * size + _FLOOR * held * spread

@@ -84,8 +84,7 @@ def targets_of(
     sure = np.full(len(rows), 1.0 if proved.all() else _MOST_SURE)
     if solved.met:
         # With an idea of each target, it is clearer how far sums may be off.
-        near = solved.high - solved.low <= _TOLD * sums.spread
-        again = target_sums(release, leaf, draws, proved, np.where(near, solved.value, np.nan))
+        again = target_sums(release, leaf, draws, proved, (solved.low, solved.high))
         if again is not None and (finer := _solved(again, group, told, every)).met:
             solved = finer
     else:
