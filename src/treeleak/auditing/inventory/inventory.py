@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -261,9 +262,7 @@ def _known(part: _Part, context: Context) -> Rule | None:
     if held and part.value is None:
         return SETTING
     misfit = False
-    for rule in RULES[:-1]:
-        if not rule.names_it(part.owner, part.name):
-            continue
+    for rule in _rules_of(part.owner.name, part.name):
         # The form first: what a rule asks of a value takes its form for granted.
         fits = rule.rows or (held and rule.form(part.value, part.owner))
         if fits and rule.when(part.value, context):
@@ -279,6 +278,12 @@ def _known(part: _Part, context: Context) -> Rule | None:
     if isinstance(part.value, _CONTAINERS):
         return None
     return SETTING if ours and _is_flag(part.value) else _unknown(part.value, context)
+
+
+@lru_cache(4096)
+def _rules_of(owner: str, name: str) -> tuple[Rule, ...]:
+    """List the rules that speak of attributes of this name."""
+    return tuple(rule for rule in RULES[:-1] if rule.names_it(owner, name))
 
 
 def _is_known(owner: StoredObject) -> bool:
@@ -333,7 +338,7 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
 
 
 def _names_rows(owner: StoredObject, name: str) -> bool:
-    return any(r.rows and r.names != "*" and r.names_it(owner, name) for r in RULES)
+    return any(r.rows and r.names != "*" for r in _rules_of(owner.name, name))
 
 
 def _dictionary(part: _Part) -> tuple[list[tuple[_Part, Rule]], list[_Part]]:

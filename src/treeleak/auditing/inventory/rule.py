@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal
 
 from treeleak.auditing.inventory import conditions, forms, numbers
@@ -18,9 +18,9 @@ Change = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
-    """What some attributes are, and whether they give rows away."""
+    """What some attributes are, and whether they give rows away; no two rules are the same."""
 
     names: str
     """Patterns of attributes, separated by blanks."""
@@ -46,12 +46,12 @@ class Rule:
     of_columns: Callable[[conditions.Context], str] = numbers.nothing_more
     """Says once for a whole file what its parts of this kind tell of the columns."""
 
-    def names_it(self, owner: StoredObject, name: str) -> bool:
-        """Say whether the rule speaks of an attribute of this name."""
-        return fits(self.names, name) and fits(self.owner, owner.name)
+    def names_it(self, owner: str, name: str) -> bool:
+        """Say whether the rule speaks of an attribute of this name, in objects of this class."""
+        return fits(self.names, name) and fits(self.owner, owner)
 
 
-@cache
+@lru_cache(1 << 14)
 def fits(patterns: str, name: str) -> bool:
     """Say whether a name fits one of several patterns, which blanks separate."""
     return any(fnmatchcase(name, p) for p in patterns.split())
