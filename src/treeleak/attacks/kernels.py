@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 _FAR = 30.0
 """An atom this much less likely than the best, on the log scale, is not drawn."""
@@ -323,7 +323,7 @@ def anneal(
         score[1] += extra
         if score[0] < score[2] or (score[0] == score[2] and score[1] < score[3] - 1e-9):
             score[2], score[3] = score[0], score[1]
-            best_rows[:] = rows
+            put(best_rows, rows)
             if stop_at_zero and score[2] == 0.0:
                 return step + 1
     return stop

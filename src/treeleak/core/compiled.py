@@ -28,3 +28,13 @@ def njit(*, inline: bool = False, fastmath: bool = False) -> Callable[[F], F]:
         )(function)
 
     return compiled
+
+
+@njit(inline=True)
+def put(out: Any, values: Any) -> None:
+    """Write values into an array of one axis, for loops.
+
+    What ``out[:] = values`` says of arrays that do not fit takes longer to compile than most loops.
+    """
+    for i in range(len(out)):
+        out[i] = values[i]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 LITERALS_PER_WORD = 32
@@ -292,7 +292,7 @@ def best_rule(
     """
     n_literals, n_words = literals.shape
     stack = np.empty((width + 1, n_words), dtype=np.uint64)
-    stack[0] = bits
+    put(stack[0], bits)
     at = np.zeros(width, dtype=np.int64)
     chosen = np.full(width, -1, dtype=np.int64)
     count = np.empty(len(total), dtype=np.int64)
@@ -328,6 +328,6 @@ def best_rule(
         # Less than rounding may do is a tie.
         if score > to_beat * (1 + 1e-12):
             to_beat = score
-            chosen[:] = at
+            put(chosen, at)
         at[depth] += 1
     return to_beat, chosen

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 _NONE = -np.inf
 _CLIMB_EVERY = 8
@@ -448,7 +448,7 @@ def explore(
         below = min(depth + 1, deepest)
         alive, price = search.alive[slot], search.price[below]
         if below != depth:
-            price[:] = search.price[depth]
+            put(price, search.price[depth])
         bound = _tighten(lay, weight, alive, price, node, floor, sweeps)
         bound = min(bound, search.bound[slot])
         if bound == _NONE:
@@ -464,16 +464,16 @@ def explore(
             point[a] = chosen - lay.atom_start[a]
         worth = climb(lay, weight, open_, point, 0 if done % _CLIMB_EVERY else 4, 0.0, rng)
         if worth > search.asked:
-            search.pool[search.n_pool[0]] = point
+            put(search.pool[search.n_pool[0]], point)
             search.n_pool[0] += 1
         if worth > search.found[0]:
             search.found[0] = search.value[0] = worth
-            search.point[:] = point
+            put(search.point, point)
         taken = _parting(lay, alive, node.best, votes, disputed)
         if taken < 0:
             search.size[0] -= 1
             continue
-        search.alive[slot + 1, :] = alive
+        put(search.alive[slot + 1], alive)
         search.bound[slot : slot + 2] = bound
         search.depth[slot : slot + 2] = search.depth[slot] + 1
         # What the other leaves prefer lies in the second half, which is looked at first.

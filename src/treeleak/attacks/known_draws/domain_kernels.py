@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.bits import count_bits, lowest_bit
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 ONE, NONE = np.uint64(1), np.uint64(0)
 ALL = ~np.uint64(0)
@@ -80,8 +80,10 @@ def overlaps(
                 while word:
                     k = lowest_bit(word)
                     word &= word - ONE
-                    either |= holds[64 * (w - begin) + k]
-            meets[e] &= either
+                    for x in range(n_words):
+                        either[x] |= holds[64 * (w - begin) + k, x]
+            for x in range(n_words):
+                meets[e, x] &= either[x]
     for t in range(len(leaf_start) - 1):
         for e in range(leaf_start[t], leaf_start[t + 1]):
             meets[e, word_start[t] : word_start[t + 1]] = NONE
@@ -497,7 +499,7 @@ def complete(
     tree, todo = np.empty(n_own + 1, np.int64), np.empty((n_own + 1, n_words), np.uint64)
     found, visits = 0, 0
     for c in range(n_classes):
-        words[0] = domain[k, c]
+        put(words[0], domain[k, c])
         empty = False
         for t in drawn:
             some = False
@@ -540,7 +542,8 @@ def complete(
                     fresh = False
                     continue
                 begin, end = word_start[best], word_start[best + 1]
-                todo[level, begin:end] = words[level, begin:end]
+                for w in range(begin, end):
+                    todo[level, w] = words[level, w]
                 fresh = False
             if tree[level] < 0:
                 level -= 1
@@ -560,9 +563,12 @@ def complete(
                 return -1
             e = leaf_start[t] + slot
             nxt = level + 1
-            words[nxt] = words[level] & meets[e]
-            lows[nxt], highs[nxt] = lows[level], highs[level]
-            goners[nxt], sets[nxt] = goners[level], sets[level]
+            for w in range(n_words):
+                words[nxt, w] = words[level, w] & meets[e, w]
+            put(lows[nxt], lows[level])
+            put(highs[nxt], highs[level])
+            put(goners[nxt], goners[level])
+            put(sets[nxt], sets[level])
             _cut(e, low, high, gone, members, lows[nxt], highs[nxt], goners[nxt], sets[nxt])
             good = True
             for s in drawn:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 
 class Candidates(NamedTuple):
@@ -29,7 +29,7 @@ def open_rows(leaf: Any, label: Any, set_of: Any, sets: Any) -> Any:
     """Rows that all trees leave open for each column, as bits; shape (n_columns, n_words)."""
     out = np.empty((len(leaf), sets.shape[1]), dtype=np.uint64)
     for j in range(len(leaf)):
-        out[j] = sets[set_of[leaf[j, 0], label[j]]]
+        put(out[j], sets[set_of[leaf[j, 0], label[j]]])
         for t in range(1, leaf.shape[1]):
             own = sets[set_of[leaf[j, t], label[j]]]
             for w in range(sets.shape[1]):

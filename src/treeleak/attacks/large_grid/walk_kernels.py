@@ -19,7 +19,7 @@ import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.core.bits import lowest_bit
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 _PARTNERS = 256
 """Rows looked at, at most, for one to change places with."""
@@ -373,7 +373,8 @@ def _moved(
     cost += _standing(trees, counts, settings, there[0], label[k], k)
     if uniform(rows.rng) < np.exp(min(0.0, -cost)):
         rows.misfit[0] += grown + back + _count(trees, counts, there[0], label[k], k, _IN)
-        leaves[k], leaves[j] = there[0], there[1]
+        put(leaves[k], there[0])
+        put(leaves[j], there[1])
         return True
     _count(trees, counts, there[1], label[j], j, _OUT)
     _count(trees, counts, leaves[j], label[j], j, _IN)
@@ -390,14 +391,16 @@ def _swap(
     atoms, start = rows.atoms, trees.start
     if atoms[k, a] == atoms[j, a]:
         return
-    new[0], new[1] = atoms[k], atoms[j]
+    put(new[0], atoms[k])
+    put(new[1], atoms[j])
     new[0, a], new[1, a] = atoms[j, a], atoms[k, a]
     cost = _row_liking(likes, start, atoms[k], k) + _row_liking(likes, start, atoms[j], j)
     cost -= _row_liking(likes, start, new[0], k) + _row_liking(likes, start, new[1], j)
     _enter(trees, new[0], words, there[0])
     _enter(trees, new[1], words, there[1])
     if _moved(trees, counts, rows, settings, k, j, there, cost):
-        atoms[k], atoms[j] = new[0], new[1]
+        put(atoms[k], new[0])
+        put(atoms[j], new[1])
 
 
 @njit()
@@ -407,10 +410,13 @@ def _trade(trees: Any, counts: Any, rows: Any, settings: Any, k: int, j: int, ro
     What is learned of rows is told for a class: it does not change.
     """
     _, there, new = room
-    there[0], there[1] = rows.leaves[j], rows.leaves[k]
+    put(there[0], rows.leaves[j])
+    put(there[1], rows.leaves[k])
     if _moved(trees, counts, rows, settings, k, j, there, 0.0):
-        new[0], new[1] = rows.atoms[j], rows.atoms[k]
-        rows.atoms[k], rows.atoms[j] = new[0], new[1]
+        put(new[0], rows.atoms[j])
+        put(new[1], rows.atoms[k])
+        put(rows.atoms[k], new[0])
+        put(rows.atoms[j], new[1])
 
 
 @njit()
@@ -438,7 +444,9 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
         np.empty((2, n_attributes), dtype=np.int32),
     )
     above, cost = np.zeros(len(trees.parent) + 1), np.zeros(len(trees.path_start) - 1)
-    weight = np.where(trees.leaf >= 0, 1.0, settings.inner)
+    weight = np.empty(len(trees.leaf))
+    for v in range(len(weight)):
+        weight[v] = 1.0 if trees.leaf[v] >= 0 else settings.inner
     open_label = np.zeros(len(rows.label), dtype=np.bool_)
     if settings.classes:
         open_label[rows.open_label] = True
@@ -463,8 +471,10 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
                     _swap(trees, counts, likes, rows, settings, k, j, a, both)
             if rows.misfit[0] < rows.misfit[1]:
                 rows.misfit[1] = rows.misfit[0]
-                rows.best[:, :-1] = rows.atoms
-                rows.best[:, -1] = rows.label
+                for i in range(len(rows.atoms)):
+                    for a in range(n_attributes):
+                        rows.best[i, a] = rows.atoms[i, a]
+                    rows.best[i, n_attributes] = rows.label[i]
                 if settings.until_met and rows.misfit[1] == 0:
                     return sweep + 1
         if settings.pull > 0:

@@ -14,7 +14,7 @@ import numpy as np
 
 from treeleak.attacks.kernels import draw_scored, uniform
 from treeleak.attacks.posterior.prior_kernels import draw_row, relearn
-from treeleak.core.compiled import njit
+from treeleak.core.compiled import njit, put
 
 TABLED = 256
 """Draws up to which the numbers of surjections are tabled."""
@@ -229,7 +229,8 @@ def _log_priors(atom: Any, a: int, prior: Any, radix: Any, out: Any) -> None:
     at = prior.offset[a]
     if prior.parent[a] >= 0:
         at += prior.bin[prior.parent[a], atom[prior.parent[a]]] * radix[a]
-    out[: radix[a]] = prior.log_share[at : at + radix[a]]
+    for x in range(radix[a]):
+        out[x] = prior.log_share[at + x]
     for b in range(len(radix)):
         if prior.parent[b] == a:
             below = prior.offset[b] + atom[b]
@@ -380,7 +381,7 @@ def log_marginal(
                     if high > -np.inf:
                         low = min(both, more[x + d])
                         more[x + d] = high + np.log1p(np.exp(low - high))
-            ways[:] = more
+            put(ways, more)
         total += ways[most]
     return total
 
@@ -453,7 +454,8 @@ def _exchanged(
     state: Any, i: int, j: int, first: Any, second: Any, ground: Any, moves: Any
 ) -> bool:
     """Exchange some attributes of two rows that may be; False if that comes to nothing."""
-    first[:], second[:] = state.atoms[i], state.atoms[j]
+    put(first, state.atoms[i])
+    put(second, state.atoms[j])
     differ, exchanged = 0, 0
     if moves.single > 0 and uniform(state.rng) < moves.single:
         one, n = -1, 0
@@ -487,7 +489,9 @@ def log_named(rows: Any, label: int, rule: int, scale: float, penalty: float) ->
 
     What a majority could not name costs ``penalty`` per row missing.
     """
-    most = rows.max()
+    most = rows[0]
+    for a in rows:
+        most = max(most, a)
     if rule == 0:
         if rows[label] < most:
             return -penalty * (most - rows[label])  # type: ignore[no-any-return]
@@ -662,8 +666,8 @@ def _settle(
             state.rows[f] += 1
             _look(e, state, law, penalty, tally)
             _look(f, state, law, penalty, tally)
-    state.leaves[i] = leaf
-    state.atoms[i] = atom
+    put(state.leaves[i], leaf)
+    put(state.atoms[i], atom)
 
 
 def room_for_gibbs(radix: Any) -> tuple[Any, Any, Any]:
@@ -756,7 +760,7 @@ def walk(
                 log_prior[i], log_prior[j] = log_first, log_second
                 taken += 1
             continue
-        first[:] = atoms[i]
+        put(first, atoms[i])
         if room is not None and kind >= 1.0 - moves.gibbs_share:
             gain, weight, stack = room
             n_own = moves.open_start[g + 1] - moves.open_start[g]

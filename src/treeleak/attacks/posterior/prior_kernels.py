@@ -107,7 +107,9 @@ def log_dirichlet(rng: Any, shape: Any, out: Any) -> None:
 @njit()
 def _chosen(rng: Any, weight: Any) -> int:
     """Choose one by log weights."""
-    best, total = weight.max(), 0.0
+    best, total = weight[0], 0.0
+    for k in range(1, len(weight)):
+        best = max(best, weight[k])
     for k in range(len(weight)):
         total += np.exp(weight[k] - best)
     at = uniform(rng) * total
@@ -196,7 +198,10 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
     ``atoms``: int16, (n_rows, n_attributes + 1).
     """
     radix, start, parent = ground.radix, ground.start, hierarchy.parent
-    buffer = np.empty((hierarchy.offset[1:] - hierarchy.offset[:-1]).max())
+    most = 0
+    for a in range(len(radix)):
+        most = max(most, hierarchy.offset[a + 1] - hierarchy.offset[a])
+    buffer = np.empty(most)
     _new_parent(rng, atoms, int(uniform(rng) * len(radix)), ground, hierarchy, buffer)
     weight = np.zeros(len(hierarchy.kappas))
     for a in range(len(radix)):
@@ -234,7 +239,8 @@ def relearn(rng: Any, atoms: Any, ground: Any, hierarchy: Any) -> None:
         m = hierarchy.marginal[start[a] : start[a] + r]
         s = hierarchy.size[start[a] : start[a] + r]
         log_dirichlet(rng, table[start[a] : start[a] + r] + alpha * s, m)
-        m[:] = np.maximum(np.exp(m), _LEAST_MARGINAL)
+        for x in range(r):
+            m[x] = max(np.exp(m[x]), _LEAST_MARGINAL)
         count = _counted(atoms, a, parent[a], radix, hierarchy, buffer)
         for u in range(len(count) // r):
             at = hierarchy.offset[a] + u * r
