@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from functools import cache
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 from helpers import examples
@@ -17,6 +19,9 @@ settings.load_profile("tests")
 # Numba, pandas and Hypothesis make many objects and few circles: looking for those at Python's own
 # intervals takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+# Typer's runner puts the commands together for every line that is run: they are the same.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -15,6 +16,12 @@ from referencing import Registry, Resource
 
 def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
     """The document of an audit (or of what ``name`` says), if it follows its schema."""
+    _validator(name).validate(document)
+    return document
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
     formats = {
         name: json.loads(
             resources.files("treeleak").joinpath("formats", f"{name}.schema.json").read_text()
@@ -26,8 +33,7 @@ def valid(document: dict[str, Any], name: str = "audit") -> dict[str, Any]:
     registry = Registry().with_resources(
         (schema["$id"], Resource.from_contents(schema)) for schema in formats.values()
     )
-    jsonschema.Draft202012Validator(formats[name], registry=registry).validate(document)
-    return document
+    return jsonschema.Draft202012Validator(formats[name], registry=registry)
 
 
 def rewrite(source, target, change=None, arrays=None, **options):
