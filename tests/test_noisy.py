@@ -335,17 +335,17 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
     width = 4 + 5 * len(land.radix)
     atoms = np.zeros((land.n_rows, len(land.radix)), dtype=np.int16)
     imagine(rng, atoms, land.ground, belief, 50)
-    found, alone = np.zeros((40_000, width)), np.zeros((40_000, width))
+    found, alone = np.zeros((20_000, width)), np.zeros((20_000, width))
     _in_turn(rng, atoms, atoms, land.ground, belief, found)
     # Rows, and with them the model, as they are without any rows to learn from.
     _in_turn(rng, atoms[:0], atoms, land.ground, belief, alone)
-    expected = before_anything(land, belief, np.random.default_rng(0), 400_000)
+    expected = before_anything(land, belief, np.random.default_rng(0), 200_000)
     columns = np.arange(width)
     from_rows = (columns >= 4) & ((columns - 4) % 5 >= 3)
     expected_mean = np.where(from_rows, alone.mean(axis=0), expected.mean(axis=0))
     batches = found.reshape(40, -1, width).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(40)
-    error = np.hypot(error, np.where(from_rows, alone.std(axis=0), 0) / np.sqrt(4_000))
+    error = np.hypot(error, np.where(from_rows, alone.std(axis=0), 0) / np.sqrt(2_000))
     z = (found.mean(axis=0) - expected_mean) / np.maximum(error, 1e-4)
     assert np.abs(z).max() < 4.5, dict(enumerate(np.round(z, 1)))
     for k, grid in ((0, belief.alphas), (1, belief.kappas)):
@@ -421,19 +421,19 @@ def test_chains_that_learn_keep_to_the_prior_where_leaves_say_nothing(name):
     land = land_for(*LIKE[name], n_rows=5)
     chain = Chain.started(land, None, 3)
     atoms = []
-    for _ in range(8000):
+    for _ in range(4000):
         chain.walked(6.0, Clock(60.0))
         atoms.append(chain.state.atoms.copy())
     belief, rng = chains._hierarchy(land, 1), np.array([4], dtype=np.uint64)
     own = np.zeros((5, len(land.radix)), dtype=np.int16)
     imagined = []
-    for _ in range(20_000):
+    for _ in range(10_000):
         imagine(rng, own, land.ground, belief, 2)
         imagined.append(own.copy())
     found, expected = (looks_like(np.array(x)) for x in (atoms, imagined))
     batches = found.reshape(20, -1, found.shape[1]).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(20)
-    error = np.hypot(error, expected.std(axis=0) / np.sqrt(5_000))
+    error = np.hypot(error, expected.std(axis=0) / np.sqrt(2_500))
     z = (found.mean(axis=0) - expected.mean(axis=0)) / np.maximum(error, 1e-6)
     assert np.abs(z).max() < 4.5, np.round(z, 1)
 

@@ -178,7 +178,6 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     text = shown(found)
     assert "what the attack would" in text
     assert "Training set: 60 rows, as given." in text
-    assert audited(data, 100.0).verdict == LEAK
 
 
 @pytest.mark.slow

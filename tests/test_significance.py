@@ -170,7 +170,7 @@ def test_knowing_the_population_alone_is_not_significant():
 @pytest.mark.slow
 def test_few_control_rows_make_no_false_alarms():
     schema = Schema([Numeric("x", -4, 4)])
-    times, false = 400, 0
+    times, false = 200, 0
     for seed in range(times):
         x = np.random.default_rng(seed).normal(size=40)
         rec, true, control = (pd.DataFrame({"x": part}) for part in np.split(x, [10, 20]))
