@@ -50,6 +50,13 @@ def audited(forest, data):
 
 
 @pytest.fixture(scope="module")
+def alone(forest, data):
+    """Without control rows and sensitive columns."""
+    X, y, compas = data
+    return treeleak.audit(forest, X, y, schema=compas.schema)
+
+
+@pytest.fixture(scope="module")
 def bare(forest, data):
     """Without training rows."""
     return treeleak.audit(forest, schema=data[2].schema)
@@ -216,10 +223,9 @@ def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     assert "--train" in ruling.checks[2].found
 
 
-def test_without_control_rows_the_population_does_not_pass(forest, data):
+def test_without_control_rows_the_population_does_not_pass(forest, data, alone):
     X, y, compas = data
-    audit = treeleak.audit(forest, X, y, schema=compas.schema)
-    assert states(audit, advantage_over_population=1.0)["advantage_over_population"] == (
+    assert states(alone, advantage_over_population=1.0)["advantage_over_population"] == (
         "not assessed"
     )
     few = treeleak.audit(forest, X, y, schema=compas.schema, control=compas.X.drop(X.index)[:70])
@@ -314,10 +320,8 @@ def test_a_proof_of_many_alike_is_no_proof_of_one(data):
     assert (found["proved_rows"], found["proved_alone"]) == ("violated", "met")
 
 
-def test_without_sensitive_columns_inference_does_not_pass(forest, data):
-    X, y, compas = data
-    audit = treeleak.audit(forest, X, y, schema=compas.schema)
-    assert states(audit, inference=1.0)["inference"] == "not assessed"
+def test_without_sensitive_columns_inference_does_not_pass(alone):
+    assert states(alone, inference=1.0)["inference"] == "not assessed"
 
 
 def test_what_is_left_to_know(data):

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -240,6 +241,7 @@ def test_columns_of_numbers_have_one_variable_per_interval():
     assert_modest(answer)
 
 
+@cache
 def deep(seed=0, n_rows=8, n_trees=12):
     """Trees that tell all points apart, with rows and draws that the counts determine."""
     rng = np.random.default_rng(seed)
