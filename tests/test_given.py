@@ -153,7 +153,7 @@ def check_kept(result: Reconstruction, case: Case) -> None:
         assert (result.known.to_numpy() >= mask).all()
 
 
-@examples(250, fast=20)
+@examples(120, fast=20)
 @given(cases(), st.integers(0, 3))
 def test_exact_counts(case, seed):
     worlds = case.worlds()

@@ -64,7 +64,7 @@ def never(chosen, x):
     return False
 
 
-@examples(1500, fast=120)
+@examples(600, fast=120)
 @given(SEEDS)
 def test_a_fit_is_as_good_as_any(seed):
     A, b = some_matrix(np.random.default_rng(seed))
@@ -78,7 +78,7 @@ def test_a_fit_is_as_good_as_any(seed):
     assert np.linalg.norm(found.residual) <= least + 1e-7 * size + 1e-12
 
 
-@examples(600, fast=60)
+@examples(300, fast=60)
 @given(SEEDS)
 def test_free_columns_may_fall_below_zero(seed):
     rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ def written_out(columns):
     return A
 
 
-@examples(500, fast=60)
+@examples(300, fast=60)
 @given(SEEDS)
 def test_columns_are_those_of_the_statements(seed):
     rng = np.random.default_rng(seed)
@@ -283,7 +283,7 @@ def _first_tree(columns):
     return place
 
 
-@examples(1500, fast=120)
+@examples(600, fast=120)
 @given(SEEDS, st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 0.3]))
 def test_what_is_proved_is_the_only_answer(seed, blur):
     columns, m = some_columns(np.random.default_rng(seed), blur=blur)
