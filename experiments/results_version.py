@@ -30,7 +30,7 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Raw numbers behind known draws: leaves of large forests are narrowed by boxes, rows "
             "walk on inside what follows from an attempt, and rows left open are counted.",
         ),
-        3: (("boosted",), "Targets of regression are solved for from sums over leaves."),
+        3: (("boosted",), "Rows and targets of regression follow from sums of targets."),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -177,6 +178,35 @@ def test_rebuilt_rows_come_with_targets_and_their_ends():
     shown = valid(found.to_dict(include_rows=True), "reconstruction")["rows"]
     assert shown["labels"].count(None) == shown["targets"]["upper"].count(None) == 2
     assert None not in shown["targets"]["likeliest"]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "seed"), [(4, 0), *(pytest.param(5, k, marks=pytest.mark.slow) for k in (0, 2, 3))]
+)
+def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
+    rng = np.random.default_rng(seed)
+    X = np.array([[i >> k & 1 for k in range(6)] for i in rng.integers(0, 64, 50)])
+    y = X @ rng.normal(size=6) + 0.5 * rng.normal(size=50)
+    model = HistGradientBoostingRegressor(min_samples_leaf=leaf, max_iter=60).fit(X, y)
+    schema, release = Schema([Binary(f"x{i}") for i in range(6)]), to_release(model)
+    alone = replace(release, ensemble=replace(release.ensemble, fitting=None))
+    by_counts = treeleak.reconstruct(alone, schema, time_limit=20)
+    found = treeleak.reconstruct(release, schema, time_limit=20)
+
+    def right(answer):
+        rows = Counter(map(tuple, answer.X.to_numpy().tolist()))
+        return (rows & Counter(map(tuple, X.tolist()))).total()
+
+    assert by_counts.status == found.status == "feasible"
+    assert right(by_counts) < right(found) == 50
+    assert found.notes.count(CONTRADICTED) == 0
+    # What counts alone prove stays proved, and nothing else is.
+    assert 0 < found.proved.sum() <= by_counts.proved.sum()
+    right_targets = {tuple(row): value for row, value in zip(X.tolist(), y, strict=True)}
+    told = found.outcomes.notna()
+    for row, value in zip(found.X[told].to_numpy().tolist(), found.y[told], strict=True):
+        assert value == pytest.approx(right_targets[tuple(row)], abs=1e-4)
+    assert told.sum() >= 10
 
 
 def of_library(name, rng):

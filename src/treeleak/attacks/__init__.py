@@ -31,7 +31,8 @@ what is known beside the model."""
 _ATTACKS: dict[tuple[str, str], Attack | str] = {
     (kind.kind, method): f"treeleak.attacks.{place}"
     for place, method, kinds in (
-        ("exact.run:exact", "auto", (ExactCounts, ExactTotals)),
+        ("exact.run:exact", "auto", (ExactCounts,)),
+        ("real_valued.squares:squares", "auto", (ExactTotals,)),
         ("real_valued.run:real_valued", "auto", (LossSums,)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),

@@ -7,6 +7,7 @@ model itself tells the first part. So each leaf says what the targets of its row
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,18 @@ from scipy.sparse import csr_array
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.predictions import at_leaves, fitted, margins
+from treeleak.evidence.statements import Statements
+from treeleak.partition import Geometry
 from treeleak.release.release import Release
-from treeleak.release.statistics import DRAWS, MEAN, ROWS, VALUE, VARIANCE
+from treeleak.release.statistics import DRAWS, GRADIENT, MEAN, ROWS, VALUE, VARIANCE
 
 MOST_ENTRIES = 2**26
 """Most (row, tree) pairs that are held."""
 _SINGLE, _DOUBLE = 2.0**-24, 2.0**-53
 _STEPS = 8.0
 """Roundings on the way from a sum to the value in a leaf."""
+_APART = 0.3
+"""By how much sums of targets are taken to vary, as a multiple of that for each root of a row."""
 _WIDE = 8.0
 """How far targets may lie apart that rows share, as a multiple of how far means of leaves do."""
 _FLOOR = 1e-12
@@ -109,6 +114,41 @@ def target_sums(
         matrix, right[own], off[own], (sure == said.n)[own], low, high, said.predicted(leaf),
         spread, said.rounded,
     )  # fmt: skip
+
+
+def squared_statements(geometry: Geometry, beyond: float) -> tuple[Statements, ...] | None:
+    """Say what leaves sum up over rows with one of two targets, the first or the second class.
+
+    These lie below and above all others: by ``beyond`` beyond the means of the leaves of the first
+    tree, in units of how far these lie apart. Returns None where they are not apart.
+    """
+    release = geometry.release
+    said = _Said.of(release, np.zeros((0, len(release.trees)), dtype=np.int64), None)
+    _, fitting = fitted(release)
+    if said is None or not (said.n >= 0).all() or np.isnan(said.mean_left).any():
+        return None
+    n, first = said.n, slice(0, int(geometry.leaf_start[1]))
+    start = fitting.start or fitted(release)[0].base_scores
+    means = start[0] + said.mean_left[first]
+    spread = float(np.ptp(means))
+    if not 0 < spread < np.inf:
+        return None
+    ends = np.array([means.min() - beyond * spread, means.max() + beyond * spread])
+    scale = np.sqrt(np.maximum(n, 1))
+    return (
+        Statements(ROWS, n, scale=scale),
+        Statements(
+            GRADIENT, -said.mean_left * n, counts=partial(_beside_ends, release, ends),
+            by_label=True, scale=_APART * spread * scale,
+        ),
+    )  # fmt: skip
+
+
+def _beside_ends(
+    release: Release, ends: FloatArray, leaf: NDArray[Any], label: IntArray
+) -> FloatArray:
+    """What each row counts in each tree: the prediction before it, less the row's target."""
+    return margins(release, leaf).astype(float) - ends[label][:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,11 @@ class Given:
     population: Population | None = None
     """Where the rows come from, as a prior."""
 
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is known."""
+        return self.parts is None and self.population is None
+
     def density(self, geometry: Geometry, seed: int = 0) -> Density | None:
         """Fit what the population says to a geometry; None where it is not known."""
         return None if self.population is None else self.population.fitted(geometry, seed)

@@ -71,7 +71,7 @@ def real_valued(
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         proved = only_one(found.kinds.columns, *found.used(), part)
-    rows = _written(found, proved, partition, values, clock, seed)
+    rows = written(found, proved, partition, values, clock, seed)
     clock.tell("rebuilding the rows", 1.0, rows.misfit)
     status: Status = "unknown" if rows.misfit else "feasible"
     if rows.unique and (rows.confidence == 1).all():
@@ -85,7 +85,7 @@ def real_valued(
     return Answer(status, values, (rows,), numbers=numbers)
 
 
-def _written(
+def written(
     found: Found, proved: bool, partition: Partition, values: Values, clock: Clock, seed: int
 ) -> Rows:
     """Write rows of cells, with classes, as values.

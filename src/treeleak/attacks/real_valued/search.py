@@ -31,7 +31,7 @@ _NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
 _FIRST_SHARE = 0.6
 """Share of the time for the sums without classes, where there are others."""
-_MOST_SURE, _LEAST_SURE = 0.99, 0.05
+MOST_SURE, _LEAST_SURE = 0.99, 0.05
 """Probability of a row that meets all statements, and is not proved; and of any row."""
 
 
@@ -121,7 +121,7 @@ class Search:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
                 return False
-            found = self._classed(kinds, chosen, m, _MOST_SURE * np.ones(len(m)))
+            found = self._classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
             if not found.missed:
                 got.append(found)
             return not found.missed
@@ -147,7 +147,7 @@ class Search:
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
-        return self._classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, _MOST_SURE))
+        return self._classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, MOST_SURE))
 
     def _classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""

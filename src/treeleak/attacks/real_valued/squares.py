@@ -1,0 +1,148 @@
+"""Rows of a regression from counts and from sums of targets, where counts alone leave some open.
+
+Targets are not known, but each is a mean of two numbers between which all lie. So a row counts as
+so much of a row with the lower one and so much of one with the higher: two columns for each cell,
+and the same least squares as for two classes. Numbers of rows are whole, parts of them are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from treeleak.attacks.answer import Answer, Rows
+from treeleak.attacks.exact.run import exact
+from treeleak.attacks.real_valued.columns import Columns
+from treeleak.attacks.real_valued.kernels import compile_all
+from treeleak.attacks.real_valued.labels import Told
+from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.attacks.real_valued.run import MOST_ENTRIES, written
+from treeleak.attacks.real_valued.search import MOST_SURE, Found, Kinds
+from treeleak.attacks.targets import solve
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.clock import Clock, OutOfTime
+from treeleak.evidence import ExactTotals
+from treeleak.evidence.positives import UNTOLD
+from treeleak.evidence.target_sums import squared_statements, target_sums
+from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cells, enumeration_tick
+from treeleak.partition.values import values_of
+from treeleak.side_information.given import NOTHING, Given
+
+_COUNTS_SHARE, _SUMS_SHARE = 0.25, 0.8
+"""Share of the time for counts alone, and then for sums."""
+_BEYOND = (1.0, 3.0)
+"""How far targets may lie beyond the means of leaves, as a multiple of how far these lie apart."""
+
+
+def squares(
+    evidence: ExactTotals, geometry: Geometry, clock: Clock, seed: int, given: Given = NOTHING
+) -> Answer:
+    """Rebuild the rows behind exact totals; with sums of targets, where the model has them.
+
+    An :data:`~treeleak.attacks.Attack`: the answer of :func:`~treeleak.attacks.exact.run.exact`,
+    unless sums of targets tell more.
+    """
+    ensemble = geometry.release.ensemble
+    fitting = None if ensemble is None else ensemble.fitting
+    if fitting is None or fitting.loss != "squared" or not given.nothing:
+        return exact(evidence, geometry, clock, seed, given)
+    first = exact(evidence, geometry, clock.part(_COUNTS_SHARE * clock.left), seed, given)
+    if first.status in ("unique", "infeasible") or clock.stopped:
+        return first
+    part = clock.part(_SUMS_SHARE * clock.left)
+    try:
+        partition = enumerate_cells(
+            geometry, evidence.open_leaves(), enumeration_tick(geometry, part)
+        )
+    except (OutOfTime, GridTooLarge):
+        partition = None
+    m = None
+    if partition is not None and 2 * partition.signature.size <= MOST_ENTRIES:
+        m = _fitted(evidence, partition, part)
+    if partition is None or m is None:
+        return first if first.status == "feasible" else exact(evidence, geometry, clock, seed)
+    cells = np.flatnonzero(m)
+    leaf, held = partition.signature[cells], m[cells]
+    none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
+    told = Told(leaf, held, none, np.zeros(leaf.shape[1], dtype=np.int64), 1)
+    kinds = Kinds(Columns.of(geometry, evidence.statements(), leaf, held), cells)
+    found = Found(cells, MOST_SURE * np.ones(len(cells)), told, held[:, None], 0, kinds)
+    values = values_of(geometry.parts, geometry.release.n_classes)
+    rows = written(found, False, partition, values, clock, seed)
+    rows = _with_proofs(rows, first.rows)
+    return replace(first, status="feasible", rows=(rows,))
+
+
+def _fitted(evidence: ExactTotals, partition: Partition, clock: Clock) -> IntArray | None:
+    """Find whole numbers of rows of cells that meet all counts and sums."""
+    geometry, n = partition.geometry, partition.n_cells
+    begin = clock.seconds
+    compile_all()  # once for all, which is not held against the time
+    clock.forgive(clock.seconds - begin)
+    leaf = np.tile(partition.signature, (2, 1))
+    tried: set[bytes] = set()
+    good: list[IntArray] = []
+
+    def accept(chosen: IntArray, x: FloatArray) -> bool:
+        m = np.rint(np.bincount(chosen % n, x, n)).astype(np.int64)
+        if m.sum() == evidence.n_rows and (m >= 0).all() and m.tobytes() not in tried:
+            tried.add(m.tobytes())
+            if _meet(evidence, partition, m):
+                good.append(m)
+        return bool(good)
+
+    for k, beyond in enumerate(_BEYOND):
+        statements = squared_statements(geometry, beyond)
+        if statements is None:
+            return None
+        columns = Columns.of(geometry, statements, leaf, np.repeat([0, 1], n))
+        size = float(np.abs(columns.right).sum())
+
+        def tell(residual: FloatArray, size: float = size) -> None:
+            off = float(np.abs(residual).sum())
+            clock.tell("fitting sums of targets", 0.7 * (1.0 - min(off / size, 1.0)))
+
+        fit(columns, clock.part(clock.left / (len(_BEYOND) - k)), accept, tell)
+        if good or clock.stopped:
+            break
+    return good[0] if good else None
+
+
+def _meet(evidence: ExactTotals, partition: Partition, m: IntArray) -> bool:
+    """Whether so many rows of each cell meet all counts, and all sums of targets."""
+    cells = np.flatnonzero(m)
+    leaf = partition.signature[cells].astype(np.int64)
+    held = np.bincount(leaf.ravel(), np.repeat(m[cells], leaf.shape[1]), len(evidence.n))
+    if not np.array_equal(held, evidence.n):
+        return False
+    row = np.repeat(np.arange(len(cells)), m[cells])
+    release = partition.geometry.release
+    sums = target_sums(release, leaf[row], None, np.ones(len(row), dtype=bool))
+    if sums is None:
+        return False
+    ones = csr_array((np.ones(len(row)), (np.arange(len(row)), row)))
+    about = np.bincount(row, sums.predicted) / m[cells]
+    wide = np.full(len(cells), np.inf)
+    times = (sums.times @ ones).tocsr()
+    return solve(times, sums.right, sums.off, -wide, wide, about, sums.spread).met
+
+
+def _with_proofs(rows: Rows, before: tuple[Rows, ...]) -> Rows:
+    """Keep what counts alone prove: all rows that meet them have these among them."""
+    sure = {}
+    left: Counter[bytes] = Counter()
+    for own in before:
+        for k in np.flatnonzero(own.proved).tolist():
+            key = own.values[k].tobytes()
+            sure[key] = own.confidence[k]
+            left[key] += 1
+    proved, confidence = rows.proved.copy(), rows.confidence.copy()
+    for k, values in enumerate(rows.values):
+        key = values.tobytes()
+        if left[key]:
+            left[key] -= 1
+            proved[k], confidence[k] = True, np.maximum(confidence[k], sure[key])
+    return replace(rows, proved=proved, confidence=confidence)
