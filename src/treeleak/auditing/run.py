@@ -56,8 +56,8 @@ _NOT_OF_RULES = (
 )  # fmt: skip
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
 HOLDS_MORE = (
-    "the rows were rebuilt from counts alone: what its leaves add to a prediction, and what the "
-    "file holds beside that, tells more of them, and was not used"
+    "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
+    "holds beside that tells more of them, and was not used"
 )
 NOT_BUILT = (
     "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
