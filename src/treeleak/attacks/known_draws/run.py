@@ -138,8 +138,8 @@ def _unlisted(
     Where the leaves of all rows can be narrowed down to few candidates, these are all that there
     are, and everything else is as on a grid that is listed. Else the rows walk.
     """
-    compile_loops(clock)
     try:
+        compile_loops(clock)
         domains = Domains.of(evidence, None if given.parts is None else given.parts.group)
     except GridTooLarge:
         walked = _walked(evidence, geometry, values, given, None, why, clock, seed)
