@@ -31,8 +31,8 @@ from treeleak.partition import Geometry, GridTooLarge, Partition, enumerate_cell
 from treeleak.partition.values import values_of
 from treeleak.side_information.given import NOTHING, Given
 
-_COUNTS_SHARE, _SUMS_SHARE = 0.25, 0.8
-"""Share of the time for counts alone, and then for sums."""
+_COUNTS_SHARE, _SUMS_SHARE = 0.75, 0.8
+"""Share of the time for counts alone, at most, and of what is then left for sums."""
 _BEYOND = (1.0, 3.0)
 """How far targets may lie beyond the means of leaves, as a multiple of how far these lie apart."""
 
@@ -63,7 +63,7 @@ def squares(
     if partition is not None and 2 * partition.signature.size <= MOST_ENTRIES:
         m = _fitted(evidence, partition, part)
     if partition is None or m is None:
-        return first if first.status == "feasible" else exact(evidence, geometry, clock, seed)
+        return first
     cells = np.flatnonzero(m)
     leaf, held = partition.signature[cells], m[cells]
     none = np.full(int(geometry.leaf_start[-1]), UNTOLD)
