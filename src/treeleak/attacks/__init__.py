@@ -16,6 +16,7 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
+    LeafSteps,
     LossSums,
     NoisyCounts,
 )
@@ -33,7 +34,7 @@ _ATTACKS: dict[tuple[str, str], Attack | str] = {
     for place, method, kinds in (
         ("exact.run:exact", "auto", (ExactCounts,)),
         ("real_valued.squares:squares", "auto", (ExactTotals,)),
-        ("real_valued.run:real_valued", "auto", (LossSums,)),
+        ("real_valued.run:real_valued", "auto", (LossSums, LeafSteps)),
         ("known_draws.run:known_draws", "auto", (KnownDraws,)),
         ("posterior.hidden_draws:hidden_draws", "auto", (HiddenDraws,)),
         ("posterior.noisy_counts:behind_noise", "auto", (NoisyCounts, LeafLabels)),

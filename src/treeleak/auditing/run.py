@@ -35,6 +35,7 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
+from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
 from treeleak.release.draws.held_back import fitted_rows
@@ -58,6 +59,10 @@ _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
 HOLDS_MORE = (
     "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
     "holds beside that tells more of them, and was not used"
+)
+LEFT_OPEN = (
+    "other rows may fit what was used of the file just as well; what it holds beside that was not "
+    "used"
 )
 NOT_BUILT = (
     "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
@@ -221,7 +226,8 @@ def _rebuilt(case: Case) -> Case:
     new = [note for note in rebuilt.notes if note not in case.found.notes]
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and rebuilt.status != "unique":
-        return case.without("reconstruction", HOLDS_MORE)
+        summed = rebuilt.evidence.startswith((LossSums.kind, LeafSteps.kind))
+        return case.without("reconstruction", LEFT_OPEN if summed else HOLDS_MORE)
     return case
 
 

@@ -6,6 +6,7 @@ from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels
+from treeleak.evidence.leaf_steps import LeafSteps
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Contradiction, Evidence, MakeEvidence
@@ -25,6 +26,7 @@ __all__ = [
     "HiddenDraws",
     "KnownDraws",
     "LeafLabels",
+    "LeafSteps",
     "LossSums",
     "MakeEvidence",
     "NoisyCounts",

@@ -14,6 +14,7 @@ from treeleak.evidence.exact_totals import ExactTotals
 from treeleak.evidence.hidden_draws import HiddenDraws
 from treeleak.evidence.known_draws import KnownDraws
 from treeleak.evidence.leaf_labels import LeafLabels
+from treeleak.evidence.leaf_steps import LeafSteps
 from treeleak.evidence.loss_sums import LossSums
 from treeleak.evidence.noisy_counts import NoisyCounts
 from treeleak.evidence.protocol import Evidence, MakeEvidence
@@ -29,6 +30,7 @@ def register(kind: type[Evidence]) -> None:
 
 register(ExactCounts)
 register(LossSums)
+register(LeafSteps)
 register(ExactTotals)
 register(KnownDraws)
 register(HiddenDraws)

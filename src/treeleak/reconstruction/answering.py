@@ -15,7 +15,7 @@ from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.evidence import Evidence, KnownDraws, LossSums, MakeEvidence
+from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
 from treeleak.reconstruction import Reconstruction
 from treeleak.reconstruction.point_values import PointValues, point_values
@@ -94,12 +94,18 @@ class Task:
         before = clock.seconds
         attack = attack_for(evidence, self.method)
         clock.forgive(clock.seconds - before)
-        if clash is None and (counted or hidden):
+        open_number = isinstance(evidence, LeafSteps)
+        if clash is None and (counted or hidden or open_number):
             answer = attack(evidence, geometry, clock, self.seed, given)
         else:
             whole = not len(known.others)
             answer = nothing_open(geometry, clash or evidence.contradiction(), whole=whole)
-        written = _written(self, answer, geometry, evidence, clock)
+        task = self
+        if open_number:
+            # How many rows there are is part of the answer.
+            found = sum(len(rows.values) for rows in answer.rows)
+            task = replace(self, known=replace(known, n_rows=found, values=np.zeros((found, 0))))
+        written = _written(task, answer, geometry, evidence, clock)
         return replace(written, seconds=clock.seconds - begin)
 
 
@@ -158,7 +164,8 @@ def _with_rows(
             f"a reconstruction called {answer.status!r} misses counts by {misfit:g}: this is a "
             "bug in treeleak, please report it"
         )
-    if out.evidence.startswith(LossSums.kind) and answer.status in ("unique", "feasible"):
+    summed = out.evidence.startswith((LossSums.kind, LeafSteps.kind))
+    if summed and answer.status in ("unique", "feasible"):
         own = whole.table[:, : both.later.n_features]
         if off := leaves_off(both.later, own, whole.label):
             raise RuntimeError(

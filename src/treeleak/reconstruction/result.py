@@ -213,6 +213,8 @@ class Reconstruction:
     def meaning(self) -> str:
         """The status in words."""
         meaning = MEANING[self.status]
+        if self.status == "feasible" and self.evidence.startswith("what leaves add"):
+            meaning = "explains what every leaf adds; other datasets may, too"
         if self.status == "unknown" and self.X is None:
             meaning = "time ran out before there were any rows"
         elif self.status == "unknown" and self.row_count is not None:

@@ -10,10 +10,12 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.evidence import LeafSteps
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import to_release
+from treeleak.release.ensemble import Ensemble
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample
@@ -22,6 +24,17 @@ from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
 COUNTS_ALONE = "of the model's sums of the loss, only the numbers of rows are used"
+FROM_STEPS = "the file counts no rows: they were rebuilt from what its leaves add"
+ASSUMED = (
+    "with a learning rate of {:g} and a regularisation of {:g}, which the file does not say, these "
+    "rows explain what all leaves add"
+)
+SHARES = (
+    "what leaves add tells the shares of rows only: their number is the least that makes all of "
+    "them whole"
+)
+_RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
+"""Learning rates that are tried where none is said and the default explains nothing."""
 UNLABELLED = (
     "no count of the model tells classes apart, and nothing that was given does: rows are rebuilt "
     "without labels"
@@ -158,9 +171,11 @@ def _answered(
     """Ask; of a boosted model's sums first, and where these are of no use, of its counts alone."""
     ensemble = question.release.ensemble
     why = ""
-    if _sums_of_classes(question.release):
+    if ensemble is not None and ensemble.fitting is not None and ensemble.fitting.of_classes:
         try:
-            return question.answer(use_distinct, clock)
+            if ensemble.fitting.assumed:
+                return _assuming(question, ensemble, clock)
+            return _said(question.answer(use_distinct, clock), ensemble)
         except GridTooLarge as too_large:
             why = str(too_large)
     if alone and ensemble is not None:
@@ -172,6 +187,35 @@ def _answered(
         if not why:
             raise
         raise NotCovered(f"{no_counts}; and of the sums in its leaves, {why}") from no_counts
+
+
+def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstruction:
+    """Ask, with the learning rate of the release and then with others, until rows explain it."""
+    rates = dict.fromkeys((ensemble.learning_rate, *_RATES))
+    for left, rate in zip(range(len(rates), 0, -1), rates, strict=True):
+        own = replace(ensemble, learning_rate=rate)
+        try:
+            asked = replace(question, release=replace(question.release, ensemble=own))
+            answer = asked.answer(False, clock)
+        except NotCovered:
+            if left == 1 or clock.stopped:
+                raise
+        else:
+            return _said(answer, own)
+    raise AssertionError  # the last one either answers or raises
+
+
+def _said(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
+    """Note what was taken for granted where rows are not counted."""
+    fitting = ensemble.fitting
+    if fitting is None or answer.X is None or not answer.evidence.startswith(LeafSteps.kind):
+        return answer
+    notes = [FROM_STEPS]
+    if fitting.assumed:
+        notes.append(ASSUMED.format(ensemble.learning_rate, fitting.l2))
+    if not fitting.l2:
+        notes.append(SHARES)
+    return replace(answer, notes=(*answer.notes, *notes))
 
 
 def _by_counts(release: Release, *, alone: bool) -> tuple[Release, tuple[str, ...]]:

@@ -33,6 +33,10 @@ class Fitting:
     start: tuple[float, ...] | None = None
     """What each output is before the first round, where the values of its leaves hold it as well.
     """
+    started: bool = True
+    """Whether the predictions before the first round are known."""
+    assumed: bool = False
+    """Whether l2 and the learning rate are the library's defaults, since nothing says them."""
     curvature: float = 1.0
     """What p (1 - p) is multiplied by in H."""
     rough: float = 1.0

@@ -20,6 +20,9 @@ _OFF = 1e-5
 """By how much a leaf may be off that holds these rows: as a share of what it sums up, and beside
 that. A row more or less, or of the other class, makes far more of a difference."""
 
+_EACH = 4e-7
+"""How far each row's derivatives may be off."""
+
 
 def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
     """Count the leaves whose sums, or whose values, these rows do not give.
@@ -58,7 +61,8 @@ def leaves_off(release: Release, X: NDArray[Any], y: IntArray) -> int | None:
         if fitting.start is not None and t < n_outputs:
             seen, start = np.tile(np.array(fitting.start), (len(X), 1)), fitting.start[k]
         is_own = (label == (k if n_outputs > 1 else 1)).astype(float)
-        wrong += _off(tree, leaf, seen, k, is_own, times, ensemble, start)
+        if fitting.started or t >= n_outputs:
+            wrong += _off(tree, leaf, seen, k, is_own, times, ensemble, start)
         margin[:, k] += value.values[leaf].astype(kind)
     return wrong
 
@@ -96,7 +100,10 @@ def _off(
         wrong |= np.abs(hessian.values - first_hessian) > off * (1.0 + first_hessian)
     # A tree that is one leaf, and adds nothing, took no step.
     stepped = fitting.steps == 1 and (n > 1 or (value is not None and value.values[0] != start))
-    if value is not None and ensemble.learning_rate and stepped:
+    if value is not None and ensemble.learning_rate and stepped and first_hessian is not None:
         due = start + ensemble.learning_rate * step
-        wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due))
+        # Where rows are all but certain, little divides what rounding leaves of their sum.
+        least = np.maximum(first_hessian + fitting.l2, 1e-300)
+        blur = ensemble.learning_rate * fitting.rough * _EACH * held / least
+        wrong |= np.abs(value.values - due) > off * (1.0 + np.abs(due)) + blur
     return int((wrong & own).sum())

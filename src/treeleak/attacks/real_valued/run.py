@@ -9,12 +9,14 @@ import numpy as np
 from treeleak.attacks.answer import Answer, Rows, Status
 from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.real_valued.certificate import only_one
+from treeleak.attacks.real_valued.from_steps import rows_from_steps
 from treeleak.attacks.real_valued.kernels import compile_all
 from treeleak.attacks.real_valued.labels import system_of
 from treeleak.attacks.real_valued.search import Found, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, bounds
 from treeleak.core.clock import Clock, OutOfTime
-from treeleak.evidence import LossSums
+from treeleak.core.errors import NotCovered
+from treeleak.evidence import LeafSteps, LossSums
 from treeleak.partition import (
     Geometry,
     GridTooLarge,
@@ -27,6 +29,10 @@ from treeleak.side_information.given import NOTHING, Given
 
 MOST_ENTRIES = 2**26
 """Most (cell, tree) pairs: each takes up to 20 bytes."""
+UNEXPLAINED = (
+    "the file holds no numbers of rows, and none were found that explain what its leaves add: they "
+    "leave it open, it was not trained as was assumed, or the schema is not that of its rows"
+)
 _PROOF_SHARE = 0.5
 """Share of the time that is left for a proof."""
 _LONGER, _LEAST_PROOF = 2.0, 2.0
@@ -34,19 +40,26 @@ _LONGER, _LEAST_PROOF = 2.0, 2.0
 
 
 def real_valued(
-    evidence: LossSums,
+    evidence: LossSums | LeafSteps,
     geometry: Geometry,
     clock: Clock,
     seed: int,
     given: Given = NOTHING,
 ) -> Answer:
-    """Rebuild the rows behind the sums of the loss.
+    """Rebuild the rows behind the sums of the loss, or behind what leaves add alone.
 
     An :data:`~treeleak.attacks.Attack`.
 
     Returns "unique" or "feasible" where every statement is met, "infeasible" where two trees count
-    different numbers of rows, "unknown" with the best rows so far when time ran out. Raises
-    GridTooLarge where the cells cannot be listed.
+    different numbers of rows, "unknown" with the best rows so far when time ran out; none are so
+    far where no leaf counts them.
+
+    Raises
+    ------
+    GridTooLarge
+        Where the cells cannot be listed.
+    NotCovered
+        Where no rows explain what leaves add.
     """
     given.refuse("the attack on sums of the loss")
     values = values_of(geometry.parts, geometry.release.n_classes)
@@ -65,9 +78,14 @@ def real_valued(
             f"{partition.n_cells:,} cells in {partition.signature.shape[1]:,} trees; at most "
             f"{MOST_ENTRIES:,} pairs of them are held"
         )
-    found = Search(evidence, partition, clock, seed).found()
-    proved = False
-    if not found.missed and not clock.stopped:
+    search, proved = Search(evidence, partition, clock, seed), False
+    counted = isinstance(evidence, LossSums)
+    found = search.found() if counted else rows_from_steps(search)
+    if found is None and clock.stopped:
+        return Answer("unknown", values)
+    if found is None:
+        raise NotCovered(UNEXPLAINED)
+    if counted and not found.missed and not clock.stopped:
         clock.tell("proving the rows", 0.8, 0)
         part = clock.part(min(_PROOF_SHARE * clock.left, _LONGER * clock.seconds + _LEAST_PROOF))
         proved = only_one(found.kinds.columns, *found.used(), part)

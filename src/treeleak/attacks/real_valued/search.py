@@ -8,6 +8,7 @@ class of a cell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from treeleak.attacks.real_valued.least_squares import Fit, fit
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
-from treeleak.evidence import LossSums
+from treeleak.evidence import LeafSteps, LossSums, Statements
 from treeleak.evidence.positives import positives
 from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
@@ -80,7 +81,7 @@ class Found:
 class Search:
     """A search for the rows of cells."""
 
-    evidence: LossSums
+    evidence: LossSums | LeafSteps
     partition: Partition
     clock: Clock
     seed: int
@@ -103,11 +104,15 @@ class Search:
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
-        k = self.n_classes
-        columns = Columns.of(geometry, told, np.tile(leaf, (k, 1)), np.repeat(np.arange(k), n))
-        both = Kinds(columns, np.tile(every, k), by_class=True)
-        other = self._fitted(both, self.clock, last=True)
+        other = self._fitted(self.by_class(told), self.clock, last=True)
         return best if other.missed and other.missed >= best.missed else other
+
+    def by_class(self, told: Sequence[Statements]) -> Kinds:
+        """Tell the classes of a cell apart."""
+        k, n, leaf = self.n_classes, self.partition.n_cells, self.partition.signature
+        label = np.repeat(np.arange(k), n)
+        columns = Columns.of(self.partition.geometry, told, np.tile(leaf, (k, 1)), label)
+        return Kinds(columns, np.tile(np.arange(n), k), by_class=True)
 
     def _fitted(self, kinds: Kinds, clock: Clock, *, last: bool) -> Found:
         columns, size = kinds.columns, float(np.abs(kinds.columns.right).sum())
@@ -121,7 +126,7 @@ class Search:
             m = np.rint(x).astype(np.int64)
             if np.abs(x - m).max(initial=0.0) > _NEAR or not columns.met(chosen, m):
                 return False
-            found = self._classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
+            found = self.classed(kinds, chosen, m, MOST_SURE * np.ones(len(m)))
             if not found.missed:
                 got.append(found)
             return not found.missed
@@ -147,9 +152,9 @@ class Search:
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
-        return self._classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, MOST_SURE))
+        return self.classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, MOST_SURE))
 
-    def _classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
+    def classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
         held: BoolArray = m > 0
         chosen, m, sure = chosen[held], m[held], sure[held]
@@ -166,6 +171,7 @@ class Search:
             number = np.bincount(leaf.ravel(), each[:, own].ravel(), n_leaves)
             told = Told(leaf, rows, number.astype(np.int64), own, k)
             return Found(cells, sure, told, each.astype(np.int64), missed, kinds)
+        assert isinstance(self.evidence, LossSums)  # noqa: S101 (else classes are told apart)
         counted = positives(self.evidence, leaf, rows)
         told = Told(leaf, rows, counted.number, own, k)
         missed += int(not counted.whole)

@@ -64,6 +64,10 @@ COUNTLESS = (
     "the LightGBM file holds no numbers of rows (leaf_count), and rebuilding rows from other "
     "statistics is not covered yet"
 )
+VALUES_ALONE = (
+    "The file holds neither numbers of rows nor parameters: all rows are taken to have been in "
+    "every tree, and the regularisation to be LightGBM's default."
+)
 MISCOUNTED = (
     "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees"
 )
@@ -130,6 +134,8 @@ def _release(stored: StoredObject) -> Release:
         _tree(t, own, n_columns, t % outputs if outputs > 1 else None) for t, own in enumerate(raw)
     ]
     parameters = stored.get("parameters", {})
+    objective = stored.get("objective", "")
+    fitting = fitting_of(objective, parameters, trees, outputs)
     sampling = _sampling(parameters, trees)
     n_rows = None
     if isinstance(sampling, AllRows):
@@ -137,8 +143,13 @@ def _release(stored: StoredObject) -> Release:
         n_rows = int(max(roots, default=0)) or None
         trees = [_with_all(tree, n_rows) for tree in trees]
     not_covered = None
+    notes: tuple[str, ...] = ()
     if any(tree.statistics.get(ROWS) is None for tree in trees):
-        not_covered = COUNTLESS
+        if fitting is not None and fitting.of_classes and not parameters:
+            # What is assumed here, the values of leaves confirm or contradict.
+            sampling, notes = AllRows(), (VALUES_ALONE,)
+        elif fitting is None or not fitting.of_classes or not isinstance(sampling, AllRows):
+            not_covered = COUNTLESS
     elif not all(_adds_up(tree) for tree in trees):
         not_covered = MISCOUNTED
     if isinstance(sampling, Subsample):
@@ -146,8 +157,8 @@ def _release(stored: StoredObject) -> Release:
             tree.with_counts(DRAWS) if tree.n_nodes > 1 else tree.with_counts(totals=None)
             for tree in trees
         ]
-    names, notes = column_names(stored.get("feature_names", "").split(), n_columns)
-    objective = stored.get("objective", "")
+    names, said = column_names(stored.get("feature_names", "").split(), n_columns)
+    notes = (*notes, *said)
     kind = objective.split(" ")[0]
     classes: tuple[Any, ...] = ()
     if kind == "binary":
@@ -173,8 +184,8 @@ def _release(stored: StoredObject) -> Release:
         ensemble=Ensemble(
             f"{objective:.80}",
             (0.0,) * outputs,
-            _rate(parameters),
-            fitting_of(objective, parameters, trees, outputs),
+            _rate(parameters, raw),
+            fitting,
         ),
     )
 
@@ -380,9 +391,12 @@ def _ranges(
     return {name: ends for name, ends in out.items() if np.isfinite(ends).all()}
 
 
-def _rate(parameters: Mapping[str, str]) -> float | None:
+def _rate(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> float | None:
+    """Give the learning rate; for want of it, by what each of the last trees was multiplied."""
     try:
         rate = float(parameters.get("learning_rate", "nan")[:40])
+        if "learning_rate" not in parameters and raw and "shrinkage" in raw[-1]:
+            rate = float(numbers(raw[-1], "shrinkage", 1, f"tree {len(raw) - 1}")[0])
     except ValueError:
         return None
     return rate if np.isfinite(rate) else None

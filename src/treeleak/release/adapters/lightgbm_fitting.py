@@ -35,16 +35,19 @@ def fitting_of(
     if not trees or len(trees) % outputs:
         return None
     starts = tuple(_start(tree, l2) for tree in trees[:outputs])
-    if any(start is None for start in starts):
+    told = None not in starts
+    if not told and (squared or any(tree.statistics.get(HESSIAN) for tree in trees)):
         return None
-    start = tuple(float(own or 0.0) for own in starts)
+    start = tuple(float(own or 0.0) for own in starts) if told else None
     if squared:
         return Fitting("squared", l2, start=start, derivatives="float32", targets="float32")
     if outputs == 1:
-        return Fitting("logistic", l2, start=start, derivatives="float32")
+        return Fitting("logistic", l2, start=start, started=told, derivatives="float32")
     # LightGBM counts K / (K - 1) p (1 - p) for each of K classes.
     curvature = outputs / (outputs - 1)
-    return Fitting("softmax", l2, start=start, curvature=curvature, derivatives="float32")
+    return Fitting(
+        "softmax", l2, start=start, started=told, curvature=curvature, derivatives="float32"
+    )
 
 
 def _start(first: Tree, l2: float) -> float | None:

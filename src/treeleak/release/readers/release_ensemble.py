@@ -76,6 +76,9 @@ def _fitting(data: Mapping[str, Any] | None) -> Fitting | None:
         if not is_whole(data["steps"], 1, MOST_STEPS):
             raise BadModel(f"{where}steps is {data['steps']!r:.40}, no number of steps")
         given["steps"] = data["steps"]
+    for name in ("started", "assumed"):
+        if name in data:
+            given[name] = take(data, name, bool, where=where)
     if "start" in data:
         given["start"] = _numbers(data, "start", where)
     if "loss" not in given:

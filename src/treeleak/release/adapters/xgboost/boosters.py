@@ -54,6 +54,10 @@ COUNTLESS = (
     "the sums of hessians, which count rows, were taken out of the XGBoost file, and rebuilding "
     "rows from what is left is not covered yet"
 )
+VALUES_ALONE = (
+    "The file holds no sums of hessians: all rows are taken to have been in every tree, and the "
+    "learning rate and the regularisation to be XGBoost's defaults unless the file says them."
+)
 RESTORED = (
     "The sums of hessians, which count rows, were taken out of the file. The numbers of rows "
     "follow from gains and values."
@@ -118,6 +122,10 @@ def _release(model: Model) -> Release:
     if fitting is not None and not_covered == FIRST_ONLY:
         not_covered = None
     sampling = _sampling(model, trees)
+    if not_covered == COUNTLESS and fitting is not None and fitting.of_classes:
+        # What is assumed here, the values of leaves confirm or contradict.
+        not_covered, sampling = None, AllRows()
+        restored = (*restored, VALUES_ALONE)
     names, notes = column_names(model.learner.get("feature_names"), model.n_columns)
     notes = (*notes, *restored)
     classes: tuple[Any, ...] = ()

@@ -20,6 +20,8 @@ from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, STEP, VALUE
 from treeleak.release.tree import Tree
 
+ETA, LAMBDA = 0.3, 1.0
+"""XGBoost's defaults."""
 _FITS = 1e-4
 """Share of their parts by which equations may be off."""
 _ROUND = 1e-4
@@ -56,15 +58,25 @@ def fitting_of(
     # A model that was loaded and stored again holds defaults, not what it was trained with.
     if given is None or not _sure(equation, size, *given):
         given = found
+    assumed = given is None and not squared and _bare(trees)
+    if assumed:
+        given = rate or ETA, LAMBDA if l2 is None else l2
     if given is None:
         return None, rate
-    fitting = Fitting("logistic", given[1], margins="float32", derivatives="float32")
+    fitting = Fitting(
+        "logistic", given[1], assumed=assumed, margins="float32", derivatives="float32"
+    )
     if squared:
         fitting = replace(fitting, loss="squared", targets="float32")
     if softmax:
         # XGBoost counts 2 p (1 - p) for each class; sums were seen to be off by 8 times as much.
         fitting = replace(fitting, loss="softmax", curvature=2.0, rough=30.0)
     return fitting, given[0]
+
+
+def _bare(trees: Sequence[Tree]) -> bool:
+    """Whether all sums of hessians and all inner values were taken out."""
+    return not any(tree.statistics.get(q) for tree in trees for q in (HESSIAN, STEP))
 
 
 def equations(tree: Tree) -> tuple[FloatArray, FloatArray]:

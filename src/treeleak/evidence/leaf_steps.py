@@ -1,0 +1,126 @@
+"""What leaves add, where a boosted model holds nothing else of its rows: no counts, no sums.
+
+A leaf adds v = -rate G / (H + l2), where G and H are sums over its rows of what the model itself
+tells for each cell. So each leaf says G + s H = -s l2, with s = v / rate: a linear statement about
+how many rows of each class there are in each cell. How many rows there are in all is not said; with
+l2 = 0 nothing but their shares follows, and their number only from their being whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.evidence.assumed import Assumed
+from treeleak.evidence.loss_sums import STEP as ON_STEPS
+from treeleak.evidence.loss_sums import Derivative
+from treeleak.evidence.predictions import at_leaves, fitted
+from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.statements import Equal, Statements
+from treeleak.partition import Geometry
+from treeleak.release.statistics import ROWS, STEP, VALUE
+
+_EACH, _SMALL = 2e-7, 1e-7
+"""How far each row's part of a sum in single precision may be off, and the sum beside that."""
+_DOUBLE = 1e-5
+"""How many times these, where all numbers are in double precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafSteps:
+    """Steps that the leaves of a boosted model took, without any number of rows."""
+
+    geometry: Geometry
+    held: IntArray | None = None
+    """Shape (n_leaves,). Rows in each leaf, as far as they were found."""
+    kind: ClassVar[str] = "what leaves add"
+
+    @classmethod
+    def fitting(cls, assumed: Assumed) -> Callable[[Geometry], LeafSteps] | None:
+        """Fit boosted models of classes whose trees saw all rows, and count none."""
+        release, ensemble = assumed.release, assumed.release.ensemble
+        fitting = None if ensemble is None else ensemble.fitting
+        if (
+            not assumed.exact
+            or assumed.sampling != "all"
+            or ensemble is None
+            or fitting is None
+            or fitting.steps > 1
+            or ensemble.learning_rate is None
+            or len(release.classes) != max(len(ensemble.base_scores), 2)
+            or any(tree.totals is not None for tree in release.trees)
+            or np.isnan(at_leaves(release, VALUE)).any()
+        ):
+            return None
+        return cls
+
+    @property
+    def n_rows(self) -> int:
+        """N; 0 as long as it is not known."""
+        return 0 if self.held is None else int(self.held[: self.geometry.leaf_start[1]].sum())
+
+    @property
+    def described(self) -> str:
+        """What an answer says it was made from."""
+        return f"{self.kind} (no numbers of rows)"
+
+    def open_leaves(self) -> BoolArray:
+        """Leave all leaves open."""
+        shape = int(self.geometry.leaf_start[-1]), len(self.geometry.release.classes)
+        return np.ones(shape, dtype=bool)
+
+    def contradiction(self) -> Contradiction | None:
+        """Find none: no two leaves speak of the same number."""
+        return None
+
+    @property
+    def shares_only(self) -> bool:
+        """Whether twice as many rows of each kind would do as well."""
+        return not self._right.any()
+
+    def statements(self) -> tuple[Statements, ...]:
+        """Give what leaves add; where only shares are told, these as shares of one row."""
+        _, fitting = fitted(self.geometry.release)
+        precise = fitting.rough * (_DOUBLE if fitting.derivatives == "float64" else 1.0)
+        told = self._place >= 0
+        held = np.zeros(len(told)) if self.held is None else self.held
+        blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(self._step))
+        steps = Statements(
+            STEP, self._right, Equal(blur[told]), place=self._place,
+            counts=Derivative(self.geometry, ON_STEPS, self._step), by_label=True,
+        )  # fmt: skip
+        if self.held is not None or not self.shares_only:
+            return (steps,)
+        first = np.where(np.arange(len(told)) < self.geometry.leaf_start[1], 0, -1)
+        return Statements(ROWS, np.ones(1), place=first, by_label=True), steps
+
+    @cached_property
+    def _step(self) -> FloatArray:
+        """What each leaf added before it was multiplied by the learning rate."""
+        release, start = self.geometry.release, self.geometry.leaf_start
+        ensemble, fitting = fitted(release)
+        own = at_leaves(release, VALUE)
+        for t, begun in enumerate(fitting.start or ()):
+            own[start[t] : start[t + 1]] -= begun
+        return own / float(ensemble.learning_rate or 1.0)
+
+    @cached_property
+    def _place(self) -> IntArray:
+        """Statement of each leaf; none where it is not known what was predicted before."""
+        start = self.geometry.leaf_start
+        ensemble, fitting = fitted(self.geometry.release)
+        leaves = np.diff(start)
+        told = (np.repeat(leaves, leaves) > 1) | (self._step != 0)
+        if not fitting.started:
+            told[: start[len(ensemble.base_scores)]] = False
+        return np.where(told, np.cumsum(told) - 1, -1)
+
+    @cached_property
+    def _right(self) -> FloatArray:
+        _, fitting = fitted(self.geometry.release)
+        return -self._step[self._place >= 0] * fitting.l2

@@ -1,0 +1,119 @@
+"""Rows from what leaves add, where all counts and sums were taken out of a boosted model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+
+import treeleak
+from helpers.boosted import bits, needs, rows_of_A
+from helpers.cli import run
+from treeleak.core.errors import NotCovered
+from treeleak.evidence import LeafSteps
+from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
+from treeleak.release import to_release
+from treeleak.release.statistics import VALUE, Statistics
+from treeleak.verification.loss_sums import leaves_off
+
+
+def people(n=60, seed=0, columns="abcdef"):
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n, len(columns))) < rng.uniform(0.2, 0.8, len(columns))).astype(int)
+    y = (X[:, 0] + X[:, 1] - X[:, 2] + rng.normal(size=n) > 0.5).astype(int)
+    return pd.DataFrame(X, columns=list(columns)), y
+
+
+def model_of(kind, rounds=40):
+    if kind == "boosting":
+        return GradientBoostingClassifier(n_estimators=rounds, random_state=0)
+    l2 = 1.0 if kind == "regularised" else 0.0
+    return HistGradientBoostingClassifier(
+        max_iter=rounds, min_samples_leaf=3, l2_regularization=l2, early_stopping=False
+    )
+
+
+def stripped(model):
+    """The release of a model of which only the values of leaves are left."""
+    release = to_release(model)
+    trees = [
+        replace(tree, statistics=Statistics((tree.statistics.get(VALUE),)))
+        for tree in release.trees
+    ]
+    return replace(release, trees=tuple(trees), n_rows=None, borders={})
+
+
+def cells(release, X, y):
+    leaf = rows_of_A(release, np.asarray(X))
+    return Counter((*row, label) for row, label in zip(leaf.tolist(), list(y), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["boosting", "histogram", "regularised"])
+def test_values_alone_give_the_rows_back(kind):
+    X, y = people()
+    release = stripped(model_of(kind).fit(X, y))
+    found = treeleak.reconstruct(release, bits(release), time_limit=60)
+    assert found.status == "feasible"
+    assert found.evidence.startswith(LeafSteps.kind)
+    assert FROM_STEPS in found.notes
+    assert (SHARES in found.notes) == (kind != "regularised")
+    assert cells(release, found.X, found.y) == cells(release, X, y)
+    assert not found.proved.any()
+    assert (found.confidence.to_numpy() < 1).all()
+    assert leaves_off(release, found.X.to_numpy(), found.y.to_numpy()) == 0
+
+
+def test_how_many_rows_there_were_follows_from_regularisation():
+    X, y = people(60, seed=3)
+    release = stripped(model_of("regularised").fit(pd.concat([X, X]), np.tile(y, 2)))
+    found = treeleak.reconstruct(release, bits(release), time_limit=60)
+    assert len(found.X) == 120
+
+
+def test_values_of_no_rows_are_not_explained():
+    X, y = people(30, columns="abc")
+    model = GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0)
+    release = stripped(model.fit(X, y))
+    values = release.trees[7].statistics.get(VALUE)
+    moved = replace(values, values=values.values + 0.01 * values.present)
+    tree = replace(release.trees[7], statistics=Statistics((moved,)))
+    release = replace(release, trees=(*release.trees[:7], tree))
+    with pytest.raises(NotCovered, match="explain what its leaves"):
+        treeleak.reconstruct(release, bits(release), time_limit=60)
+
+
+def test_a_learning_rate_that_nothing_says_is_found():
+    X, y = people(columns="abc")
+    release = stripped(model_of("regularised", 6).fit(X, y))
+    fitting = replace(release.ensemble.fitting, assumed=True)
+    ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
+    found = treeleak.reconstruct(replace(release, ensemble=ensemble), bits(release), time_limit=60)
+    assert ASSUMED.format(0.1, 1) in found.notes
+    assert cells(release, found.X, found.y) == cells(release, X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_hardened_file_is_still_audited(library, tmp_path):
+    needs(library)
+    X, y = people(300, seed=5, columns="abcdefghij")
+    path = tmp_path / ("model.json" if library == "xgboost" else "model.txt")
+    if library == "xgboost":
+        from xgboost import XGBClassifier
+
+        XGBClassifier(n_jobs=1).fit(X, y).save_model(path)
+    else:
+        from lightgbm import LGBMClassifier
+
+        model = LGBMClassifier(n_jobs=1, verbose=-1).fit(X, y)
+        model.booster_.save_model(path)
+    hard = tmp_path / f"hard{path.suffix}"
+    run("harden", path, "--out", hard, "--time-limit", 1, "--quiet")  # may find no rows in time
+    release = to_release(hard)
+    found = treeleak.reconstruct(release, bits(release), time_limit=100)
+    assert found.status == "feasible"
+    assert cells(release, found.X, found.y) == cells(release, X, y)
