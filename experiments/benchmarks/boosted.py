@@ -7,6 +7,8 @@ A line for each run. "cells" is the share of rows in a cell that the training se
 their class. "others" is what as many other rows of the same table would have right: no figure says
 anything below it. Seconds are those of ``treeleak.reconstruct``, after a smaller run.
 
+``--values-alone`` asks what is left in hardened files: trees, thresholds, and what leaves add.
+
 Regressors have a weighted sum of the columns and noise as their target; "right" says of them what
 "cells" says, "targets" is the share of rows beside whose cell (or in whose place, where rows are in
 order) stands their target, within a thousandth of its range, and "alone" the same of the rows that
@@ -36,6 +38,7 @@ from experiments.results_version import say_versions
 from treeleak.core.errors import BadInput, NotCovered, TimeUp
 from treeleak.datasets import draft_sample, load_draft
 from treeleak.release import Release, to_release
+from treeleak.release.statistics import VALUE, Statistics
 
 _LIMIT = 60.0
 """Seconds of a run without a floor."""
@@ -75,6 +78,7 @@ class Case:
     n_rows: int
     seed: int
     time_limit: float
+    values_alone: bool = False
 
 
 def floors() -> pd.DataFrame:
@@ -117,9 +121,27 @@ def trained(case: Case) -> tuple[Release, pd.DataFrame, pd.Series, pd.DataFrame,
     return release, *own, X.iloc[case.n_rows :], y.iloc[case.n_rows :]
 
 
+def values_alone(release: Release, library: str) -> Release:
+    """Take out all but the values of leaves, as ``treeleak harden`` does."""
+    trees = [
+        replace(
+            tree, statistics=Statistics(tuple(s for s in tree.statistics if s.quantity == VALUE))
+        )
+        for tree in release.trees
+    ]
+    ensemble = release.ensemble
+    if ensemble is not None and (fitting := ensemble.fitting) is not None:
+        own = replace(
+            fitting, start=None, started=fitting.start is None, assumed=library == "xgboost"
+        )
+        ensemble = replace(ensemble, fitting=own)
+    return replace(release, trees=tuple(trees), n_rows=None, ensemble=ensemble)
+
+
 def run(case: Case) -> Record:
     """Train, attack, measure."""
     release, X, y, other, other_y = trained(case)
+    release = values_alone(release, MODELS[case.model][0]) if case.values_alone else release
     outcome: Record = dict.fromkeys(_FIGURES) | {"status": "refused", "misfit": None, "notes": []}
     start = time.perf_counter()
     try:
@@ -220,12 +242,14 @@ def missed(floor: Any, run: Any) -> list[str]:
     return out
 
 
-def cases(lines: pd.DataFrame, seeds: Iterable[int], limit: float | None) -> Iterator[Case]:
+def cases(
+    lines: pd.DataFrame, seeds: Iterable[int], limit: float | None, *, alone: bool
+) -> Iterator[Case]:
     """All runs of some lines; the clock leaves a tenth of the floor's seconds for the rest."""
     for line in lines.itertuples():
         own = limit or (0.9 * line.seconds if line.seconds > 0 else _LIMIT)
         for seed in seeds:
-            yield Case(line.model, line.table, int(line.rows), seed, own)
+            yield Case(line.model, line.table, int(line.rows), seed, own, alone)
 
 
 def warm(case: Case) -> Case:
@@ -269,15 +293,23 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--table", nargs="+", default=list(floors().table.unique()))
     parser.add_argument("--rows", type=int, nargs="+", help="lines of these numbers of rows")
     parser.add_argument("--time-limit", type=float, help="instead of each line's own")
+    parser.add_argument(
+        "--values-alone", action="store_true",
+        help="from files of which only the values of leaves are left; there are no floors",
+    )  # fmt: skip
     given = parser.parse_args(args)
     lines = floors()
     lines = lines[lines.model.isin(given.model) & lines.table.isin(given.table)]
     if given.rows:
         lines = lines[lines.rows.isin(given.rows)]
     lines = present(lines)
+    if given.values_alone:
+        lines = lines.assign(figure=None, share=np.nan, seconds=np.nan, targets=np.nan)
     if len(lines):
         store = Records("boosted", given.fresh, given.out)
-        found = store.collect(cases(lines, given.seeds, given.time_limit), run, warm)
+        found = store.collect(
+            cases(lines, given.seeds, given.time_limit, alone=given.values_alone), run, warm
+        )
         n_missed = floor_table(lines, found)
         CONSOLE.print(
             f"{n_missed} runs miss their floor" if n_missed else "no run misses its floor"
