@@ -225,7 +225,7 @@ def test_audits_of_all_kinds(name, tmp_path):
         assert ("class" in told) <= (labelled and hasattr(model, "classes_"))
         if "boosted" in name or "histogram" in name:
             open_ = dict(audit.not_assessed).get("reconstruction", "")
-            assert ("counts alone" in open_) == (audit.reconstruction.status != "unique")
+            assert bool(open_) == (audit.reconstruction.status != "unique")
         if beside:
             assert audit.measurement is not None
 
