@@ -7,6 +7,7 @@ import math
 import re
 import signal
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -45,6 +47,7 @@ from treeleak.hardening.steps import _majority, _merged, _rounded
 from treeleak.release import read_model, to_release
 from treeleak.release.adapters.shares import counts_from_shares
 from treeleak.release.noise.laws import LabelNoise
+from treeleak.report import render_hardened
 
 MODELS = Path(__file__).parent / "models"
 STORED = sorted(MODELS.glob("[0-9]*/*.skops"))
@@ -439,6 +442,15 @@ def binary(tmp_path_factory):
     return folder, rows, label
 
 
+@pytest.fixture(scope="module")
+def quick(binary, tmp_path_factory):
+    """A model that was hardened in next to no time."""
+    out = tmp_path_factory.mktemp("quick") / "out.skops"
+    return treeleak.harden(
+        binary[0] / "model.skops", out, steps=["counts"], time_limit=0.5, seed_search=1
+    )
+
+
 @pytest.mark.slow
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
@@ -594,6 +606,19 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     assert "--force" in refused.stderr
     unknown = run("harden", folder / "model.skops", "--out", out, "--force", "--steps", "x")
     assert unknown.exit_code == 2
+
+
+@pytest.mark.parametrize(("verdict", "shown"), [
+    ("leak shown", "leak"), ("possible leak", "possible leak"), ("not assessed", "not assessed"),
+    ("no leak shown by these attacks (this is no proof of safety)", "none shown"),
+])  # fmt: skip
+def test_the_table_gives_each_verdict(quick, verdict, shown):
+    first, *rest = quick.states
+    states = (replace(first, leak=replace(first.leak, verdict=verdict)), *rest)
+    console = Console(file=io.StringIO(), width=80, force_terminal=False)
+    render_hardened(replace(quick, states=states), console)
+    line = next(x for x in console.file.getvalue().splitlines() if "as it was" in x)
+    assert re.split(r"\s{2,}", line.strip())[1] == shown
 
 
 @pytest.mark.parametrize("name", ["histogram", "boosted"])

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.percent import percent
 from treeleak.hardening import Alternative, Hardened, Leak, Retraining, State
 from treeleak.report import facts
 from treeleak.report.plainly import Text, plainly
 from treeleak.report.tables import bullets, part, table
 
-_VERDICTS = {"leak shown": "leak", "not assessed": "not assessed"}
-_STYLES = {"leak": "red", "not assessed": "yellow"}
+_VERDICTS: dict[str, str] = {
+    LEAK: "leak", POSSIBLE: "possible leak", NO_LEAK: "none shown", OPEN: "not assessed"
+}  # fmt: skip
+_STYLES: dict[str, str] = {LEAK: "red", POSSIBLE: "yellow", OPEN: "yellow"}
 _ALWAYS = (
     "Which columns the trees test, and where they split: a split was chosen because of the rows.",
 )
@@ -53,10 +56,9 @@ def _line(state: State, measured: bool) -> list[str | Text]:
     if not state.changed and not state.original:
         return [state.step, Text("nothing found", style="dim")]
     leak = state.leak
-    verdict = _VERDICTS.get(leak.verdict, "none shown")
     line: list[str | Text] = [
         state.step,
-        Text(verdict, style=_STYLES.get(verdict, "")),
+        Text(_VERDICTS[leak.verdict], style=_STYLES.get(leak.verdict, "")),
         leak.status or facts.NONE,
         facts.share(leak.wrong, 1),
     ]
