@@ -18,13 +18,20 @@ from helpers.releases import counted, random_tree
 from treeleak.core.errors import BadModel
 from treeleak.evidence import LossSums
 from treeleak.evidence.assumed import Assumed
-from treeleak.evidence.positives import UNTOLD, positives
+from treeleak.evidence.positives import UNTOLD, digits, positives
 from treeleak.evidence.statements import Equal
 from treeleak.partition import Geometry
 from treeleak.release import to_release
 from treeleak.release.adapters.xgboost.fitting import _solved, _sure
 from treeleak.release.ensemble import Ensemble, Fitting
-from treeleak.release.statistics import GRADIENT, HESSIAN, VALUE, NodeStatistic, Statistics
+from treeleak.release.statistics import (
+    GRADIENT,
+    HESSIAN,
+    VALUE,
+    VARIANCE,
+    NodeStatistic,
+    Statistics,
+)
 from treeleak.schema import Binary, Schema
 from treeleak.verification.loss_sums import leaves_off
 
@@ -106,6 +113,24 @@ def test_most_models_give_sums(library):
     assert sum(given_sums) >= 7
 
 
+@pytest.mark.parametrize("library", ["histogram", "lightgbm", "xgboost"])
+@examples(100, fast=12)
+@given(SEEDS)
+def test_the_last_digits_of_sums_are_those_of_the_rows(library, seed):
+    case = evidence_if_any(library, seed)
+    if case is None:
+        return
+    evidence, _, _, leaf, y = case
+    ones = np.ones(len(y), dtype=np.int64)
+    number = positives(evidence, leaf, ones).number
+    found = digits(evidence, leaf, ones, number)
+    told = np.flatnonzero(~np.isnan(found.sums))
+    if library == "xgboost":
+        assert not len(told)
+    own = np.bincount(leaf.ravel(), (found.each * y[:, None]).ravel(), len(number))
+    assert (np.abs(own - found.sums)[told] <= found.off[told]).all()
+
+
 def stepwise(rng, steps, l2, rate):
     """Random trees whose leaves took some of Newton's steps, as CatBoost takes them."""
     schema = Schema([Binary(c) for c in "abc"])
@@ -161,6 +186,21 @@ def test_sums_too_rough_to_tell_one_row_tell_no_number():
     held = np.bincount(leaf.ravel(), minlength=len(found.number))
     assert found.whole
     assert (found.number[held > 0] == UNTOLD).all()
+
+
+def test_sums_of_leaves_follow_from_means_and_variances_of_nodes():
+    told = 0
+    for seed in range(12):
+        evidence, _, _, leaf, y = evidence_if_any("boosting", seed) or (None,) * 5
+        if evidence is None:
+            continue
+        for own in evidence.statements():
+            if own.quantity in (HESSIAN, VARIANCE):
+                told += len(own.right)
+                off = np.abs(own.left(leaf, y) - own.right)
+                assert (off <= own.law.tolerance).all()
+                np.testing.assert_allclose(own.left(leaf, y), own.right, atol=1e-6)
+    assert told > 50
 
 
 def test_derived_hessians_are_those_of_the_rows():

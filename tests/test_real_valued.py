@@ -20,8 +20,11 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, needs, rows_of_A, some_release, worlds
 from treeleak.attacks.real_valued import run as attack
+from treeleak.attacks.real_valued import search
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.evidence import LossSums
+from treeleak.evidence.positives import digits
 from treeleak.partition import cells
 from treeleak.reconstruction import answering
 from treeleak.reconstruction.run import COUNTS_ALONE
@@ -112,6 +115,30 @@ def test_rows_and_classes_come_back(name):
     )
     assert found.proved.all()
     assert mine == true
+
+
+def test_classes_that_numbers_of_rows_leave_open_show_in_the_last_digits(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.integers(0, 2, (100, 5)), columns=list("abcde"))
+    y = (X["a"] + X["b"] + rng.random(100) > 1.4).astype(int)
+    model = HistGradientBoostingClassifier(max_iter=40).fit(X, y)
+    release = to_release(model)
+    found = treeleak.reconstruct(release, bits(release), time_limit=30)
+    evidence, partition = cells_of(release, bits(release))
+    assert isinstance(evidence, LossSums)
+    mine, true = (
+        histogram(partition, rows_of_A(release, rows.to_numpy()), np.asarray(label))
+        for rows, label in ((found.X, found.y), (X, y))
+    )
+    assert found.proved.all()
+    np.testing.assert_array_equal(mine, true)
+
+    def none(evidence, leaf, m, number):
+        return replace(digits(evidence, leaf, m, number), sums=np.full(len(number), np.nan))
+
+    monkeypatch.setattr(search, "digits", none)
+    without = treeleak.reconstruct(release, bits(release), time_limit=30)
+    assert not without.proved.all()
 
 
 @pytest.mark.parametrize("name", ["boosting", "histogram"])

@@ -23,16 +23,18 @@ from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
 from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class
 from treeleak.evidence.protocol import Contradiction
+from treeleak.evidence.split_sums import leaf_sums
 from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
-from treeleak.release.tree import Tree
 
 _SUMMED, _SMALL = 2e-6, 1e-7
 """How far a sum of numbers in single precision may be off: as a share of it, and beside that."""
 _EACH = 2e-7
 """How far each row's part may be off, where parts cancel each other."""
+_FLAT = 1e-3
+"""Least step of a leaf from which second derivatives follow."""
 _DOUBLE = 1e-5
 """How many times these, where all numbers are in double precision."""
 
@@ -62,7 +64,7 @@ class Derivative:
         second = held(p.dtype.type(fitting.curvature) * p * (p.dtype.type(1) - p))
         if self.which == SECOND:
             return second
-        own = label[:, None] == own_class(release)
+        own = label[:, None] == own_class(release)[: leaf.shape[1]]
         first = held(p - own.astype(p.dtype))
         if self.which == SQUARED:
             return first**2
@@ -161,7 +163,7 @@ class LossSums:
         yield self._of_leaves(GRADIENT, G, given & stepped, FIRST, blur, scale)
         other = ~given & stepped
         yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
-        yield from self._of_nodes(precise)
+        yield from self._of_splits(precise, rate)
 
     def _started(self, fitting: Fitting) -> FloatArray:
         """What of each leaf's value is the prediction before the first tree."""
@@ -186,50 +188,30 @@ class LossSums:
             Equal(blur[told]) if blur.any() else EXACT,
             place=None if told.all() else np.where(told, np.cumsum(told) - 1, -1),
             counts=None if which is None else Derivative(self.geometry, which, step),
-            by_label=which in (FIRST, STEP),
+            by_label=which in (FIRST, SQUARED, STEP),
             scale=scale[told],
         )
 
-    def _of_nodes(self, precise: float) -> Iterator[Statements]:
-        """Give sums of first derivatives, and of their squares, over the rows of inner nodes."""
-        trees = self.geometry.release.trees
-        if not any(tree.statistics.get(GRADIENT) for tree in trees):
+    def _of_splits(self, precise: float, rate: float) -> Iterator[Statements]:
+        """Give what inner nodes tell of leaves, and of pairs of leaves."""
+        sums = leaf_sums(self.geometry, rate, precise * _EACH, precise * _SMALL)
+        told, n = ~np.isnan(sums.first), np.maximum(self.n, 1)
+        if not told.any():
             return
-        for depth in range(max(int(tree.depth.max()) for tree in trees)):
-            place = np.full(len(self.n), -1)
-            sums: list[tuple[float, float, float]] = []
-            for t, tree in enumerate(trees):
-                for v, total in _inner(tree, depth):
-                    below = self.geometry.leaf_start[t] + np.flatnonzero(_leaves_below(tree, v))
-                    place[below] = len(sums)
-                    sums.append(total)
-            G, squares, rows = np.array(sums).reshape(-1, 3).T
-            blur = Equal(precise * (_EACH * rows + _SMALL))
-            scale = 0.4 * np.sqrt(np.maximum(rows, 1))
-            for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):
-                yield Statements(
-                    quantity, right, blur, place=place, counts=Derivative(self.geometry, which),
-                    by_label=True, scale=scale,
-                )  # fmt: skip
-
-
-def _inner(tree: Tree, depth: int) -> Iterator[tuple[int, tuple[float, float, float]]]:
-    """Inner nodes of a depth: sums of derivatives, of their squares, and of rows."""
-    gradient, variance = tree.statistics.get(GRADIENT), tree.statistics.get(VARIANCE)
-    if gradient is None or variance is None or tree.totals is None:
-        return
-    told = ~tree.is_leaf if gradient.present is None else gradient.present & ~tree.is_leaf
-    for v in np.flatnonzero(told & (tree.depth == depth)).tolist():
-        n, G = float(tree.totals[v]), float(gradient.values[v])
-        if n > 0:
-            yield v, (G, n * (float(variance.values[v]) + (G / n) ** 2), n)
-
-
-def _leaves_below(tree: Tree, node: int) -> BoolArray:
-    """Say which leaves a node leads to."""
-    below = np.zeros(tree.n_nodes, dtype=bool)
-    below[node] = True
-    for v in range(node, tree.n_nodes):
-        if below[v] and not tree.is_leaf[v]:
-            below[tree.left[v]] = below[tree.right[v]] = True
-    return np.asarray(below[tree.leaves])
+        scale = 0.4 * np.sqrt(n)
+        yield self._of_leaves(VARIANCE, sums.squares, told, SQUARED, sums.off, scale)
+        # The step of a leaf is in the file: from G, the second derivatives.
+        step = (at_leaves(self.geometry.release, VALUE)) / rate
+        clear = told & (np.abs(step) > _FLAT)
+        step = np.where(clear, step, 1.0)
+        H, blur = -sums.first / step, sums.off / np.abs(step)
+        scale = 0.4 * np.sqrt(np.maximum(H, 0.01))
+        yield self._of_leaves(HESSIAN, H, clear, SECOND, blur, scale)
+        G, squares, off = sums.pairs.T
+        rows = np.bincount(sums.place[sums.place >= 0], n[sums.place >= 0], len(G))
+        for quantity, right, which in ((GRADIENT, G, FIRST), (VARIANCE, squares, SQUARED)):
+            yield Statements(
+                quantity, right, Equal(off), place=sums.place,
+                counts=Derivative(self.geometry, which), by_label=True,
+                scale=0.4 * np.sqrt(np.maximum(rows, 1)),
+            )  # fmt: skip

@@ -3,6 +3,10 @@
 The sum of p - y over a leaf is in the file, or follows from what the leaf adds; the sum of p
 follows from the rows. What is left is a whole number: if it is not, the rows are not the right
 ones.
+
+And which rows these are shows in the last digits. Libraries hold p and p - 1 in single precision,
+rounded by themselves, so that the two are 1 apart up to some 1e-8, another number for each row and
+tree; if the rounded numbers are added up in double precision, that is not lost.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence.loss_sums import LossSums
-from treeleak.evidence.predictions import at_leaves, chance, fitted, margins
+from treeleak.evidence.predictions import at_leaves, chance, fitted, margins, own_class
 from treeleak.evidence.statements import Equal
 from treeleak.release.statistics import GRADIENT, VALUE
 
@@ -23,6 +27,10 @@ UNTOLD = -1
 NO_CLASS = -1
 _HALF = 0.499
 """Sums that may be off by so much or more do not tell which whole number it is."""
+_UNIT = 2.0**-25
+"""What single precision makes of a number near one may be off by this much."""
+_DIGITS = 1e-14
+"""How far a sum in double precision may be off for each row."""
 _SAME = 1e-7
 """How near the step of a leaf must come to the one in the file, as a share of it and beside it."""
 
@@ -67,6 +75,47 @@ def positives(evidence: LossSums, leaf: NDArray[Any], m: IntArray) -> Positives:
         whole &= bool((sound | ~clear).all())
         number[at] = np.where(sound & clear, near, UNTOLD)
     return Positives(number, whole)
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """What rows of a tree's class leave over in a sum, beyond what each changes it by: 1."""
+
+    each: FloatArray
+    """Shape (n_cells, n_trees). What each such row of a cell leaves over, in units of rounding."""
+    sums: FloatArray
+    """Shape (n_leaves,). What all of a leaf do; NaN where it is not known."""
+    off: FloatArray
+    """Shape (n_leaves,). By how much that may be off."""
+
+
+def digits(evidence: LossSums, leaf: NDArray[Any], m: IntArray, number: IntArray) -> Digits:
+    """Read the last digits of sums: parameters as for :func:`positives`, and what that found."""
+    n_leaves = len(number)
+    each, sums = np.zeros(leaf.shape), np.full(n_leaves, np.nan)
+    held = np.bincount(leaf.ravel(), np.repeat(m, leaf.shape[1]), n_leaves)
+    off = np.asarray(_DIGITS * (1.0 + held) / _UNIT)
+    release = evidence.geometry.release
+    _, fitting = fitted(release)
+    singly = fitting.derivatives == "float32" and fitting.margins == "float64"
+    if fitting.steps > 1 or not singly:
+        return Digits(each, sums, off)
+    own, none = own_class(release), np.full(len(leaf), NO_CLASS)
+    for told in evidence.statements():
+        if told.quantity != GRADIENT or told.counts is None:
+            continue
+        place = np.arange(n_leaves) if told.place is None else told.place
+        at = np.flatnonzero((place >= 0) & (number != UNTOLD))
+        without = told.counts(leaf, none)
+        real = (told.right - told.left(leaf, none, m))[place[at]]
+        sums[at] = (real + number[at]) / _UNIT
+        here = np.isin(leaf, at)
+        for c in np.unique(own).tolist():
+            of_class = told.counts(leaf, np.full(len(leaf), c)) - without + 1
+            each = np.where(here & (own == c), of_class / _UNIT, each)
+    # Where all rows leave over the same, as in a first tree, that tells nothing of any.
+    sums[leaf[:, np.ptp(each, axis=0) == 0]] = np.nan
+    return Digits(each, sums, off)
 
 
 def _by_steps(evidence: LossSums, leaf: NDArray[Any], m: IntArray, held: FloatArray) -> Positives:

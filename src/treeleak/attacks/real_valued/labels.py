@@ -1,19 +1,20 @@
 """Classes of rows, from how many rows of its class lie in each leaf.
 
 With the rows known, these are whole numbers, and equations between whole numbers: for each leaf,
-how many of the rows in its cells are of the class that its tree speaks of.
+how many of the rows in its cells are of the class that its tree speaks of. Where these leave the
+classes open, the last digits of sums are equations, too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
-from treeleak.core.arrays import IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.evidence import CountSystem
-from treeleak.evidence.positives import UNTOLD
+from treeleak.evidence.positives import UNTOLD, Digits
 from treeleak.partition import Partition
 
 _FULL = 1e-9
@@ -35,7 +36,7 @@ class Told:
     n_classes: int
 
 
-def the_only_classes(told: Told) -> IntArray | None:
+def the_only_classes(told: Told, digits: Digits | None = None) -> IntArray | None:
     """Find how many rows of each cell are of each class, shape (n_cells, n_classes).
 
     None where real numbers would meet the equations in more than one way, or no whole ones do.
@@ -43,7 +44,7 @@ def the_only_classes(told: Told) -> IntArray | None:
     by_class = np.zeros((len(told.m), told.n_classes), dtype=np.int64)
     spoken = np.unique(told.own)
     for c in spoken.tolist():
-        found = _of_class(told.leaf[:, told.own == c], told.m, told.number)
+        found = _of_class(told, told.own == c, digits)
         if found is None:
             return None
         by_class[:, c] = found
@@ -54,22 +55,41 @@ def the_only_classes(told: Told) -> IntArray | None:
     return by_class if sound else None
 
 
-def _of_class(leaf: NDArray[np.int32], m: IntArray, number: IntArray) -> IntArray | None:
-    """Solve the equations of one class."""
-    used, place = np.unique(leaf, return_inverse=True)
-    place = place.reshape(leaf.shape)
-    told = number[used] != UNTOLD
-    number_of = np.where(told, np.cumsum(told) - 1, -1)
-    row, at = np.nonzero(told[place])
-    column = number_of[place[row, at]]
-    A = csr_array((np.ones(len(row)), (row, column)), shape=(len(m), int(told.sum())))
-    right = number[used][told].astype(float)
-    values, vectors = np.linalg.eigh((A @ A.T).toarray())
-    if not len(values) or values[0] <= _FULL * values[-1]:
+def _of_class(told: Told, own: BoolArray, digits: Digits | None) -> IntArray | None:
+    """Solve the equations of one class: ``own`` trees speak of it."""
+    leaf, n_leaves = told.leaf[:, own], len(told.number)
+    row, at = np.repeat(np.arange(len(leaf)), leaf.shape[1]), leaf.ravel()
+
+    def equations(values: FloatArray, right: FloatArray) -> tuple[csr_array, FloatArray]:
+        A = csr_array((values, (row, at)), shape=(len(leaf), n_leaves))
+        kept = np.flatnonzero(~np.isnan(right) & (np.bincount(at, minlength=n_leaves) > 0))
+        return A[:, kept], right[kept]
+
+    number = np.where(told.number != UNTOLD, told.number, np.nan).astype(float)
+    A, right = equations(np.ones(len(at)), number)
+    if digits is None:
+        second = _solved(A, right, 0.0)
+    else:
+        fine, left = equations(digits.each[:, own].ravel(), digits.sums)
+        off = equations(np.ones(len(at)), np.where(np.isnan(digits.sums), np.nan, digits.off))[1]
+        second = _solved(
+            csr_array(hstack([A, fine])), np.concatenate([right, left]), float(off @ off)
+        )
+        if second is not None and (np.abs(fine.T @ second - left) > off).any():
+            return None
+    if second is None:
         return None
-    second = np.rint(vectors @ ((vectors.T @ (A @ right)) / values)).astype(np.int64)
-    sound = (second >= 0).all() and (second <= m).all() and (A.T @ second == right).all()
+    sound = (second >= 0).all() and (second <= told.m).all() and (A.T @ second == right).all()
     return second if sound else None
+
+
+def _solved(A: csr_array, right: FloatArray, off: float) -> IntArray | None:
+    """The whole numbers x with A' x = right, where no others come within ``off``, squared."""
+    values, vectors = np.linalg.eigh((A @ A.T).toarray())
+    if not len(values) or values[0] <= max(_FULL * values[-1], 4 * off):
+        return None
+    x = vectors @ ((vectors.T @ (A @ right)) / values)
+    return np.asarray(np.rint(x), dtype=np.int64)
 
 
 def system_of(partition: Partition, cells: IntArray, told: Told) -> CountSystem:

@@ -23,7 +23,7 @@ from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.private import dataclass
 from treeleak.evidence import LeafSteps, LossSums, Statements
-from treeleak.evidence.positives import positives
+from treeleak.evidence.positives import digits, positives
 from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
 from treeleak.release.statistics import VARIANCE
@@ -176,6 +176,8 @@ class Search:
         told = Told(leaf, rows, counted.number, own, k)
         missed += int(not counted.whole)
         by_class = the_only_classes(told)
+        if by_class is None and counted.whole:
+            by_class = the_only_classes(told, digits(self.evidence, leaf, rows, counted.number))
         if by_class is not None:
             missed += self._missed(leaf, by_class)
         return Found(cells, sure, told, by_class, missed, kinds)
