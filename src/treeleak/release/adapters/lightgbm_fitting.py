@@ -36,7 +36,9 @@ def fitting_of(
         return None
     starts = tuple(_start(tree, l2) for tree in trees[:outputs])
     told = None not in starts
-    if not told and (squared or any(tree.statistics.get(HESSIAN) for tree in trees)):
+    # Trees that are one leaf each say nothing of a start.
+    untold = squared or any(tree.statistics.get(HESSIAN) for tree in trees)
+    if not told and (untold or all(tree.n_nodes == 1 for tree in trees)):
         return None
     start = tuple(float(own or 0.0) for own in starts) if told else None
     if squared:
