@@ -13,10 +13,11 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 import treeleak
 from helpers.boosted import bits, needs, rows_of_A
 from helpers.cli import run
-from treeleak.core.errors import NotCovered
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.evidence import LeafSteps
 from treeleak.reconstruction.run import ASSUMED, FROM_STEPS, SHARES
 from treeleak.release import to_release
+from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.statistics import VALUE, Statistics
 from treeleak.verification.loss_sums import leaves_off
 
@@ -94,6 +95,29 @@ def test_a_learning_rate_that_nothing_says_is_found():
     found = treeleak.reconstruct(replace(release, ensemble=ensemble), bits(release), time_limit=60)
     assert ASSUMED.format(0.1, 1) in found.notes
     assert cells(release, found.X, found.y) == cells(release, X, y)
+
+
+@pytest.mark.parametrize("by", [1e60, 1e15, 1e-18, -1.0])
+def test_values_that_were_never_trained_do_no_harm(by):
+    X, y = people(30, columns="abc")
+    release = to_release(model_of("regularised", 5).fit(X, y))
+    trees = [_scaled(tree, by) for tree in release.trees]
+    found = treeleak.reconstruct(replace(release, trees=tuple(trees)), bits(release), time_limit=2)
+    assert found.status in ("unknown", "feasible")
+    assert not found.proved.any()
+
+
+def _scaled(tree, by):
+    own = tree.statistics.get(VALUE)
+    told = (replace(s, values=s.values * by) if s is own else s for s in tree.statistics)
+    return replace(tree, statistics=Statistics(tuple(told)))
+
+
+@pytest.mark.parametrize(("rate", "l2"), [(0.0, 1.0), (-1.0, 1.0), (1e-300, 1.0), (0.1, 1e29)])
+def test_rates_and_regularisations_of_no_training_are_refused(rate, l2):
+    fitting = replace(Fitting("logistic"), l2=min(l2, 1.0))
+    with pytest.raises(BadModel, match="leaves fitted"):
+        Ensemble("log_loss", (0.0,), rate, replace(fitting, l2=l2))
 
 
 @pytest.mark.slow

@@ -177,8 +177,15 @@ def test_an_answer_that_was_tampered_with_is_not_handed_over(what, monkeypatch):
         return wrong
 
     monkeypatch.setattr(answering, "attack_for", attack_for)
-    with pytest.raises(RuntimeError, match="bug in treeleak"):
-        treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+    if what == "row":
+        with pytest.raises(RuntimeError, match="bug in treeleak"):
+            treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+        return
+    # Sums are real numbers, which a file may have made up: no fault of ours, but no answer either.
+    found = treeleak.reconstruct(model, bits(to_release(model)), time_limit=30)
+    assert found.status == "unknown"
+    assert "a second check" in found.notes[-1]
+    assert not found.proved.any()
 
 
 @pytest.mark.parametrize("given", ["known_rows", "known_columns", "population"])

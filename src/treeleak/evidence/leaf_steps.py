@@ -19,7 +19,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
-from treeleak.evidence.predictions import at_leaves, fitted
+from treeleak.evidence.predictions import at_leaves, fitted, values_told
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Equal, Statements
 from treeleak.partition import Geometry
@@ -54,7 +54,7 @@ class LeafSteps:
             or ensemble.learning_rate is None
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or any(tree.totals is not None for tree in release.trees)
-            or np.isnan(at_leaves(release, VALUE)).any()
+            or not values_told(release)
         ):
             return None
         return cls

@@ -21,7 +21,7 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
-from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class
+from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class, values_told
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.split_sums import leaf_sums
 from treeleak.evidence.statements import EXACT, Equal, Statements
@@ -91,7 +91,7 @@ class LossSums:
             or not ensemble.fitting.of_classes
             or len(release.classes) != max(len(ensemble.base_scores), 2)
             or counted is None
-            or np.isnan(at_leaves(release, VALUE)).any()
+            or not values_told(release)
         ):
             return None
         check_size(release, int(counted[release.trees[0].leaves].sum()), "tree 0 counts ")

@@ -18,6 +18,8 @@ from treeleak.release.ensemble import Ensemble, Fitting
 from treeleak.release.release import Release
 from treeleak.release.statistics import VALUE, Quantity
 
+_MOST = 1e9
+"""Most that a leaf adds to log odds: what lies beyond was never trained."""
 _FAR = 80.0
 """Log odds beyond which nothing changes."""
 
@@ -31,6 +33,11 @@ def at_leaves(release: Release, quantity: Quantity) -> FloatArray:
         none = np.full(len(tree.leaves), np.nan)
         said.append(entry.values[tree.leaves].astype(float) if entry and told else none)
     return np.concatenate(said)
+
+
+def values_told(release: Release) -> bool:
+    """Whether every leaf says what it adds, and none adds what no training comes to."""
+    return bool((np.abs(at_leaves(release, VALUE)) <= _MOST).all())  # NaN is not
 
 
 def fitted(release: Release) -> tuple[Ensemble, Fitting]:

@@ -168,10 +168,10 @@ def _with_rows(
     if summed and answer.status in ("unique", "feasible"):
         own = whole.table[:, : both.later.n_features]
         if off := leaves_off(both.later, own, whole.label):
-            raise RuntimeError(
-                f"a reconstruction called {answer.status!r} misses the sums of {off} leaves: this "
-                "is a bug in treeleak, please report it"
-            )
+            # Real numbers that a file may have made up so that they hardly tell anything apart.
+            whole = replace(whole, proved=np.zeros_like(whole.proved))
+            note = f"a second check of these rows misses what {off:,} leaves sum up: not relied on"
+            out = replace(out, status="unknown", notes=(*out.notes, note))
     chosen, low, high = _chosen(whole.table, geometry, both, known)
     if both.misfit(chosen.table, whole.label, distinct) != misfit:
         raise RuntimeError(

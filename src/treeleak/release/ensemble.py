@@ -10,6 +10,8 @@ from treeleak.release.bounds import MOST_CLASSES, MOST_REAL, at_most
 
 MOST_STEPS = 1_000
 """Most steps that a leaf takes."""
+MOST_L2, LEAST_RATE, MOST_RATE = 1e9, 1e-6, 1e3
+"""Bounds beyond which numbers of a file make no sense, and arithmetic none of them."""
 
 Loss = Literal["logistic", "softmax", "squared"]
 """Losses whose sums in leaves are understood; the last one is half the square of the difference."""
@@ -59,7 +61,7 @@ class Fitting:
         for number in (self.l2, self.curvature, self.rough, *(self.start or ())):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"leaves fitted with the number {number!r:.40}")
-        if not 0 < self.steps <= MOST_STEPS or self.l2 < 0:
+        if not 0 < self.steps <= MOST_STEPS or not 0 <= self.l2 <= MOST_L2:
             raise BadModel(f"leaves fitted in {self.steps} steps with l2 = {self.l2:g}")
 
 
@@ -90,3 +92,6 @@ class Ensemble:
         for number in (*self.base_scores, *rate):
             if not abs(number) <= MOST_REAL:
                 raise BadModel(f"an ensemble with the number {number!r:.40}")
+        rate_of = self.learning_rate
+        if self.fitting and rate_of is not None and not LEAST_RATE <= rate_of <= MOST_RATE:
+            raise BadModel(f"leaves fitted with a learning rate of {rate_of:g}")

@@ -87,7 +87,8 @@ def _off(
         F = margin.astype(float)
         F[:, k] += step[leaf]
         others = np.delete(F, k, axis=1) if F.shape[1] > 1 else np.zeros((len(F), 1))
-        p = 1.0 / (1.0 + np.exp(others - F[:, k, None]).sum(axis=1))
+        with np.errstate(over="ignore"):
+            p = 1.0 / (1.0 + np.exp(others - F[:, k, None]).sum(axis=1))
         G = np.bincount(leaf, times * (p - y), n)
         H = fitting.curvature * np.bincount(leaf, times * p * (1 - p), n)
         first_hessian = H if first_hessian is None else first_hessian
