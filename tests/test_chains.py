@@ -203,6 +203,8 @@ CASES = {
 }
 FEW_TABLES = ("more draws than rows", "one attribute", "mixed", "ruled", "measured", "long")
 """Of which a shorter walk is as close."""
+ALSO = ("deep", "mixed")
+"""Walked in the fast suite by draws alone; the second with distinct rows, and held more closely."""
 CLOSE = 0.02
 """Total variation that chance explains; wrong ratios of acceptance give several times that."""
 
@@ -231,7 +233,7 @@ def tabled(land):
 @pytest.mark.parametrize(
     ("name", "distinct"),
     [
-        pytest.param(name, distinct, marks=() if distinct or name == "deep" else pytest.mark.slow)
+        pytest.param(name, distinct, marks=() if distinct != (name in ALSO) else pytest.mark.slow)
         for name in CASES
         for distinct in (True, False)
     ],
@@ -636,6 +638,8 @@ LAWS = {
     "Gaussian": Gaussian(1.2),
     "rounded Gaussian": Gaussian(1.2, "nearest"),
 }
+FAST_LAWS = ("geometric", "Gaussian")
+"""Of whole numbers and of others: to the kernel, a law is a table."""
 LABELS = [
     LabelNoise("majority"),
     LabelNoise("permute-and-flip", 0.8),
@@ -659,7 +663,9 @@ CLOSE_BEHIND_NOISE = 0.03
 @pytest.mark.parametrize(
     "n_draws", [None, pytest.param(5, marks=pytest.mark.slow)], ids=["all rows", "draws"]
 )
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(
+    "law", [pytest.param(n, marks=() if n in FAST_LAWS else pytest.mark.slow) for n in LAWS]
+)
 def test_a_walk_behind_noisy_counts(law, n_draws):
     name = "two classes" if n_draws is None else "one attribute"
     case, land = under_counts(CASES[name], LAWS[law], n_draws)

@@ -44,7 +44,7 @@ def compas():
 def folder(tmp_path_factory, compas):
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("model")
-    save(folder, X, y, bootstrap=False, n_estimators=40)
+    save(folder, X, y, bootstrap=False, n_estimators=25)
     (folder / "schema.toml").write_text(schema.to_toml())
     return folder
 
@@ -152,7 +152,7 @@ def default(tmp_path_factory, compas):
     """A default forest."""
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("default")
-    save(folder, X, y, n_estimators=100, random_state=11)
+    save(folder, X, y, n_estimators=60, random_state=11)
     (folder / "schema.toml").write_text(schema.to_toml())
     return folder
 
@@ -162,7 +162,7 @@ def stripped(tmp_path_factory, compas):
     """The same without seeds."""
     X, y, schema = compas
     folder = tmp_path_factory.mktemp("stripped")
-    forest = RandomForestClassifier(random_state=11).fit(X, y)
+    forest = RandomForestClassifier(60, random_state=11).fit(X, y)
     for part in (forest, *forest.estimators_):
         part.random_state = None
     skops.io.dump(forest, folder / "model.skops")
@@ -459,7 +459,14 @@ def told(model, *more):
     return result, result.stdout + result.stderr + out.read_text()
 
 
-@pytest.mark.parametrize("spoil", [None, lambda X: X.assign(sex=1 - X.sex), lambda X: X.iloc[1:]])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        None,
+        lambda X: X.assign(sex=1 - X.sex),
+        pytest.param(lambda X: X.iloc[1:], marks=pytest.mark.slow),
+    ],
+)
 def test_no_row_value_in_terminal_or_json(canary, spoil):
     model, X = canary
     train = model.parent / "train.csv"
@@ -676,7 +683,7 @@ from treeleak import cli
 from treeleak.clock import Clock
 
 tell = Clock.tell
-timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
 
 def told(clock, stage, *more):
     if stage.startswith("rebuilding") and timer.ident is None:

@@ -127,10 +127,7 @@ def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, t
 @pytest.mark.parametrize("step", [*DEFAULT, "round=1", "merge=4", "majority"])
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=() if n in ("forest", "pipeline", "boosted") else pytest.mark.slow)
-        for n in KINDS
-    ],
+    [pytest.param(n, marks=() if n in ("forest", "boosted") else pytest.mark.slow) for n in KINDS],
 )
 def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
     out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", step)
@@ -138,8 +135,15 @@ def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
     read_model(out)
 
 
-@pytest.mark.parametrize("step", ["round=1", "merge=4", "majority"])
-@pytest.mark.parametrize("name", AVERAGED)
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        pytest.param(name, step, marks=() if fast else pytest.mark.slow)
+        for name in AVERAGED
+        for step in ("round=1", "merge=4", "majority")
+        for fast in [name in ("forest", "regression") or step == "round=1"]
+    ],
+)
 def test_what_is_said_of_changed_labels_is_what_scikit_learn_finds(saved, tmp_path, name, step):
     path = saved / f"{name}.skops"
     out = stepped(path, tmp_path / "out.skops", step)
@@ -592,7 +596,7 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     out, told = tmp_path / "out.skops", tmp_path / "out.json"
     done = run(
         "harden", folder / "model.skops", "--out", out, "--train", folder / "train.csv",
-        "--label", "y", "--steps", "seeds,counts", "--time-limit", 3, "--json", told,
+        "--label", "y", "--steps", "seeds,counts", "--time-limit", 1, "--json", told,
         "--seed-search", 50, "--quiet", "--no-retrain",
     )  # fmt: skip
     assert done.exit_code in (0, 3)  # The attack may have had too little time.

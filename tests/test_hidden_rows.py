@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zipfile
 from inspect import signature
@@ -66,6 +67,7 @@ from treeleak.hardening.unknown import without_unknown
 from treeleak.learn import DPForestClassifier, GreedyRuleList, OptimalTreeClassifier
 from treeleak.release import StoredObject, read_model, snapshot
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
+from treeleak.release.readers.skops_layout import laid_out
 
 MODELS = Path(__file__).parent / "models"
 WAYS = list(ways())
@@ -354,6 +356,19 @@ ATTRIBUTES = st.sampled_from(
         "bin_edges_", "_sklearn_version", "n_estimators", "whatever", "hidden_layer_sizes",
     ]
 )  # fmt: skip
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+@examples(100, fast=20)
+@given(JSON)
+def test_descriptions_are_laid_out_as_python_lays_them_out(document):
+    assert laid_out(document) == json.dumps(document, indent=2)
 
 
 @examples(60, fast=15)

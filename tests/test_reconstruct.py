@@ -135,7 +135,7 @@ def releases(draw) -> tuple[Release, Schema]:
     return release, schema
 
 
-@examples(150, fast=50)
+@examples(150, fast=30)
 @given(releases(), st.integers(0, 3))
 def test_random_trees(given_, seed):
     release, schema = given_
@@ -226,7 +226,7 @@ def small(n=30, columns=6, seed=0) -> tuple[pd.DataFrame, np.ndarray]:
     return X, rng.integers(0, 2, n)
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
 def test_the_same_seed_gives_the_same_answer(seed):
     X, y = small()
     schema = Schema.from_columns(X.columns)
@@ -568,10 +568,10 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
         reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
 
 
-@pytest.mark.parametrize("bootstrap", [False, True])
-def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap):
+@pytest.mark.parametrize(("bootstrap", "trees"), [(False, 12), (True, 30)])
+def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap, trees):
     X, y = small(25, 40)
-    model = RandomForestClassifier(30, bootstrap=bootstrap, random_state=0).fit(X, y)
+    model = RandomForestClassifier(trees, bootstrap=bootstrap, random_state=0).fit(X, y)
     found = reconstruct(model, Schema.from_columns(X.columns))
     assert (found.status, found.misfit) == ("feasible", 0)
     assert found.cells.startswith("generated: the grid of thresholds has 1.1e+12 points")
@@ -667,7 +667,9 @@ def test_the_trace_falls_to_the_misfit_of_the_answer():
     pd.testing.assert_frame_equal(result.confidence, again.confidence)
 
 
-@pytest.mark.parametrize("load", [load_compas, load_adult, load_german_credit])
+@pytest.mark.parametrize(
+    "load", [load_compas, pytest.param(load_adult, marks=pytest.mark.slow), load_german_credit]
+)
 def test_deep_forests_on_real_tables_give_their_rows_back(load):
     data = load()
     X, y = draft_sample(data, 400, 7)
@@ -726,8 +728,15 @@ BOOTSTRAPPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-@pytest.mark.parametrize("model", BOOTSTRAPPED, ids=str)
+@pytest.mark.parametrize(
+    ("model", "distinct"),
+    [
+        *((model, True) for model in BOOTSTRAPPED),
+        (BOOTSTRAPPED[0], False),
+        *(pytest.param(model, False, marks=pytest.mark.slow) for model in BOOTSTRAPPED[1:]),
+    ],
+    ids=str,
+)
 def test_drawn_rows_come_back_in_their_order(model, distinct):
     X, _ = small(50, 5)
     y = np.random.default_rng(1).choice(["no", "often", "yes"], 50)
@@ -798,7 +807,7 @@ def test_one_forest_and_three_ways_to_read_it():
     assert reconstruct(plain, schema).draws is None
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 7])
 def test_the_same_seed_gives_the_same_drawn_rows(seed):
     X, y = small(20, 5)
     schema = Schema.from_columns(X.columns)
@@ -904,8 +913,14 @@ SHARED = Path(os.environ.get("TREELEAK_DATA", Path(__file__).parents[2] / "share
 @pytest.mark.parametrize(
     ("name", "n_rows", "distinct"),
     [
-        *((name, 100, d) for name in ("compas", "adult", "default_credit") for d in (True, False)),
-        ("adult", 400, True),
+        ("adult", 100, True),
+        ("adult", 100, False),
+        *(
+            pytest.param(name, 100, d, marks=pytest.mark.slow)
+            for name in ("compas", "default_credit")
+            for d in (True, False)
+        ),
+        pytest.param("adult", 400, True, marks=pytest.mark.slow),
     ],
 )
 def test_default_forests_on_the_published_tables_give_their_rows_back_in_order(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from treeleak.attacks import kernels
+from treeleak.attacks.posterior import draw_kernels
 from treeleak.attacks.posterior.chains import Chain
 from treeleak.attacks.posterior.draw_kernels import Prior, room_for_gibbs, walk
 from treeleak.attacks.posterior.target import PosteriorTarget
+from treeleak.core import compiled
+from treeleak.core.compiled import njit
 
 
 def written(land: PosteriorTarget, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,19 +24,37 @@ def written(land: PosteriorTarget, atoms: np.ndarray) -> tuple[np.ndarray, np.nd
     return X, atoms[:, -1].astype(int)
 
 
-@nb.njit  # type: ignore[untyped-decorator]
-def _visits(
-    times: int, steps: int, heat: float, gap: float, state: Any, law: Any, ground: Any, moves: Any,
-    prior: Any, belief: Any, room: Any, counts: Any,
-) -> None:  # fmt: skip
-    """How often a walk sees each table of rows."""
-    for _ in range(times):
-        walk(steps, heat, gap, state, law, ground, moves, prior, belief, room)
-        number = 0
-        for row in state.atoms:
-            for a in range(len(row)):
-                number = number * ground.radix[a] + row[a]
-        counts[number] += 1
+def _counting(sources: str) -> Any:
+    """How often a walk sees each table of rows, as a loop that is kept on disk.
+
+    Numba keeps it by what it closes over, too: not by the kernels that it calls, unless they are
+    named so. A kernel that has changed is walked as it is now.
+    """
+
+    @njit()
+    def visits(
+        times: int, steps: int, heat: float, gap: float, state: Any, law: Any, ground: Any,
+        moves: Any, prior: Any, belief: Any, room: Any, counts: Any,
+    ) -> None:  # fmt: skip
+        for _ in range(times if len(sources) else 0):
+            walk(steps, heat, gap, state, law, ground, moves, prior, belief, room)
+            number = 0
+            for row in state.atoms:
+                for a in range(len(row)):
+                    number = number * ground.radix[a] + row[a]
+            counts[number] += 1
+
+    return visits
+
+
+def _digest() -> str:
+    """What stands in the modules of kernels, and in those next to them."""
+    modules = draw_kernels, kernels, compiled
+    files = (file for module in modules for file in Path(module.__file__ or "").parent.glob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
+
+
+_visits = _counting(_digest())
 
 
 def frequencies(

@@ -17,7 +17,7 @@ from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
 from treeleak.release.readers.npy import parse_npy, write_npy
 from treeleak.release.readers.skops_archive import read_members
-from treeleak.release.readers.skops_layout import SCHEMA, Node
+from treeleak.release.readers.skops_layout import SCHEMA, Node, laid_out
 
 NONE: Node = {
     "__class__": "str",
@@ -168,7 +168,7 @@ class Archive:
         """Take another description, and leave out members of which it does not speak."""
         named = {str(node["file"]) for _, node in walk(schema) if "file" in node} | {SCHEMA}
         data = {name: content for name, content in self.data.items() if name in named}
-        data[SCHEMA] = json.dumps(schema, indent=2).encode()
+        data[SCHEMA] = laid_out(schema).encode()
         return Archive(tuple(i for i in self.infos if i.filename in named), data)
 
 

@@ -12,7 +12,14 @@ from treeleak.auditing.inventory.known_classes import known_class
 from treeleak.hardening.archive import NONE, Archive, walk
 from treeleak.release.readers.npy import odd_header, parse_npy, plain_records, write_npy
 from treeleak.release.readers.skops_archive import read_with_sources
-from treeleak.release.readers.skops_layout import SCHEMA, Node, is_mark, odd_text, unknown_keys
+from treeleak.release.readers.skops_layout import (
+    SCHEMA,
+    Node,
+    is_mark,
+    laid_out,
+    odd_text,
+    unknown_keys,
+)
 from treeleak.release.stored import StoredObject
 
 # Of what these hold, predictions need what names them below and nothing else; that predictions
@@ -49,7 +56,7 @@ def without_unknown(archive: Archive) -> Archive:
             data[name] = _plain_array(data[name], name)
     changed |= any(odd_text(data[SCHEMA].decode(), json.loads(data[SCHEMA])))
     if changed:
-        data[SCHEMA] = json.dumps(schema, indent=2).encode()
+        data[SCHEMA] = laid_out(schema).encode()
     if data.keys() == named and all(data[n] is archive.data[n] for n in data):
         return archive
     infos = tuple(info for info in archive.infos if info.filename in named)
