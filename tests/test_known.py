@@ -129,7 +129,7 @@ def check_against_brute_force(answer: Answer, case: Drawn, distinct: bool) -> st
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(150, fast=40)
+@seeds(150, fast=20)
 def test_small_forests(distinct, seeds):
     seen = []
     for seed in seeds:
@@ -145,7 +145,7 @@ def unlisted(*_):
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(300, fast=30)
+@seeds(300, fast=12)
 def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)

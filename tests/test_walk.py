@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
 
-import numba as nb
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,13 +16,17 @@ from helpers.cases import Stated
 from helpers.examples import examples
 from helpers.grids import columns_of_any_kind
 from helpers.releases import bootstrap_draws, counted, drawn, random_tree, rows_at
+from helpers.walks import digest
+from treeleak.attacks import kernels
 from treeleak.attacks.large_grid.learned_prior import learned, near
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.row_program import RowProgram
 from treeleak.attacks.large_grid.walk_kernels import Likes, WalkSettings, walk
 from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.attacks.tree_prior import TreePrior
+from treeleak.core import compiled
 from treeleak.core.clock import Clock
+from treeleak.core.compiled import njit
 from treeleak.evidence import ExactTotals, KnownDraws, evidence_for
 from treeleak.partition import Geometry
 from treeleak.partition.values import values_of
@@ -233,16 +237,24 @@ def test_rows_change_places():
     assert met[True] >= met[False] + 8
 
 
-@nb.njit  # type: ignore[untyped-decorator]
-def _visits(times, sweeps, trees, counts, likes, rows, how_to, radix, classes, out):
-    for _ in range(times):
-        walk(sweeps, trees, counts, likes, rows, how_to)
-        number = 0
-        for k in range(len(rows.label)):
-            for a in range(len(radix)):
-                number = number * radix[a] + rows.atoms[k, a]
-            number = number * classes + rows.label[k]
-        out[number] += 1
+def _counting(sources):
+    """Kept on disk, as the loop of the chains is: what was compiled goes with the kernels' text."""
+
+    @njit()
+    def visits(times, sweeps, trees, counts, likes, rows, how_to, radix, classes, out):
+        for _ in range(times if len(sources) else 0):
+            walk(sweeps, trees, counts, likes, rows, how_to)
+            number = 0
+            for k in range(len(rows.label)):
+                for a in range(len(radix)):
+                    number = number * radix[a] + rows.atoms[k, a]
+                number = number * classes + rows.label[k]
+            out[number] += 1
+
+    return visits
+
+
+_visits = _counting(digest(sys.modules[walk.__module__], kernels, compiled))
 
 
 def frequencies(walker: Walker, how_to: WalkSettings, times: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,14 +48,13 @@ def _counting(sources: str) -> Any:
     return visits
 
 
-def _digest() -> str:
-    """What stands in the modules of kernels, and in those next to them."""
-    modules = draw_kernels, kernels, compiled
-    files = (file for module in modules for file in Path(module.__file__ or "").parent.glob("*.py"))
+def digest(*modules: ModuleType) -> str:
+    """What stands in these modules, and in those next to them."""
+    files = {file for m in modules for file in Path(m.__file__ or "").parent.glob("*.py")}
     return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
 
 
-_visits = _counting(_digest())
+_visits = _counting(digest(draw_kernels, kernels, compiled))
 
 
 def frequencies(
