@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +13,7 @@ from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
 from treeleak.core.private import dataclass
+from treeleak.reconstruction.document import as_json, versions
 from treeleak.reconstruction.posterior import Expectation, Posterior
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
@@ -34,19 +31,6 @@ MEANING: Mapping[str, str] = {
     "infeasible": "the counts contradict each other or the schema",
     "unknown": "time ran out before every count was met; this is the best so far",
 }
-
-
-@cache
-def versions() -> Mapping[str, str]:
-    """Versions of everything that an answer depends on."""
-    names = ("treeleak", "numpy", "numba", "scipy", "pandas", "ortools", "scikit-learn")
-    found = {"python": platform.python_version()}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,14 +372,3 @@ def _table(X: pd.DataFrame, y: pd.Series[Any] | None) -> dict[str, Any]:
 def _listed(X: pd.DataFrame) -> list[list[Any]]:
     found: list[list[Any]] = X.astype(object).where(X.notna(), None).to_numpy().tolist()
     return found
-
-
-def as_json(document: Mapping[str, Any]) -> str:
-    """Write a document that may hold numpy's numbers as JSON."""
-    return json.dumps(document, indent=2, allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -28,7 +28,7 @@ import numpy as np
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release.adapters.boosted import column_names, finite, numbers, whole_numbers
-from treeleak.release.adapters.lightgbm_fitting import fitting_of
+from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of
 from treeleak.release.bounds import (
     MOST_CATEGORY,
     MOST_CLASSES,
@@ -184,7 +184,7 @@ def _release(stored: StoredObject) -> Release:
         ensemble=Ensemble(
             f"{objective:.80}",
             (0.0,) * outputs,
-            _rate(parameters, raw),
+            rate_of(parameters, raw),
             fitting,
         ),
     )
@@ -389,17 +389,6 @@ def _ranges(
         if re.fullmatch(rf"\[{_NUMBER}:{_NUMBER}\]", word) and float(low) <= float(high):
             out[name] = (float(low), float(high))
     return {name: ends for name, ends in out.items() if np.isfinite(ends).all()}
-
-
-def _rate(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> float | None:
-    """Give the learning rate; for want of it, by what each of the last trees was multiplied."""
-    try:
-        rate = float(parameters.get("learning_rate", "nan")[:40])
-        if "learning_rate" not in parameters and raw and "shrinkage" in raw[-1]:
-            rate = float(numbers(raw[-1], "shrinkage", 1, f"tree {len(raw) - 1}")[0])
-    except ValueError:
-        return None
-    return rate if np.isfinite(rate) else None
 
 
 def _count(data: Mapping[str, Any], key: str, most: int) -> int:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from treeleak.release.adapters.boosted import numbers
 from treeleak.release.bounds import MOST_REAL
 from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import HESSIAN, VALUE
@@ -50,6 +54,17 @@ def fitting_of(
     return Fitting(
         "softmax", l2, start=start, started=told, curvature=curvature, derivatives="float32"
     )
+
+
+def rate_of(parameters: Mapping[str, str], raw: Sequence[Mapping[str, Any]]) -> float | None:
+    """Give the learning rate; for want of it, by what each of the last trees was multiplied."""
+    try:
+        rate = float(parameters.get("learning_rate", "nan")[:40])
+        if "learning_rate" not in parameters and raw and "shrinkage" in raw[-1]:
+            rate = float(numbers(raw[-1], "shrinkage", 1, f"tree {len(raw) - 1}")[0])
+    except ValueError:
+        return None
+    return rate if np.isfinite(rate) else None
 
 
 def _start(first: Tree, l2: float) -> float | None:

@@ -1,0 +1,36 @@
+"""What all documents of results share: versions, and how they are written as JSON."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of everything that an answer depends on."""
+    names = ("treeleak", "numpy", "numba", "scipy", "pandas", "ortools", "scikit-learn")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """Write a document that may hold numpy's numbers as JSON."""
+    return json.dumps(document, indent=2, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
