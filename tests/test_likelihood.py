@@ -257,6 +257,7 @@ def test_a_step_of_em_never_falls(seed):
 
 @given(SEEDS)
 @settings(max_examples=25)
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # scipy's search
 @pytest.mark.slow
 def test_em_ends_where_no_point_could_pull_more(seed):
     table, draws = problem(seed)

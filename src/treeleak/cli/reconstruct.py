@@ -139,7 +139,7 @@ def _say_outcomes(result: Reconstruction) -> None:
         say("Without labels or targets: the model tells none of any row.")
     elif not result.labelled:
         told = int(result.outcomes.notna().sum())
-        say(f"Targets: leaves tell those of {told:,} of {result.n_rows:,} rows.")
+        say(f"Targets: leaves say those of {told:,} of {result.n_rows:,} rows.")
 
 
 def _say_order(result: Reconstruction) -> None:
