@@ -25,6 +25,7 @@ from treeleak.evidence import (
     HiddenDraws,
     KnownDraws,
     LeafLabels,
+    LeafSteps,
     LossSums,
     NoisyCounts,
     evidence_for,
@@ -38,8 +39,10 @@ from treeleak.release.sampling import Disjoint
 from treeleak.release.statistics import DISTINCT, HESSIAN, LABELS, ROWS, Statistics
 from treeleak.schema import Binary, Schema
 
-KINDS = (ExactCounts, LossSums, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels)
-COUNTED = tuple(kind for kind in KINDS if kind is not LossSums)
+KINDS = (
+    ExactCounts, LossSums, LeafSteps, ExactTotals, KnownDraws, HiddenDraws, NoisyCounts, LeafLabels,
+)  # fmt: skip
+COUNTED = tuple(kind for kind in KINDS if kind not in (LossSums, LeafSteps))
 """Kinds that random trees show; sums of a loss take trained ones."""
 SEEDS = st.integers(0, 2**32)
 

@@ -28,6 +28,8 @@ _ROUNDED = 1e-14
 """What rounding leaves of a variance of zero, as a part of the mean square of all targets."""
 _FINE = 1e-11
 """The same as a part of their variance, from which on it hides how targets differ."""
+_LOST = 1e-12
+"""What rounding may take from an interval for each row of its group, as a share of all sizes."""
 _AT_ONCE = 4_000_000
 _MOST_SURE = 0.9999
 _TOLD = 1e-4
@@ -151,6 +153,9 @@ def _solved(sums: TargetSums, group: IntArray, told: Targets | None, use: BoolAr
         from_ = np.where(more > 0, size[group] * found.low[group] - more * high, found.low[group])
         to = np.where(more > 0, size[group] * found.high[group] - more * low, found.high[group])
         low, high = np.fmax(low, from_), np.fmin(high, to)
+    # The ends themselves are differences, rounded many times over in large groups.
+    pad = _LOST * (sums.spread + np.nanmax(np.abs(sums.predicted))) * size[group]
+    low, high = low - pad, high + pad
     if sums.rounded:
         low, high = low - sums.rounded * np.abs(low), high + sums.rounded * np.abs(high)
     return Solved(np.clip(found.value[group], low, high), low, high, found.met)
