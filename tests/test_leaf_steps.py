@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -141,3 +143,9 @@ def test_a_hardened_file_is_still_audited(library, tmp_path):
     found = treeleak.reconstruct(release, bits(release), time_limit=100)
     assert found.status == "feasible"
     assert cells(release, found.X, found.y) == cells(release, X, y)
+
+
+def test_the_published_schema_knows_all_that_is_said_of_a_fitting():
+    shown = json.loads(files("treeleak.formats").joinpath("release.schema.json").read_text())
+    told = json.dumps(shown)
+    assert [f.name for f in fields(Fitting) if f'"{f.name}": {{' not in told] == []
