@@ -19,11 +19,11 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.loss_sums import STEP as ON_STEPS
 from treeleak.evidence.loss_sums import Derivative
-from treeleak.evidence.predictions import at_leaves, fitted, values_told
+from treeleak.evidence.predictions import fitted, steps, values_told
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.statements import Equal, Statements
 from treeleak.partition import Geometry
-from treeleak.release.statistics import ROWS, STEP, VALUE
+from treeleak.release.statistics import ROWS, STEP
 
 _EACH, _SMALL = 2e-7, 1e-7
 """How far each row's part of a sum in single precision may be off, and the sum beside that."""
@@ -87,35 +87,28 @@ class LeafSteps:
         """Give what leaves add; where only shares are told, these as shares of one row."""
         _, fitting = fitted(self.geometry.release)
         precise = fitting.rough * (_DOUBLE if fitting.derivatives == "float64" else 1.0)
-        told = self._place >= 0
+        told, step = self._place >= 0, self._steps[0]
         held = np.zeros(len(told)) if self.held is None else self.held
-        blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(self._step))
-        steps = Statements(
+        blur = precise * (_EACH * held + _SMALL) * (1.0 + np.abs(step))
+        added = Statements(
             STEP, self._right, Equal(blur[told]), place=self._place,
-            counts=Derivative(self.geometry, ON_STEPS, self._step), by_label=True,
+            counts=Derivative(self.geometry, ON_STEPS, step), by_label=True,
         )  # fmt: skip
         if self.held is not None or not self.shares_only:
-            return (steps,)
+            return (added,)
         first = np.where(np.arange(len(told)) < self.geometry.leaf_start[1], 0, -1)
-        return Statements(ROWS, np.ones(1), place=first, by_label=True), steps
+        return Statements(ROWS, np.ones(1), place=first, by_label=True), added
 
     @cached_property
-    def _step(self) -> FloatArray:
-        """What each leaf added before it was multiplied by the learning rate."""
-        release, start = self.geometry.release, self.geometry.leaf_start
-        ensemble, fitting = fitted(release)
-        own = at_leaves(release, VALUE)
-        for t, begun in enumerate(fitting.start or ()):
-            own[start[t] : start[t + 1]] -= begun
-        return own / float(ensemble.learning_rate or 1.0)
+    def _steps(self) -> tuple[FloatArray, BoolArray]:
+        return steps(self.geometry)
 
     @cached_property
     def _place(self) -> IntArray:
         """Statement of each leaf; none where it is not known what was predicted before."""
         start = self.geometry.leaf_start
         ensemble, fitting = fitted(self.geometry.release)
-        leaves = np.diff(start)
-        told = (np.repeat(leaves, leaves) > 1) | (self._step != 0)
+        told = self._steps[1].copy()
         if not fitting.started:
             told[: start[len(ensemble.base_scores)]] = False
         return np.where(told, np.cumsum(told) - 1, -1)
@@ -123,4 +116,4 @@ class LeafSteps:
     @cached_property
     def _right(self) -> FloatArray:
         _, fitting = fitted(self.geometry.release)
-        return -self._step[self._place >= 0] * fitting.l2
+        return -self._steps[0][self._place >= 0] * fitting.l2

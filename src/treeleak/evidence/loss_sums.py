@@ -21,12 +21,11 @@ from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import Assumed, check_size
 from treeleak.evidence.derived_hessians import leaf_hessians
 from treeleak.evidence.leaves import unequal
-from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class, values_told
+from treeleak.evidence.predictions import at_leaves, chances, fitted, own_class, steps, values_told
 from treeleak.evidence.protocol import Contradiction
 from treeleak.evidence.split_sums import leaf_sums
 from treeleak.evidence.statements import EXACT, Equal, Statements
 from treeleak.partition import Geometry
-from treeleak.release.ensemble import Fitting
 from treeleak.release.statistics import GRADIENT, HESSIAN, ROWS, VALUE, VARIANCE, Quantity
 
 _SUMMED, _SMALL = 2e-6, 1e-7
@@ -150,12 +149,9 @@ class LossSums:
         yield self._of_leaves(HESSIAN, H, ~np.isnan(H) & (off < _SUMMED), SECOND, blur, scale)
         if rate is None:
             return
-        step = (at_leaves(release, VALUE) - self._started(fitting)) / rate
+        step, stepped = steps(self.geometry)
         given = ~np.isnan(at_leaves(release, HESSIAN))
         # s = -G / (H + l2), so that G = -s (H + l2), or G + s H = -s l2.
-        # A tree that is one leaf, and adds nothing, took no step.
-        leaves = np.diff(self.geometry.leaf_start)
-        stepped = (np.repeat(leaves, leaves) > 1) | (step != 0)
         size = np.abs(step) * (np.where(given, H, 0.0) + fitting.l2)
         blur = precise * (_SUMMED * size + _EACH * most + _SMALL)
         scale = 0.4 * np.sqrt(np.maximum(most, 1))
@@ -164,13 +160,6 @@ class LossSums:
         other = ~given & stepped
         yield self._of_leaves(GRADIENT, -step * fitting.l2, other, STEP, blur, scale, step)
         yield from self._of_splits(precise, rate)
-
-    def _started(self, fitting: Fitting) -> FloatArray:
-        """What of each leaf's value is the prediction before the first tree."""
-        begin, own = self.geometry.leaf_start, np.zeros(len(self.n))
-        for t, start in enumerate(fitting.start or ()):
-            own[begin[t] : begin[t + 1]] = start
-        return own
 
     def _of_leaves(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import NotCovered
 from treeleak.partition import Geometry
 from treeleak.release.ensemble import Ensemble, Fitting
@@ -50,6 +50,20 @@ def fitted(release: Release) -> tuple[Ensemble, Fitting]:
     if ensemble is None or fitting is None:
         raise NotCovered("how the leaves of the model were fitted is not known")
     return ensemble, fitting
+
+
+def steps(geometry: Geometry) -> tuple[FloatArray, BoolArray]:
+    """Say what each leaf added before it was multiplied by the learning rate, and whether it did.
+
+    A tree that is one leaf, and adds nothing, took no step. The learning rate must be known.
+    """
+    ensemble, fitting = fitted(geometry.release)
+    begin, own = geometry.leaf_start, at_leaves(geometry.release, VALUE)
+    for t, start in enumerate(fitting.start or ()):
+        own[begin[t] : begin[t + 1]] -= start
+    step = own / float(ensemble.learning_rate or np.nan)
+    leaves = np.diff(begin)
+    return step, (np.repeat(leaves, leaves) > 1) | (step != 0)
 
 
 def margins(release: Release, leaf: NDArray[Any]) -> FloatArray:
