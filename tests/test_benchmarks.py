@@ -14,7 +14,9 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from experiments import progress
-from experiments.benchmarks import hidden, interpretable, n_rows, noisy, raw
+from experiments.benchmarks import boosted, hidden, interpretable, n_rows, noisy, raw
+from experiments.benchmarks.binned import BINNED
+from experiments.benchmarks.binned import table as binned_table
 from experiments.benchmarks.known import (
     BINS,
     Case,
@@ -720,3 +722,18 @@ def test_what_is_timed_is_the_package_of_the_checkout(monkeypatch, tmp_path):
     assert raw.seconds_of(Path(treeleak.__file__).parents[1], []) == {}
     with pytest.raises(BadInput, match=str(tmp_path)):
         raw.seconds_of(tmp_path, [])
+
+
+def test_lines_of_boosted_models_name_a_model_and_a_table():
+    lines = boosted.floors()
+    assert set(lines.model) <= set(boosted.MODELS)
+    assert set(lines.table) == {*BINNED, "compas", "adult", "default_credit"}
+    assert (lines.rows >= 100).all()
+
+
+def test_binned_tables_hold_zeros_and_ones_of_three_classes():
+    for name in BINNED:
+        data = binned_table(name)
+        assert set(np.unique(data.X)) == {0, 1}
+        assert set(data.y) == {0, 1, 2}
+        assert (data.X.mean() <= 0.5).all()
