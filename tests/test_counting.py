@@ -149,10 +149,3 @@ def test_stops_where_rules_overlap_in_too_many_ways(monkeypatch):
     monkeypatch.setattr(counting, "SLICE", 100)
     with pytest.raises(NotCovered, match="120 rules overlap"):
         captured(sizes, box, rules)
-
-
-def test_boxes_too_many_to_compare_are_counted_all_the_same(monkeypatch):
-    sizes, box, rules = binary_list(np.random.default_rng(1), 12, 30)
-    whole = captured(sizes, box, rules)
-    monkeypatch.setattr(counting, "MOST_COMPARED", 5)
-    assert captured(sizes, box, rules) == whole == by_points(sizes, box, rules)

@@ -22,7 +22,7 @@ class Boxes(NamedTuple):
     """Boxes by the axes that any of them restricts.
 
     Boxes are numbered, as are the axes and, over all axes, the branches: sets of values that no
-    box tells apart. Sets are bits in words of 64. A test is one axis of one box.
+    box tells apart. Sets are bits in words of 64.
     """
 
     tests: Bits
@@ -36,13 +36,6 @@ class Boxes(NamedTuple):
     weight: Bits
     total: Bits
     """Array of residues. Of each branch, and of each axis, how many values it has."""
-    first: IntArray
-    axis: IntArray
-    within: Bits
-    share: Bits
-    """Box i has the tests ``first[i]`` to ``first[i + 1]``. Of each, the axis, the boxes that hold
-    no value of it which this box does not (bits; none at all where boxes are too many), and how
-    many values this one holds (residues)."""
     moduli: Bits
     """What residues are taken by; 0 stands for 2^64."""
 
@@ -130,30 +123,6 @@ def _twins(b: Boxes, f: Frames, d: int, one: int, other: int) -> Any:
 
 
 @njit()
-def _absorb(b: Boxes, f: Frames, d: int, some: Bits) -> None:
-    """Drop the boxes of a branch that lie inside of another one, which is one of some."""
-    rest = f.rest[d]
-    if len(b.within) == 0:
-        return
-    for w in range(len(rest)):
-        x = rest[w] & some[w]
-        while x != ZERO:
-            bit = x & (~x + ONE)
-            box = w * 64 + lowest_bit(x)
-            x &= x - ONE
-            if rest[w] & bit == ZERO:
-                continue
-            for u in range(len(rest)):
-                inside = rest[u]
-                for t in range(b.first[box], b.first[box + 1]):
-                    if _has(f.open[d], b.axis[t]):
-                        inside &= b.within[t, u]
-                if u == w:
-                    inside &= ~bit
-                rest[u] &= ~inside
-
-
-@njit()
 def _branch(b: Boxes, f: Frames, d: int) -> bool:
     """Begin the next branch of a part that may have points; say whether there was any."""
     n_words, n_parts, n_mod = f.alive.shape[1], f.still.shape[1], len(b.moduli)
@@ -193,13 +162,12 @@ def _branch(b: Boxes, f: Frames, d: int) -> bool:
                 x += b.weight[c, m]
         f.weight[d, m] = x if p == ZERO else x % p
         f.product[d, m] = ONE
-    _absorb(b, f, d, b.occurs[a])
     return True
 
 
 @njit()
-def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
-    """Take the next part of the current branch, as frame d + 1; return how many boxes it has."""
+def _part(b: Boxes, f: Frames, d: int, at: int) -> None:
+    """Take the next part of the current branch, as frame d + 1."""
     n_words, n_parts = f.alive.shape[1], f.still.shape[1]
     rest, still = f.rest[d], f.open[d]
     alive, axes, todo = f.alive[d + 1], f.still[d + 1], f.open[d + 1]
@@ -212,7 +180,6 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
         todo[v] = axes[v]
         # From here on only what has not been reached is open.
         still[v] &= ~axes[v]
-    n_boxes = 1
     v = 0
     while v < n_parts:
         if todo[v] == ZERO:
@@ -226,7 +193,6 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
             while x != ZERO:
                 box = w * 64 + lowest_bit(x)
                 x &= x - ONE
-                n_boxes += 1
                 for u in range(n_parts):
                     y = b.tests[box, u] & still[u]
                     if y != ZERO:
@@ -236,25 +202,6 @@ def _part(b: Boxes, f: Frames, d: int, at: int) -> int:
                         v = min(u, v)
     for w in range(n_words):
         rest[w] &= ~alive[w]
-    return n_boxes
-
-
-@njit()
-def _single(b: Boxes, f: Frames, d: int) -> None:
-    """Count a part of one box, into the sum of its frame."""
-    w = 0
-    while f.alive[d, w] == ZERO:
-        w += 1
-    box = w * 64 + lowest_bit(f.alive[d, w])
-    for m in range(len(b.moduli)):
-        p = b.moduli[m]
-        every, held = ONE, ONE
-        for t in range(b.first[box], b.first[box + 1]):
-            a = b.axis[t]
-            if _has(f.still[d], a):
-                every = _times(every, b.total[a, m], p)
-                held = _times(held, b.share[t, m], p)
-        f.sum[d, m] = every - held if p == ZERO else (every + p - held) % p
 
 
 @njit()
@@ -559,8 +506,6 @@ def count_on(
     n_words, n_parts, n_mod = f.alive.shape[1], f.still.shape[1], len(b.moduli)
     load = np.zeros(len(b.start), np.int64)
     d = depth
-    if d == 0:
-        _absorb(b, f, d, f.rest[d].copy())
     n_slots = len(cache.used)
     taken = 0
     while taken < steps:
@@ -569,10 +514,8 @@ def count_on(
         while at < n_words and f.rest[d, at] == ZERO:
             at += 1
         if at < n_words:
-            n_boxes = _part(b, f, d, at)
-            if n_boxes == 1:
-                _single(b, f, d + 1)
-            elif _plan(b, f, d + 1, t, most) == 0:
+            _part(b, f, d, at)
+            if _plan(b, f, d + 1, t, most) == 0:
                 # Takes as long as so many splits.
                 taken += 20 * n_mod
                 for m in range(n_mod):

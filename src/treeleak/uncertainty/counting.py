@@ -24,8 +24,6 @@ CACHE_SIZE, CACHE_BYTES = 1 << 18, 1 << 27
 MOST_ENTRIES = 1 << 14
 # Some minutes of counting.
 MOST_STEPS = 100_000_000
-# Boxes beyond which it is not worth to know which lie in which.
-MOST_COMPARED = 2048
 # So many take seconds at most.
 SLICE = 1 << 18
 
@@ -56,15 +54,6 @@ class Search:
         allow: list[BoolArray] = []
         values: list[int] = []
         start = [0]
-        n_tests = sum(map(len, boxes))
-        n_within = n_tests if n <= MOST_COMPARED else 0
-        within = np.zeros((n_within, -(-n // 64)), dtype=np.uint64)
-        first = np.concatenate([[0], np.cumsum([len(t) for t in boxes])])
-        # Where the test of a box on an axis is in the list of all.
-        test_of = {
-            (j, k): first[j] + i for j, t in enumerate(boxes) for i, k in enumerate(sorted(t))
-        }
-        self.of_axis: list[tuple[IntArray, IntArray]] = []
         for a, k in enumerate(self.axes):
             on = np.array([j for j, t in enumerate(boxes) if k in t])
             self.tests[on, a] = True
@@ -79,23 +68,13 @@ class Search:
                 values.append(1 if exists else int(sizes[k][atoms].sum()))
                 self.atoms.append(atoms)
             start.append(len(allow))
-            at = np.array([test_of[int(j), k] for j in on])
-            if len(within):
-                own = np.array(allow[start[-2] :])[:, on].astype(np.float32)
-                inside = np.zeros((len(on), n), dtype=bool)
-                inside[:, on] = (1 - own.T) @ own == 0
-                within[at] = packed(inside)
-            self.of_axis.append((on, at))
         self.allow = np.array(allow)
         self.values = np.array(values, dtype=object)
         self.start = np.array(start)
-        total = [sum(values[i:j]) for i, j in pairwise(start)]
+        total = [1 if exists else sum(values[i:j]) for i, j in pairwise(start)]
         self.total = np.array(total, dtype=object)
         tested = math.prod(int(sizes[k][box[k]].sum()) for k in self.axes)
         self.free = 1 if exists else whole_of(sizes, box) // tested
-        self.share = np.ones(n_tests, dtype=object)
-        for a in range(len(self.axes)):
-            self._weigh(self.share, self.total, a, np.arange(start[a], start[a + 1]))
         moduli = (0,) if exists else _moduli(math.prod(total))
         self.moduli = [p or 2**64 for p in moduli]
         self.fixed = Boxes(
@@ -105,10 +84,6 @@ class Search:
             allow=packed(self.allow),
             weight=self._residues(self.values),
             total=self._residues(self.total),
-            first=first,
-            axis=np.array([self.axes[k] for t in boxes for k in sorted(t)]),
-            within=within,
-            share=self._residues(self.share),
             moduli=np.array(moduli, dtype=np.uint64),
         )
         self._room()
@@ -134,7 +109,7 @@ class Search:
         held = self.tests
         free = self.free
         if tests:
-            held, share, total = held.copy(), self.share.copy(), self.total.copy()
+            held, total = held.copy(), self.total.copy()
             for k, mask in tests.items():
                 a = self.axes[k]
                 begin, end = self.start[a], self.start[a + 1]
@@ -142,7 +117,7 @@ class Search:
                 own = np.flatnonzero(keep[begin:end]) + begin
                 alive &= self.allow[own].any(axis=0)
                 held[:, a] &= ~self.allow[own].all(axis=0)
-                self._weigh(share, total, a, own)
+                total[a] = 1 if self.exists else sum(self.values[own])
             kept = np.concatenate([[0], keep.cumsum()])
             b = b._replace(
                 tests=packed(held),
@@ -151,7 +126,6 @@ class Search:
                 allow=b.allow[keep],
                 weight=b.weight[keep],
                 total=self._residues(total),
-                share=self._residues(share),
             )
         else:
             total = self.total
@@ -181,17 +155,6 @@ class Search:
             self.taken += more
         found = _joined([int(r) for r in f.sum[0]], self.moduli)
         return found if self.exists else free * found
-
-    def _weigh(self, share: Any, total: Any, a: int, branches: IntArray) -> None:
-        """Say what boxes and axis hold of some branches of an axis."""
-        on, at = self.of_axis[a]
-        values = self.values[branches]
-        total[a] = sum(values)
-        share[at] = values @ self.allow[np.ix_(branches, on)].astype(object)
-        if self.exists:
-            # Only whether a box holds all of it counts: one less is none.
-            share[at] = (share[at] == total[a]).astype(int)
-            total[a] = 1
 
     def _residues(self, values: Any) -> Bits:
         # In one layout whatever their number, so that the loop is compiled for one.
