@@ -48,11 +48,11 @@ def align(
     from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
 
     check_pairs(*cost.shape)
-    tails, heads = _arcs(cost.shape)
+    tails, heads = (x.ravel() for x in np.indices(cost.shape))
     whole = np.rint((cost - cost.min(initial=0.0)) / UNIT).astype(np.int64).ravel()
     flow = SimpleMinCostFlow()
     most = np.minimum.outer(mine, theirs).ravel()
-    arcs = flow.add_arcs_with_capacity_and_unit_cost(tails, heads, most, whole)
+    arcs = flow.add_arcs_with_capacity_and_unit_cost(tails, len(mine) + heads, most, whole)
     flow.set_nodes_supplies(np.arange(len(mine) + len(theirs)), np.concatenate([mine, -theirs]))
     status = flow.solve()
     if status != flow.OPTIMAL:
@@ -84,8 +84,3 @@ def fits(i: IntArray, j: IntArray, mine: IntArray, theirs: IntArray) -> bool:
     if flow.solve(source, sink) != flow.OPTIMAL:
         return False
     return bool(flow.optimal_flow() == mine.sum() == theirs.sum())
-
-
-def _arcs(shape: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    i, j = np.indices(shape)
-    return i.ravel(), shape[0] + j.ravel()

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 from treeleak.uncertainty import distances, questions
-from treeleak.uncertainty.distances import Alignment
 from treeleak.uncertainty.groups import Groups
 
 
@@ -70,137 +68,15 @@ class ProbabilisticDataset(Groups):
 
     # How far.
 
-    def dist(
-        self, other: ProbabilisticDataset | pd.DataFrame | None = None, aligned: bool = False
-    ) -> float:
-        """Average uncertainty that is left of a value: Gambs' distance.
-
-        (1 / nd) sum of H(V_k(x'_i) united with V_k(x_i)) / H(V_k) over rows i and attributes k,
-        where V_k(x_i) are the values that row i may have (Gambs 2012, eq. 1). An attribute that has
-        one value only counts in no mean.
-
-        Parameters
-        ----------
-        other : ProbabilisticDataset or DataFrame, optional
-            As many rows; the dataset itself if not given. Rows of a table are certain.
-        aligned : bool
-            Take rows as they stand for each other's; otherwise they are paired such that the
-            distance is least.
-
-        Returns
-        -------
-        float
-            0 only if everything is known of both and they are the same.
-
-        Raises
-        ------
-        BadInput
-            If the datasets do not have the same attributes and as many rows.
-        """
-        return distances.distance(self, other, aligned)
-
-    def compatibility(self, other: ProbabilisticDataset, aligned: bool = False) -> float:
-        """Average uncertainty that is left of a value if two datasets are combined.
-
-        As :meth:`dist` with intersections instead of unions (Gambs 2012, eq. 2); an empty
-        intersection counts 0. Unless ``aligned``, rows are paired such that it is greatest.
-
-        Raises
-        ------
-        BadInput
-            If the datasets do not have the same attributes and as many rows.
-        """
-        return distances.compatibility(self, other, aligned)
-
-    def merge(
-        self, other: ProbabilisticDataset, alignment: Alignment = "consistent"
-    ) -> ProbabilisticDataset:
-        """Combine what two releases say of one dataset, or of one that has grown.
-
-        Gambs 2012, section 3.3: the smaller is filled up with rows of which nothing is known, rows
-        are paired such that the compatibility is greatest, and each value may be what both allow,
-        or anything where they allow nothing in common.
-
-        Parameters
-        ----------
-        other : ProbabilisticDataset
-        alignment : {"consistent", "gambs"}
-            Rows that contradict each other cannot be one, though the compatibility does not see it:
-            such pairs are avoided first ("consistent"), or only among alignments that are equally
-            compatible ("gambs", as in the paper).
-
-        Returns
-        -------
-        ProbabilisticDataset
-            With one group for each pair of groups.
-
-        Raises
-        ------
-        BadInput
-            If the attributes are not the same, or one has a class that the other's lack though
-            they are as many or more.
-        """
-        return distances.merge(self, other, alignment)
+    dist = distances.distance
+    compatibility = distances.compatibility
+    merge = distances.merge
 
     # Questions.
 
-    def contains(self, X: pd.DataFrame, y: Sequence[Any] | None = None) -> bool:
-        """Say whether a table is one of the worlds, in any order of its rows.
-
-        Parameters
-        ----------
-        X : DataFrame
-        y : sequence, optional
-            Labels; not looked at, if not given.
-
-        Raises
-        ------
-        BadInput
-            Naming the column that is missing or cannot be read.
-        """
-        return questions.contains(self, X, y)
-
-    def distance(self, X: pd.DataFrame, y: Sequence[Any] | None = None) -> float:
-        """Distance of a table to the nearest world.
-
-        The least share of values that must change before the table is a world; with labels, these
-        are values as well. A row too many or too few counts as one all of whose values change.
-        Behind noise, the training rows need not be a world: this says how far they are from one
-        (Ferry 2024, appendix C).
-
-        Raises
-        ------
-        BadInput
-            Naming the column that is missing or cannot be read.
-        """
-        return questions.distance_to_world(self, X, y)
-
-    def membership(
-        self, records: pd.DataFrame, labels: Sequence[Any] | None = None
-    ) -> pd.DataFrame:
-        """Say of each record whether some row can be it, and how probable that is.
-
-        Parameters
-        ----------
-        records : DataFrame
-            Values of all attributes, or of some; with a one-hot group all of its columns or none.
-            Other columns are ignored, as by :meth:`contains`.
-        labels : sequence, optional
-            The records' classes.
-
-        Returns
-        -------
-        DataFrame
-            With the index of ``records``; ``possible`` is False where no world has the record,
-            which is then certainly not among the rows; ``probability`` is the share of worlds that
-            have it, with each unknown class as probable as the others.
-
-        Raises
-        ------
-        BadInput
-            Naming the column.
-        """
-        return questions.membership(self, records, labels)
+    contains = questions.contains
+    distance = questions.distance_to_world
+    membership = questions.membership
 
     def expectation(
         self,

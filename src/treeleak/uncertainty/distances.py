@@ -28,8 +28,33 @@ Alignment = Literal["consistent", "gambs"]
 CONTRADICTION: dict[str, float] = {"consistent": 3.0, "gambs": 1e-7}
 
 
-def distance(data: Groups, other: Groups | pd.DataFrame | None, aligned: bool) -> float:
-    """See :meth:`ProbabilisticDataset.dist`."""
+def distance(
+    data: Groups, other: Groups | pd.DataFrame | None = None, aligned: bool = False
+) -> float:
+    """Average uncertainty that is left of a value: Gambs' distance.
+
+    (1 / nd) sum of H(V_k(x'_i) united with V_k(x_i)) / H(V_k) over rows i and attributes k,
+    where V_k(x_i) are the values that row i may have (Gambs 2012, eq. 1). An attribute that has
+    one value only counts in no mean.
+
+    Parameters
+    ----------
+    other : ProbabilisticDataset or DataFrame, optional
+        As many rows; the dataset itself if not given. Rows of a table are certain.
+    aligned : bool
+        Take rows as they stand for each other's; otherwise they are paired such that the
+        distance is least.
+
+    Returns
+    -------
+    float
+        0 only if everything is known of both and they are the same.
+
+    Raises
+    ------
+    BadInput
+        If the datasets do not have the same attributes and as many rows.
+    """
     if other is None:
         boxes = data.narrow[1]
         terms = [
@@ -57,8 +82,17 @@ def distance(data: Groups, other: Groups | pd.DataFrame | None, aligned: bool) -
     return _share(float(cost[i, j] @ n), data.n_rows)
 
 
-def compatibility(data: Groups, other: Groups, aligned: bool) -> float:
-    """See :meth:`ProbabilisticDataset.compatibility`."""
+def compatibility(data: Groups, other: Groups, aligned: bool = False) -> float:
+    """Average uncertainty that is left of a value if two datasets are combined.
+
+    As :func:`distance` with intersections instead of unions (Gambs 2012, eq. 2); an empty
+    intersection counts 0. Unless ``aligned``, rows are paired such that it is greatest.
+
+    Raises
+    ------
+    BadInput
+        If the datasets do not have the same attributes and as many rows.
+    """
     _check_kind(data, other)
     if other.n_rows != data.n_rows:
         raise BadInput(f"{data.n_rows} rows are not compatible with {other.n_rows} rows")
@@ -67,8 +101,32 @@ def compatibility(data: Groups, other: Groups, aligned: bool) -> float:
     return _share(float(compatible[i, j] @ n), data.n_rows)
 
 
-def merge(data: G, other: G, alignment: Alignment) -> G:
-    """See :meth:`ProbabilisticDataset.merge`."""
+def merge(data: G, other: G, alignment: Alignment = "consistent") -> G:
+    """Combine what two releases say of one dataset, or of one that has grown.
+
+    Gambs 2012, section 3.3: the smaller is filled up with rows of which nothing is known, rows
+    are paired such that the compatibility is greatest, and each value may be what both allow,
+    or anything where they allow nothing in common.
+
+    Parameters
+    ----------
+    other : ProbabilisticDataset
+    alignment : {"consistent", "gambs"}
+        Rows that contradict each other cannot be one, though the compatibility does not see it:
+        such pairs are avoided first ("consistent"), or only among alignments that are equally
+        compatible ("gambs", as in the paper).
+
+    Returns
+    -------
+    ProbabilisticDataset
+        With one group for each pair of groups.
+
+    Raises
+    ------
+    BadInput
+        If the attributes are not the same, or one has a class that the other's lack though
+        they are as many or more.
+    """
     if alignment not in CONTRADICTION:
         raise BadInput(f"alignment must be one of {', '.join(CONTRADICTION)}, not {alignment!r}")
     _check_kind(data, other)

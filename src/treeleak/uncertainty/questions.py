@@ -23,8 +23,20 @@ MOST_HELD = 2_000_000_000
 AT_ONCE = 20_000_000
 
 
-def contains(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
-    """See :meth:`ProbabilisticDataset.contains`."""
+def contains(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None = None) -> bool:
+    """Say whether a table is one of the worlds, in any order of its rows.
+
+    Parameters
+    ----------
+    X : DataFrame
+    y : sequence, optional
+        Labels; not looked at, if not given.
+
+    Raises
+    ------
+    BadInput
+        Naming the column that is missing or cannot be read.
+    """
     if len(X) != data.n_rows:
         return False
     atoms, label, rows = _points_of(data, X, y)
@@ -45,8 +57,19 @@ def contains(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) -> bool:
     return fits(i, j, rows, groups.support)
 
 
-def distance_to_world(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) -> float:
-    """See :meth:`ProbabilisticDataset.distance`."""
+def distance_to_world(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None = None) -> float:
+    """Distance of a table to the nearest world.
+
+    The least share of values that must change before the table is a world; with labels, these
+    are values as well. A row too many or too few counts as one all of whose values change.
+    Behind noise, the training rows need not be a world: this says how far they are from one
+    (Ferry 2024, appendix C).
+
+    Raises
+    ------
+    BadInput
+        Naming the column that is missing or cannot be read.
+    """
     if not (len(X) or data.n_rows):
         return 0.0
     atoms, label, rows = _points_of(data, X, y)
@@ -70,8 +93,31 @@ def distance_to_world(data: Groups, X: pd.DataFrame, y: Sequence[Any] | None) ->
     return float(cost[i, j] @ n) / (d * int(rows.sum()))
 
 
-def membership(data: Groups, records: pd.DataFrame, labels: Sequence[Any] | None) -> pd.DataFrame:
-    """See :meth:`ProbabilisticDataset.membership`."""
+def membership(
+    data: Groups, records: pd.DataFrame, labels: Sequence[Any] | None = None
+) -> pd.DataFrame:
+    """Say of each record whether some row can be it, and how probable that is.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Values of all attributes, or of some; with a one-hot group all of its columns or none.
+        Other columns are ignored, as by :func:`contains`.
+    labels : sequence, optional
+        The records' classes.
+
+    Returns
+    -------
+    DataFrame
+        With the index of ``records``; ``possible`` is False where no world has the record,
+        which is then certainly not among the rows; ``probability`` is the share of worlds that
+        have it, with each unknown class as probable as the others.
+
+    Raises
+    ------
+    BadInput
+        Naming the column.
+    """
     if not isinstance(records, pd.DataFrame):
         raise BadInput(f"the records must be a DataFrame, not {type(records).__name__}")
     table = records.set_axis([str(c) for c in records], axis=1)
