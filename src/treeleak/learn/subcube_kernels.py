@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeleak.core.bits import count_bits
 from treeleak.core.compiled import njit, put
 
 ONE, TWO = np.uint64(1), np.uint64(2)
@@ -55,14 +56,6 @@ class States(NamedTuple):
     """Shape (2,). States, splits."""
 
 
-@njit(inline=True)
-def _ones(x: Any) -> Any:
-    x = x - ((x >> ONE) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
 @njit()
 def _count(rows: Any, bits: Any, word: Any, n_words: int, out: Any) -> None:
     """Count in each class where each column is 1; only the words that hold any rows are given."""
@@ -70,7 +63,7 @@ def _count(rows: Any, bits: Any, word: Any, n_words: int, out: Any) -> None:
     for q in range(len(rows.columns)):
         for i in range(n_words):
             w = word[i]
-            out[q, rows.word_class[w]] += _ones(bits[i] & rows.columns[q, w])
+            out[q, rows.word_class[w]] += count_bits(bits[i] & rows.columns[q, w])
 
 
 @njit()
@@ -194,7 +187,7 @@ def expand(first: int, last: int, search: Any, rows: Any, points: Any, states: A
             if x:
                 bits[n_words] = x
                 word[n_words] = w
-                total[rows.word_class[w]] += _ones(x)
+                total[rows.word_class[w]] += count_bits(x)
                 n_words += 1
         _count(rows, bits, word, n_words, count)
         n = total.sum()
@@ -308,7 +301,7 @@ def best_rule(
         for w in range(n_words):
             x = stack[depth, w] & literal[w]
             stack[depth + 1, w] = x
-            count[word_class[w]] += _ones(x)
+            count[word_class[w]] += count_bits(x)
         n = count.sum()
         if n < least:
             at[depth] += 1

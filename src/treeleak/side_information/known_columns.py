@@ -8,8 +8,9 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.partition import Geometry
+from treeleak.release.growing import GrowingTree
 from treeleak.release.release import Release
-from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS
+from treeleak.release.statistics import QUANTITIES, UNTOLD, WEIGHTS, Statistics
 from treeleak.release.tree import LEAF, Tree
 from treeleak.schema import AtMost, Attribute, Joint, Linear, OneHot, Rule, Schema
 
@@ -69,28 +70,18 @@ def _rest(schema: Schema, known: set[str]) -> tuple[list[Attribute], list[Rule]]
 
 def part_tree(column: int, size: IntArray, label: IntArray | None, n_classes: int) -> Tree:
     """Make a tree whose leaf g holds the rows of part g. Its inner nodes count nothing."""
-    feature: list[int] = []
-    threshold: list[float] = []
-    left: list[int] = []
-    right: list[int] = []
-    todo = [(0, len(size), -1, left)]
+    growing = GrowingTree()
+    todo = [(0, len(size), LEAF, 0)]
     while todo:
         begin, end, parent, side = todo.pop()
-        at, middle = len(feature), (begin + end) // 2
-        inner = end - begin > 1
-        feature.append(column if inner else LEAF)
-        threshold.append(middle - 0.5 if inner else np.nan)
-        left.append(LEAF)
-        right.append(LEAF)
-        if parent >= 0:
-            side[parent] = at
-        if inner:
+        middle = (begin + end) // 2
+        if end - begin > 1:
+            node = growing.add(column, middle - 0.5, parent, side)
             # The left half is next: leaves are numbered from left to right.
-            todo += [(middle, end, at, right), (begin, middle, at, left)]
-    bare = Tree(
-        np.array(feature), np.array(threshold), np.array(left), np.array(right),
-        np.zeros(len(feature), dtype=bool),
-    )  # fmt: skip
+            todo += [(middle, end, node, 1), (begin, middle, node, 0)]
+        else:
+            growing.add(parent=parent, side=side)
+    bare = growing.tree(Statistics())
     totals = np.zeros(bare.n_nodes)
     totals[bare.leaves] = size
     counts = None
