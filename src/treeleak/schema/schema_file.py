@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -23,19 +22,14 @@ _VERSION = 1
 MOST_BYTES = 2**22
 """Of a schema file: 4 MiB describe 50,000 columns, and TOML is read at 1 MB in a second."""
 _ATTRIBUTES: dict[str, Any] = {
-    "binary": lambda name, missing=False: Binary(name, missing=missing),
-    "ordinal": lambda name, low, high, missing=False: Ordinal(name, low, high, missing=missing),
-    "numeric": lambda name, low=-math.inf, high=math.inf, missing=False: Numeric(
-        name, low, high, missing=missing
-    ),
+    **{cls.kind: cls for cls in (Binary, Ordinal, Numeric)},
     "categorical": lambda name, values=(), labels=None, missing=False: Categorical(
         name, list_of(values, f"categorical column {name!r}: values"), labels, missing=missing
     ),
     "one-hot": lambda name, columns, at_most_one=False: OneHot(name, columns, at_most_one),
 }
 _RULES: dict[str, Any] = {
-    "implies": lambda given, then: Implies(given, then),
-    "linear": lambda coefficients, low=-math.inf, high=math.inf: Linear(coefficients, low, high),
+    **{cls.kind: cls for cls in (Implies, Linear)},
     "at-most": lambda columns, k=1: AtMost(columns, k),
 }
 

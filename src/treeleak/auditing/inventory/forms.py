@@ -165,14 +165,10 @@ def repeated(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     return not held.others and all(map(is_scalar, held.scalars)) and len(set(held.scalars)) <= SHORT
 
 
-def per_column(times: int = 1) -> Form:
+def per_column(value: Any, owner: StoredObject, times: int = 1) -> bool:
     """A number for each column, or a few."""
-
-    def fits(value: Any, owner: StoredObject) -> bool:
-        array = numbers_in(value)
-        return array is not None and array.size <= times * (n_columns(owner) + 1)
-
-    return fits
+    array = numbers_in(value)
+    return array is not None and array.size <= times * (n_columns(owner) + 1)
 
 
 def columns(value: Any, owner: StoredObject) -> bool:
@@ -326,12 +322,12 @@ def scores(value: Any, owner: StoredObject) -> bool:
         named = all(_OF_SEARCH.fullmatch(str(k)) and len(str(k)) <= MAX_NAME for k in value)
         plain = [v for k, v in value.items() if not str(k).startswith("param")]
         return named and len(sizes) <= 1 and all(numbers_in(v) is not None for v in plain)
-    return short(value, owner) or per_tree(value, owner) or per_column(2)(value, owner)
+    return short(value, owner) or per_tree(value, owner) or per_column(value, owner, 2)
 
 
 def edges(value: Any, owner: StoredObject) -> bool:
     """Values of each column in their order, or one of each column."""
-    return per_column(2)(value, owner) or distinct(value, owner)
+    return per_column(value, owner, 2) or distinct(value, owner)
 
 
 def fitted(value: Any, owner: StoredObject) -> bool:

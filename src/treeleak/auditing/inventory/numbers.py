@@ -57,12 +57,6 @@ def of_ranges(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     return told + f" All {listed:,} categories of {len(lists):,} columns." * bool(lists)
 
 
-def of_list(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
-    """Count the entries of a list."""
-    held = numbers_in(value)
-    return "" if held is None or not held.size else f"{held.size:,} numbers."
-
-
 def of_history(value: Any, owner: StoredObject) -> str:  # noqa: ARG001
     """Count the scores that CatBoost tells of."""
     rounds = value.count('{"') if isinstance(value, str) else 0

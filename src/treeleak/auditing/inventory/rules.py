@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
          when=conditions.filled, change="values", form=forms.edges),
     Rule("scale_", "leaks", "smallest, largest or ranked values",
          "Computed from values of single rows.",
-         owner="MinMaxScaler MaxAbsScaler", change="values", form=forms.per_column()),
+         owner="MinMaxScaler MaxAbsScaler", change="values", form=forms.per_column),
     Rule("mean_ var_ scale_ center_ statistics_ lambdas_ variances_ idf_ constant_ class_prior_",
          "harmless", "means and spreads of columns",
          "Taken over all rows. (With very few rows even these say much.)",
