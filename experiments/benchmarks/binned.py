@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.datasets import load_iris, load_wine
 
 from treeleak.datasets import load_draft
@@ -22,6 +21,6 @@ def table(name: str) -> Dataset:
     # Such names as iris has, with brackets, not every library takes.
     X, y = BINNED[name](return_X_y=True, as_frame=True)
     X.columns = [f"column_{k}" for k in range(X.shape[1])]
-    above = (X > np.median(X, axis=0)).astype(int)
+    above = X.gt(X.median()).astype(int)
     schema = Schema([Binary(c) for c in above.columns])
     return Dataset(name, above, y, schema, "scikit-learn", "CC BY 4.0")
