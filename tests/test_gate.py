@@ -9,8 +9,7 @@ import pytest
 
 import treeleak
 from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
-from treeleak.auditing.assessors.control import too_like
-from treeleak.auditing.assessors.given_parts import check_given
+from treeleak.auditing.assessors.rows_given import check_given, too_like
 from treeleak.core.errors import Mismatch
 
 

@@ -73,9 +73,14 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
     old, new = _voices(before, X.shape[1]), _voices(after, X.shape[1])
     if len(old) != len(new):
         raise BadModel(f"{len(new)} trees instead of {len(old)}")
-    if _is_boosted(before) and _sums(before) != _sums(after):
-        raise BadModel("another number to which trees add")
-    X = np.ascontiguousarray(X, dtype=_float_type(before))
+    float_type = "float32"
+    if _is_boosted(before):
+        releases = to_release(before), to_release(after)
+        bases = [r.ensemble.base_scores if r.ensemble is not None else () for r in releases]
+        if bases[0] != bases[1]:
+            raise BadModel("another number to which trees add")
+        float_type = releases[0].float_type
+    X = np.ascontiguousarray(X, dtype=float_type)
     same = np.ones(len(X), dtype=bool)
     largest = 0.0
     if averages(before):
@@ -95,15 +100,6 @@ def compare(before: StoredObject, after: StoredObject, X: NDArray[Any], of: str)
 def _is_boosted(model: StoredObject) -> bool:
     """Whether this is a model of a boosting library, read by its adapter."""
     return not model.type.startswith("sklearn.")
-
-
-def _float_type(model: StoredObject) -> str:
-    return to_release(model).float_type if _is_boosted(model) else "float32"
-
-
-def _sums(model: StoredObject) -> tuple[float, ...]:
-    ensemble = to_release(model).ensemble
-    return () if ensemble is None else ensemble.base_scores
 
 
 def n_columns_of(model: StoredObject) -> int:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from treeleak.auditing.assessors.control import THE_SAME, too_like
-from treeleak.auditing.assessors.given_parts import check_given
 from treeleak.auditing.assessors.measurement import Measurement, Variant, measure, with_shape
+from treeleak.auditing.assessors.rows_given import THE_SAME, check_given, too_like
 from treeleak.auditing.assessors.shape import guesses_from_shape
 from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress

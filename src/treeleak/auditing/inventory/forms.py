@@ -6,6 +6,7 @@ what usually goes by that name; a table does not fit.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -120,18 +121,21 @@ def anything(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     return True
 
 
+def _flat(value: Any, most: float, longest: int, code: bool = False) -> list[Any] | None:
+    """Numbers and texts that a value holds; None if there are too many, or anything else."""
+    held = pieces(value)
+    arrays = [a for a in held.others if isinstance(a, np.ndarray) and a.dtype.names is None]
+    n_code = sum(map(is_code, held.others)) if code else 0
+    size = len(held.scalars) + n_code + sum(a.size for a in arrays)
+    if len(arrays) + n_code < len(held.others) or size > most:
+        return None
+    flat = [*held.scalars, *(v for a in arrays for v in a.ravel().tolist())]
+    return flat if all(is_scalar(v, longest) for v in flat) else None
+
+
 def short(value: Any, owner: StoredObject) -> bool:  # noqa: ARG001
     """A few numbers and short texts."""
-    held = pieces(value)
-    code = [o for o in held.others if is_code(o)]
-    arrays = [a for a in held.others if isinstance(a, np.ndarray) and a.dtype.names is None]
-    if len(arrays) + len(code) < len(held.others):
-        return False
-    scalars = [*held.scalars, *(v for a in arrays if a.size <= SHORT for v in a.ravel().tolist())]
-    return (
-        len(held.scalars) + len(code) + sum(a.size for a in arrays) <= SHORT
-        and all(is_scalar(v) for v in scalars)
-    )  # fmt: skip
+    return _flat(value, SHORT, MAX_TEXT, code=True) is not None
 
 
 def seeds(value: Any, owner: StoredObject) -> bool:
@@ -173,30 +177,15 @@ def per_column(value: Any, owner: StoredObject, times: int = 1) -> bool:
 
 def columns(value: Any, owner: StoredObject) -> bool:
     """A number or a short text for each column."""
-    held = pieces(value)
-    arrays = [a for a in held.others if isinstance(a, np.ndarray) and a.dtype.names is None]
-    if len(arrays) < len(held.others):
-        return False
-    size = len(held.scalars) + sum(a.size for a in arrays)
-    texts = [v for a in arrays if a.dtype.kind in "US" for v in a.ravel().tolist()]
-    return size <= n_columns(owner) + SHORT and all(
-        is_scalar(v, MAX_NAME) for v in (*held.scalars, *texts)
-    )
+    return _flat(value, n_columns(owner) + SHORT, MAX_NAME) is not None
 
 
 def names(value: Any, owner: StoredObject) -> bool:
     """Names of columns or classes, each of them once."""
-    held = pieces(value)
-    flat = [*held.scalars]
-    for part in held.others:
-        if not isinstance(part, np.ndarray) or part.dtype.names is not None:
-            return False
-        flat += part.ravel().tolist()
-    if isinstance(value, np.ndarray) and value.ndim == 1 and len(set(map(str, flat))) < len(flat):
-        return False
-    n_classes = sum(whole([owner.get("n_classes_")]))
-    most = n_columns(owner) + n_classes or len(flat)
-    return len(flat) <= most + SHORT and all(is_scalar(v, MAX_NAME) for v in flat)
+    stated = n_columns(owner) + sum(whole([owner.get("n_classes_")]))
+    flat = _flat(value, stated + SHORT if stated else math.inf, MAX_NAME)
+    listed = isinstance(value, np.ndarray) and value.ndim == 1
+    return flat is not None and not (listed and len(set(map(str, flat))) < len(flat))
 
 
 def distinct(value: Any, owner: StoredObject) -> bool:

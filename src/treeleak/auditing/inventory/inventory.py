@@ -124,7 +124,9 @@ def take_inventory(
             rule = STORED if table.stands_in(part.value) else rule
         found.setdefault((part.where, rule), Counter())[_shown(part, rule)] += 1
         if in_numbers := rule.told(part.value, part.owner):
-            told.setdefault((part.where, rule), {})[in_numbers] = None
+            said = told.setdefault((part.where, rule), {})
+            if len(said) < MOST_TOLD:
+                said[in_numbers] = None
         if not rule.rows and _searched(part, rule):
             spread.setdefault((part.where, part.attribute, rule), []).append(part)
     for (where, _, rule), parts in spread.items():
@@ -142,15 +144,11 @@ def take_inventory(
             change=rule.change,
             rows=rule.rows,
             unknown=rule.unknown,
-            told=" ".join(_told(told.get((where, rule), {}), rule.of_columns(context))),
+            told=" ".join(filter(None, (rule.of_columns(context), *told.get((where, rule), ())))),
         )
         for (where, rule), names in sorted(found.items(), key=lambda item: _rank(item[0][1]))
     )
     return tuple(entries)
-
-
-def _told(of_parts: Mapping[str, None], of_columns: str) -> list[str]:
-    return [text for text in (of_columns, *[*of_parts][:MOST_TOLD]) if text]
 
 
 def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
@@ -286,10 +284,6 @@ def _rules_of(owner: str, name: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES[:-1] if rule.names_it(owner, name))
 
 
-def _is_known(owner: StoredObject) -> bool:
-    return owner.type in _OWN or known_class(owner.type) is not None
-
-
 def _is_held(part: _Part) -> bool:
     """Whether objects of the owner's class have something of this name."""
     own = known_class(part.owner.type)
@@ -306,8 +300,9 @@ def _apart(part: _Part, context: Context) -> tuple[list[tuple[_Part, Rule]], lis
     """Take a container apart: what is told of its own values, and the parts within it."""
     value, path = part.value, part.path
     if isinstance(value, StoredObject):
-        odd = not is_name(value.type) or (_is_known(part.owner) and not _is_held(part))
         own = known_class(part.owner.type)
+        known = own is not None or part.owner.type in _OWN
+        odd = not is_name(value.type) or (known and not _is_held(part))
         if own is not None and part.attribute in own.parameters:
             odd |= not _HOLDS_OBJECTS.search(part.attribute)
         return [(part, UNKNOWN)] if odd else [], _members(path, value, part)

@@ -1,4 +1,4 @@
-"""What was given as known beside the model, held against the training rows."""
+"""Whether the rows that were given are what they are said to be."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import pandas as pd
 from treeleak.core.errors import Mismatch
 from treeleak.reconstruction import Reconstruction
 
+THE_SAME = (
+    "the control rows are too like the training rows to be other draws of their population (less "
+    "than once in a thousand times by chance): were the training rows among them?"
+)
+_DRAWS = 999
 _MISSING = -3e38
 
 
@@ -41,3 +46,23 @@ def check_given(rebuilt: Reconstruction, truth: pd.DataFrame) -> None:
             raise Mismatch(
                 f"of what was given as known, {wrong} rows are not among the training rows{where}"
             )
+
+
+def too_like(train: pd.DataFrame, control: pd.DataFrame, seed: int = 0) -> bool:
+    """Say whether control rows agree with the training rows better than chance allows.
+
+    Were both drawn from one population, any rows of the two tables together might as well have been
+    the training set. So the two shares of each row differ as much as for training sets drawn from
+    all: that they differ less than for each of 999 has a probability of one in a thousand.
+    """
+    rows = pd.concat([train, control[train.columns]], ignore_index=True)
+    group = rows.groupby(list(rows.columns), dropna=False, sort=False).ngroup().to_numpy()
+    total, n = np.bincount(group), len(train)
+    rng = np.random.default_rng(seed)
+
+    def apart(chosen: np.ndarray) -> float:
+        own = np.bincount(group[chosen], minlength=len(total))
+        return float(((own / n - (total - own) / len(control)) ** 2).sum())
+
+    real = apart(np.arange(n))
+    return all(apart(rng.choice(len(rows), n, replace=False)) > real for _ in range(_DRAWS))
