@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -42,10 +41,6 @@ class Scores:
     """Share of the values of categories that are wrong; None without such columns."""
     numbers: Numbers | None = None
     """None without columns of numbers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the scores (formats/audit.schema.json)."""
-        return asdict(self)
 
 
 def scores_of(

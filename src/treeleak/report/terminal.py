@@ -166,7 +166,12 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield Text(rebuilt.contradiction)
     elif rebuilt.n_rows:
         own = [(what, n) for what, n, _ in facts.of_rebuilt(found, rebuilt.given.size)]
-        yield figures([*own, *_of_others(rebuilt)])
+        if rebuilt.in_earlier is not None:
+            seen = int(rebuilt.in_earlier.sum())
+            own.append(("Rows that the earlier model saw, too", f"{seen:,}"))
+        if rebuilt.misfit:
+            own.append((f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"))
+        yield figures(own)
     if m is not None:
         yield Text()
         yield _measurement(m, told["measurement"]["individual"], rebuilt)
@@ -174,13 +179,6 @@ def _reconstruction(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if audit.variants:
         yield Text()
         yield _compared(audit, rebuilt)
-
-
-def _of_others(rebuilt: Reconstruction) -> Iterator[tuple[str, str]]:
-    if rebuilt.in_earlier is not None:
-        yield "Rows that the earlier model saw, too", f"{int(rebuilt.in_earlier.sum()):,}"
-    if rebuilt.misfit:
-        yield f"{rebuilt.misfit_means}, in sum", f"{rebuilt.misfit:,.0f}"
 
 
 def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:

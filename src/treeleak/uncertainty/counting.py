@@ -45,7 +45,6 @@ class Search:
     ) -> None:
         self.exists = exists
         self.taken = 0
-        self.n_atoms = [len(mask) for mask in box]
         self.n_boxes = n = len(boxes)
         self.axes = {k: a for a, k in enumerate(sorted({k for t in boxes for k in t}))}
         self.tests = np.zeros((n, len(self.axes)), dtype=bool)
@@ -87,16 +86,6 @@ class Search:
             moduli=np.array(moduli, dtype=np.uint64),
         )
         self._room()
-
-    def alike(self, k: int) -> list[BoolArray]:
-        """Atoms of an axis that no box tells apart."""
-        a = self.axes[k]
-        out = []
-        for atoms in self.atoms[self.start[a] : self.start[a + 1]]:
-            mask = np.zeros(self.n_atoms[k], dtype=bool)
-            mask[atoms] = True
-            out.append(mask)
-        return out
 
     def count(self, n: int, tests: Tests) -> int:
         """Count the points of a box that lie outside of the first ``n``.

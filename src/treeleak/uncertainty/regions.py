@@ -81,7 +81,7 @@ class Region:
                 # Nothing ties it to the others.
                 mask[:] = self.box[k]
                 continue
-            for atoms in self._alike(k) if search is None else search.alike(k):
+            for atoms in self._alike(k, (*boxes, *self.inside)):
                 if mask[atoms].any():
                     mask[atoms] = True
                 elif search is None:
@@ -155,7 +155,7 @@ class Region:
         """Share ``n`` points among the parts along the axis that most boxes restrict."""
         boxes = relevant(self.box, self.outside) or list(self.inside)
         load = np.bincount([k for t in boxes for k in t], minlength=len(self.box))
-        alike = [self._alike(k) for k in range(len(self.box))]
+        alike = [self._alike(k, (*self.outside, *self.inside)) for k in range(len(self.box))]
         k = int(np.where([len(kinds) > 1 for kinds in alike], load, -1).argmax())
         parts = [self.restricted({k: atoms}) for atoms in alike[k]]
         share = np.array([part.size / self.size for part in parts])
@@ -165,10 +165,10 @@ class Region:
         )
         return points[rng.permutation(n)]
 
-    def _alike(self, k: int) -> list[BoolArray]:
-        """Atoms of an axis that no box tells apart."""
-        own = [t[k] for t in (*self.outside, *self.inside) if k in t]
-        at = np.flatnonzero(self.box[k])
+    def _alike(self, k: int, boxes: Sequence[Tests]) -> list[BoolArray]:
+        """Atoms of an axis that hold values, and that no box tells apart."""
+        own = [t[k] for t in boxes if k in t]
+        at = np.flatnonzero(self.box[k] & (self.sizes[k] > 0))
         if not len(at) or not own:
             return [self.box[k]]
         kind = np.unique(np.array(own)[:, at], axis=1, return_inverse=True)[1].ravel()

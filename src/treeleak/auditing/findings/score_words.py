@@ -38,7 +38,7 @@ def in_short(scores: Scores) -> str:
 
 
 def read_scores(told: Mapping[str, Any]) -> Scores:
-    """Take scores out of a document (:meth:`Scores.to_dict`)."""
+    """Take scores out of the document of an audit."""
     numbers = told["numbers"]
     return Scores(**{**told, "numbers": None if numbers is None else Numbers(**numbers)})
 
