@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gc
 import json
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -66,15 +68,6 @@ def take(
     return value
 
 
-def texts(data: Mapping[str, Any], key: str, where: str = "", default: Any = REQUIRED) -> list[str]:
-    """Take a list of texts."""
-    values: list[str] = take(data, key, list, default, where)
-    for value in values:
-        if not isinstance(value, str):
-            raise BadModel(f"{where}{key} must be a list of texts, and holds {value!r:.40}")
-    return values
-
-
 def choice(
     data: Mapping[str, Any],
     key: str,
@@ -95,12 +88,68 @@ def only(data: Mapping[str, Any], known: Iterable[str], where: str = "") -> None
         raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
 
 
-def n_rows_of(data: Mapping[str, Any]) -> int | None:
-    """Take the number of training rows, where it is said."""
-    n_rows: int | None = take(data, "n_rows", int, None)
-    if n_rows is not None and not is_whole(n_rows, 0, EXACT_WHOLE):
-        raise BadModel(f"n_rows is {n_rows!r:.40}")
-    return n_rows
+def record(kind: type[Model], data: Mapping[str, Any], where: str) -> Model:
+    """Make a dataclass of an object, which must hold what its fields are declared to be.
+
+    Whole numbers are from 0 to 2^53, and others are finite. Raises BadModel, naming the key.
+    """
+    hints = get_type_hints(kind)
+    own = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    only(data, own, where)
+    if lacking := [name for name, f in own.items() if f.default is MISSING and name not in data]:
+        raise BadModel(f"{where}{lacking[0]} is missing")
+    given = {name: declared(hints[name], value, where + name) for name, value in data.items()}
+    with located(where):
+        return kind(**given)
+
+
+_DECLARED: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str), "text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: is_whole(value, 0, EXACT_WHOLE), "a whole number of 0 or more"),
+    float: (lambda value: is_finite(value), "a number"),
+}
+
+
+def declared(hint: Any, value: Any, name: str) -> Any:
+    """Take a value that is what a type hint says; of a dataclass, an object.
+
+    Raises BadModel, which begins with ``name``, and the place within where there are several.
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is types.UnionType:
+        return None if value is None else declared(args[0], value, name)
+    if origin in (tuple, frozenset) and isinstance(value, list):
+        kinds = args if origin is tuple and args[-1] is not ... else args[:1] * len(value)
+        if len(value) == len(kinds):
+            items = enumerate(zip(kinds, value, strict=True))
+            return origin(declared(each, item, f"{name}[{i}]") for i, (each, item) in items)
+    if isinstance(value, dict) and origin is Mapping:
+        return {key: declared(args[1], own, f"{name}: {key:.80}") for key, own in value.items()}
+    if isinstance(value, dict) and isinstance(hint, type) and is_dataclass(hint):
+        return record(hint, value, f"{name}: ")
+    if origin is Literal and isinstance(value, str) and value in args:
+        return value
+    if hint in _DECLARED and _DECLARED[hint][0](value):
+        return float(value) if hint is float else value
+    due = _DECLARED[hint][1] if hint in _DECLARED else "an object"
+    if origin in (tuple, frozenset):
+        some = origin is tuple and args[-1] is not ...
+        due = f"a list of {len(args)}" if some else "a list"
+    elif origin is Literal:
+        due = f"one of {', '.join(args)}"
+    raise BadModel(f"{name} is {value!r:.40}, must be {due}")
+
+
+def plain(value: Any) -> Any:
+    """Describe a number, a text, several of them, or a dataclass, as JSON can hold it."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(own) for name, own in value.items()}
+    if isinstance(value, (tuple, frozenset)):
+        return [plain(v) for v in (value if isinstance(value, tuple) else sorted(value))]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager

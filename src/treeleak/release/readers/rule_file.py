@@ -16,17 +16,16 @@ import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
-from treeleak.release.bounds import MOST_ROWS, MOST_RULES, at_most
+from treeleak.release.bounds import MOST_RULES, at_most
 from treeleak.release.checked_json import (
+    declared,
     is_finite,
     is_whole,
     label,
     located,
-    n_rows_of,
     only,
     read_json,
     take,
-    texts,
 )
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList, Value
 
@@ -97,15 +96,15 @@ def rules_from_dict(data: Any) -> RuleList:
     rules = take(data, "rules", list)
     at_most(MOST_RULES, len(rules), "rules")
     return RuleList(
-        columns=tuple(texts(data, "columns")),
+        columns=declared(tuple[str, ...], take(data, "columns", list), "columns"),
         classes=tuple(label(c) for c in take(data, "classes", list)),
         rules=tuple(_rule(r, f"rule {j}: ") for j, r in enumerate(rules, 1)),
         default=_default(take(data, "default", dict)),
         ordered=take(data, "ordered", bool, True),
         covered=_counts(data, "covered"),
-        n_rows=n_rows_of(data),
+        n_rows=declared(int | None, data.get("n_rows"), "n_rows"),
         origin=take(data, "origin", str, ""),
-        notes=tuple(texts(data, "notes", default=[])),
+        notes=declared(tuple[str, ...], take(data, "notes", list, []), "notes"),
         of_file=True,
     )
 
@@ -193,10 +192,5 @@ def _value(value: Any, key: str, where: str) -> Value:
 
 
 def _counts(data: Mapping[str, Any], key: str, where: str = "") -> tuple[int, ...] | None:
-    values = take(data, key, list, None, where)
-    for value in values or ():
-        if not is_whole(value, 0, MOST_ROWS + 1):
-            raise BadModel(
-                f"{where}{key} hold {value!r:.40}, no whole number of up to {MOST_ROWS:g} rows"
-            )
-    return None if values is None else tuple(values)
+    counts: tuple[int, ...] | None = declared(tuple[int, ...] | None, data.get(key), where + key)
+    return counts
