@@ -34,11 +34,6 @@ def ended(text: str) -> str:
     return text if text.endswith((".", "?")) else f"{text}."
 
 
-def reasons(found: Doc, part: str) -> list[str]:
-    """Say why a part was not assessed."""
-    return [ended(p["reason"]) for p in found["not_assessed"] if p["part"] == part]
-
-
 def by_what(entries: Iterable[Doc]) -> dict[str, list[Doc]]:
     """Put entries of the inventory together that are of one kind."""
     groups: dict[str, list[Doc]] = {}

@@ -68,7 +68,8 @@ _VERDICTS = (
 
 def reasons(found: Doc, part: str) -> list[Block]:
     """Say why a part was not assessed."""
-    return [Prose(f"Not assessed: {why}") for why in facts.reasons(found, part)]
+    open_ = (p["reason"] for p in found["not_assessed"] if p["part"] == part)
+    return [Prose(f"Not assessed: {facts.ended(why)}") for why in open_]
 
 
 def ruling(found: Doc) -> Section | None:

@@ -13,7 +13,7 @@ import pandas as pd
 from treeleak.auditing.assessors.article29 import NO_ROWS
 from treeleak.auditing.assessors.leaf_words import LeafWords, leaves_of, rows_in_nodes
 from treeleak.auditing.assessors.measurement import Pairs
-from treeleak.auditing.assessors.people import Training, groups_of, labels_of
+from treeleak.auditing.assessors.people import groups_of, labels_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
@@ -164,20 +164,20 @@ def assess(case: Case) -> Case:
     exposure: Exposure | None = None
     rebuilt, truth = found.reconstruction, found.truth
     if rebuilt is not None and rebuilt.X is not None:
-        release, training = case.release, None
+        release, groups = case.release, dict[str, "pd.Series[Any]"]()
         pairs = None if found.measurement is None else found.measurement.pairs
-        if truth is not None:
-            groups = groups_of(truth.X, given, release, rebuilt.schema)
-            training = Training(truth.X, groups)
+        true = None if truth is None else truth.X
+        if true is not None:
+            groups = groups_of(true, given, release, rebuilt.schema)
         if not rebuilt.X.empty:
             rows, leaves = _rows(rebuilt, release, pairs, found.proofs_hold)
             exposure = Exposure(
                 recovered=Recovered.of(rebuilt, found.proofs_hold),
-                columns=_columns(rebuilt, None if training is None else training.X, pairs),
-                groups=_groups(pairs, training),
+                columns=_columns(rebuilt, true, pairs),
+                groups=_groups(pairs, groups),
                 rows=rows,
                 leaves=leaves,
-                behind=None if training is None else _behind(rebuilt, training, pairs),
+                behind=None if true is None else _behind(rebuilt, true, groups, pairs),
             )
     case = case.plus(exposure=exposure)
     if given.groups and (exposure is None or exposure.groups.empty):
@@ -185,9 +185,11 @@ def assess(case: Case) -> Case:
     return case
 
 
-def _behind(rebuilt: Reconstruction, training: Training, pairs: Pairs | None) -> Behind:
+def _behind(
+    rebuilt: Reconstruction, X: pd.DataFrame, by: Mapping[str, pd.Series[Any]], pairs: Pairs | None
+) -> Behind:
     """List who stands behind the figures, in the order of their tables."""
-    X, n = training.X, len(training.X)
+    n = len(X)
     attributes = list(labels_of(rebuilt.schema).values())
     others = np.zeros((n, len(attributes)), dtype=bool)
     for k, attribute in enumerate(attributes):
@@ -199,7 +201,7 @@ def _behind(rebuilt: Reconstruction, training: Training, pairs: Pairs | None) ->
         return Behind(none, np.ones(n, dtype=bool), others, np.full(len(attributes), n))
     groups = [
         (member == name).to_numpy(dtype=bool)
-        for member in training.groups.values()
+        for member in by.values()
         for name in _names_of(member)
     ]
     free = right_values(pairs.given.astype(float), pairs.columns, attributes).sum(axis=0)
@@ -245,10 +247,10 @@ def _columns(rebuilt: Reconstruction, X: pd.DataFrame | None, pairs: Pairs | Non
     return table
 
 
-def _groups(pairs: Pairs | None, training: Training | None) -> pd.DataFrame:
+def _groups(pairs: Pairs | None, by: Mapping[str, pd.Series[Any]]) -> pd.DataFrame:
     """Errors of groups of training rows."""
     columns = ["column", "group", "rows", "error", "exact", "guess"]
-    if pairs is None or training is None:
+    if pairs is None or not by:
         return pd.DataFrame(columns=columns)
     figures = pd.DataFrame(
         {
@@ -258,12 +260,10 @@ def _groups(pairs: Pairs | None, training: Training | None) -> pd.DataFrame:
         }
     )
     found = []
-    for name, member in training.groups.items():
-        by = figures.groupby(member.to_numpy(), sort=False)
-        table = by.mean().assign(rows=by.size(), column=name)
+    for name, member in by.items():
+        own = figures.groupby(member.to_numpy(), sort=False)
+        table = own.mean().assign(rows=own.size(), column=name)
         found.append(table.loc[_names_of(member)])
-    if not found:
-        return pd.DataFrame(columns=columns)
     return pd.concat(found).rename_axis("group").reset_index()[columns]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput
-from treeleak.core.private import dataclass
 from treeleak.release import Release
 from treeleak.release.release import class_numbers
 from treeleak.schema import Attribute, Categorical, OneHot, Schema
@@ -70,16 +68,6 @@ def attribute_of(name: str, schema: Schema, release: Release | None = None) -> A
         if name == attribute.name or name in attribute.columns or attribute.columns == members:
             return attribute
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Training rows, and the groups that they belong to."""
-
-    X: pd.DataFrame
-    """In the model's columns."""
-    groups: Mapping[str, pd.Series[Any]] = field(default_factory=dict)
-    """Of each column that groups: the group of each row."""
 
 
 def groups_of(

@@ -34,7 +34,9 @@ def keep(
         sides = np.column_stack([apart, ~apart])
     units = [None] * own.shape[1] + [0] * sides.shape[1]
     kept = told_together(np.hstack([own, sides]), units, threshold, behind.counted)
-    individual = bool(kept[own.shape[1] :].any()) and _enough(sides, behind.counted, threshold)
+    size = sides[behind.counted].sum(axis=0)
+    enough = ((size == 0) | (size >= threshold)).all()
+    individual = bool(kept[own.shape[1] :].any() and enough)
     # How many rows a group has is a figure of its own, of people without an error, too.
     kept = kept[: own.shape[1]]
     kept[kept] = told_together(own[:, kept], [None] * int(kept.sum()), threshold)
@@ -44,11 +46,6 @@ def keep(
         individual=individual,
         hidden=frozenset(hidden | _nested(behind, columns, hidden, own[:, kept], threshold)),
     )
-
-
-def _enough(sides: BoolArray, counted: BoolArray, threshold: int) -> bool:
-    size = sides[counted].sum(axis=0)
-    return bool(((size == 0) | (size >= threshold)).all())
 
 
 def _of_few(behind: Behind, columns: Sequence[str], threshold: int) -> set[str]:
