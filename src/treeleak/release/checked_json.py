@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from treeleak.core.errors import BadModel
+from treeleak.core.errors import BadModel, TreeleakError
 from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
 
@@ -154,11 +154,13 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Let errors begin with the place in the file that they speak of."""
+    """Let errors begin with the place that they speak of, unless they do so already."""
     try:
         yield
-    except BadModel as error:
-        raise BadModel(f"{where}{error}") from error
+    except TreeleakError as error:
+        if str(error).startswith(where):
+            raise
+        raise type(error)(f"{where}{error}") from error
 
 
 def is_finite(value: Any) -> bool:

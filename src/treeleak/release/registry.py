@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.core.private import dataclass
+from treeleak.release.checked_json import located
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -62,7 +63,7 @@ def adapter(package: str, *classes: str) -> Callable[[AnyAdapter], AnyAdapter]:
 
 
 def reader(name: str, recognise: Callable[[bytes], bool]) -> Callable[[AnyReader], AnyReader]:
-    """Register the function that reads a file format.
+    """Register the function that reads a file format; errors need not name the file.
 
     Parameters
     ----------
@@ -101,18 +102,19 @@ def read_model(
         Naming the file: it is missing, empty, damaged, or no model.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError as error:
-        raise BadModel(f"{path}: {cause(error)}") from error
-    if not head:
-        raise BadModel(f"{path}: the file is empty: save the model again")
-    for known in _FORMATS:
-        if known.recognise(head):
-            return known.read(path, trust_pickle)
-    names = ", ".join(known.name for known in _FORMATS)
-    raise BadModel(f"{path}: not a model file (known formats: {names}). {HOW_TO_SAVE}")
+    with located(f"{path}: "):
+        try:
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+            if not head:
+                raise BadModel("the file is empty: save the model again")
+            for known in _FORMATS:
+                if known.recognise(head):
+                    return known.read(path, trust_pickle)
+        except OSError as error:
+            raise BadModel(cause(error)) from error
+        names = ", ".join(known.name for known in _FORMATS)
+        raise BadModel(f"not a model file (known formats: {names}). {HOW_TO_SAVE}")
 
 
 def to_release(model: Any, trust_pickle: bool = False) -> Release:

@@ -131,8 +131,9 @@ class Release:
             raise BadModel("two columns of the model have one name")
         if len(set(self.classes)) != len(self.classes):
             raise BadModel("two classes of the model have one label")
-        if strange := set(self.levels) - set(self.feature_names):
-            raise BadModel(f"levels name {min(strange)!r:.80}: no such column")
+        for name in ("levels", "borders", "ranges"):
+            if strange := set(getattr(self, name)) - set(self.feature_names):
+                raise BadModel(f"{name} name {min(strange)!r:.80}: no such column")
         for column, texts in self.levels.items():
             if not texts or len(set(texts)) != len(texts):
                 raise BadModel(f"levels of column {column!r:.80}: none, or one stands twice")
@@ -161,10 +162,6 @@ class Release:
             raise BadModel(f"trees count in {len(units)} units: {sorted(q.name for q in units)}")
 
     def _check_borders(self) -> None:
-        if strange := set(self.borders) - set(self.feature_names):
-            raise BadModel(f"borders name {min(strange)!r:.80}: no such column")
-        if strange := set(self.ranges) - set(self.feature_names):
-            raise BadModel(f"ranges name {min(strange)!r:.80}: no such column")
         for column, (low, high) in self.ranges.items():
             if not -np.inf < low <= high < np.inf:
                 raise BadModel(f"range of column {column!r:.80}: not two numbers, the least first")

@@ -31,8 +31,6 @@ class Quantity:
     """In which it is measured; empty where that depends on the model."""
     whole: bool = False
     """Whether it numbers rows or draws, and is a whole number unless it carries noise."""
-    adds_up: bool = True
-    """Whether that of an inner node is the sum of its children's."""
 
 
 ROWS = Quantity("rows", "rows", whole=True)
@@ -47,7 +45,7 @@ DISTINCT = Quantity("distinct", "rows", whole=True)
 WEIGHTS = Quantity("weights", "weight")
 """Sums of sample weights."""
 
-LABELS = Quantity("labels", "class", adds_up=False)
+LABELS = Quantity("labels", "class")
 """1 for each class that a leaf names, 0 for the others."""
 
 UNTOLD = Quantity("none", "")
@@ -59,19 +57,19 @@ HESSIAN = Quantity("hessian", "")
 GRADIENT = Quantity("gradient", "")
 """Sum of the loss's first derivatives over the rows."""
 
-VALUE = Quantity("value", "", adds_up=False)
+VALUE = Quantity("value", "")
 """What the node adds to a prediction."""
 
-STEP = Quantity("step", "", adds_up=False)
+STEP = Quantity("step", "")
 """What the node would add to a prediction as a leaf, before it is made smaller by a rate."""
 
-MEAN = Quantity("mean", "target", adds_up=False)
+MEAN = Quantity("mean", "target")
 """Mean of the target."""
 
-VARIANCE = Quantity("variance", "target squared", adds_up=False)
+VARIANCE = Quantity("variance", "target squared")
 """Variance of the target; of boosted trees, of the gradients that they were fitted to."""
 
-GAIN = Quantity("gain", "", adds_up=False)
+GAIN = Quantity("gain", "")
 """By how much the node's test lowered the loss."""
 
 COUNTS = (ROWS, DRAWS, WEIGHTS, LABELS, UNTOLD)
@@ -120,6 +118,11 @@ class NodeStatistic:
     def n_nodes(self) -> int:
         """Nodes that it has an entry for."""
         return len(self.values)
+
+    @property
+    def held(self) -> BoolArray:
+        """Shape (n_nodes,). Which nodes it is given for."""
+        return np.ones(self.n_nodes, dtype=bool) if self.present is None else self.present
 
     @property
     def per_class(self) -> bool:

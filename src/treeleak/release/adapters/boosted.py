@@ -18,6 +18,7 @@ from treeleak.release.tree import LEAF
 EXACT_FLOAT32 = 2**24
 """Whole numbers from here on are rounded in single precision."""
 
+NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
 UNNAMED = "The file's column names are not usable; columns are numbered."
 
 
@@ -55,6 +56,15 @@ def finite(quantity: Quantity, values: NDArray[Any], present: BoolArray | None =
     here = np.isfinite(values) if present is None else present & np.isfinite(values)
     kept = np.where(here, values, 0.0).astype(float)
     return NodeStatistic(quantity, kept, None if here.all() else here)
+
+
+def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None = None) -> int:
+    """Read a whole number that stands there as a text."""
+    text = data.get(key, default)
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise BadModel(f"{key} is {text!r:.40}, no number")
+    at_most(most, int(text), key)
+    return int(text)
 
 
 def parents_first(left: IntArray, right: IntArray, where: str) -> IntArray:

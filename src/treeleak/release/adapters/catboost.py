@@ -23,7 +23,7 @@ import numpy as np
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.boosted import UNNAMED
+from treeleak.release.adapters.boosted import column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
 from treeleak.release.checked_json import is_finite, is_whole, read_json
@@ -223,13 +223,9 @@ def _columns(info: Mapping[str, Any]) -> tuple[Columns, tuple[str, ...]]:
             if kind == "categorical" and isinstance(own.get("values"), list):
                 values[flat] = tuple(own["values"])
     n = max(named, default=-1) + 1
-    names = tuple(named.get(i, "") for i in range(n))
-    plain = tuple(f"x{i}" for i in range(n))
-    notes: tuple[str, ...] = ()
-    if all(name == str(i) for i, name in enumerate(names)):
-        names = plain
-    elif not all(names) or len(set(names)) < n:
-        names, notes = plain, (UNNAMED,) if any(names) else ()
+    texts = [named.get(i) or None for i in range(n)]
+    numbered = texts == list(map(str, range(n))) or not any(texts)
+    names, notes = column_names(None if numbered else texts, n)
     levels = {
         names[flat]: (*(f"hash {x}" for x in own), "another") for flat, own in values.items() if own
     }

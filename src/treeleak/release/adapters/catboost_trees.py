@@ -13,7 +13,7 @@ from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import numbers
 from treeleak.release.bounds import MOST_LEVELS, MOST_NODES, at_most
 from treeleak.release.categories import CategorySets
-from treeleak.release.checked_json import is_finite, is_whole
+from treeleak.release.checked_json import is_finite, is_whole, located
 from treeleak.release.tree import LEAF, Tree
 
 # 2^24 leaves are more than any file holds.
@@ -196,7 +196,7 @@ def _shape(asked: list[_Question | None], below: IntArray, met: IntArray, where:
     left, right = np.where(sets, met, below), np.where(sets, below, met)
     nodes = np.flatnonzero(sets)
     codes = [q.code for q in asked if q is not None and q.code is not None]
-    try:
+    with located(f"{where}: "):
         return Tree(
             feature=np.array([LEAF if q is None else q.column for q in asked]),
             threshold=np.array([np.nan if q is None else q.border for q in asked]),
@@ -205,5 +205,3 @@ def _shape(asked: list[_Question | None], below: IntArray, met: IntArray, where:
             missing_left=np.array([q is not None and q.missing_left for q in asked]),
             categories=CategorySets(nodes, np.array(codes)) if codes else None,
         )
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error

@@ -10,6 +10,7 @@ import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.adapters.sklearn import class_labels, feature_names, fitted
+from treeleak.release.checked_json import located
 from treeleak.release.noise.laws import CountNoise, DiscreteLaplace, LabelNoise, Laplace
 from treeleak.release.readers.release_file import noise_from_dict
 from treeleak.release.registry import adapter
@@ -79,12 +80,9 @@ def _tree(stored: Any, t: int) -> Tree:
         if not fits or array.ndim != dimensions:
             raise BadModel(f"tree {t}: {name} is no array of {dimensions} dimensions")
         arrays[name] = array.astype({"i": np.int64, "f": np.float64, "b": np.bool_}[kind])
-    try:
+    with located(f"tree {t}: "):
         counts = arrays.pop("counts")
-        tree = Tree(**arrays, statistics=Statistics.counting(ROWS, counts))
-    except BadModel as error:
-        raise BadModel(f"tree {t}: {error}") from error
-    return tree
+        return Tree(**arrays, statistics=Statistics.counting(ROWS, counts))
 
 
 def _leaves_only(tree: Tree, t: int) -> Tree:

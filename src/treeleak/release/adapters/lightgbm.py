@@ -27,7 +27,14 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.release.adapters.boosted import column_names, finite, numbers, whole_numbers
+from treeleak.release.adapters.boosted import (
+    NUMBERED,
+    column_names,
+    count_in,
+    finite,
+    numbers,
+    whole_numbers,
+)
 from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of
 from treeleak.release.bounds import (
     MOST_CATEGORY,
@@ -37,6 +44,7 @@ from treeleak.release.bounds import (
     MOST_ROWS,
 )
 from treeleak.release.categories import CategorySets
+from treeleak.release.checked_json import located
 from treeleak.release.draws.lightgbm_bagging import RULE
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.readers.lightgbm_text import booster_from_text
@@ -83,7 +91,6 @@ GOSS = (
 DIFFERENT = "the roots of its trees count different numbers of rows"
 AVERAGE = "Predictions are the average of the trees, not their sum (boosting=rf)."
 EARLY = "Predictions may stop after round {}, found best; the model holds later trees, too."
-NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
 
 
 @adapter("lightgbm", "Booster")
@@ -125,8 +132,8 @@ def _opened(stored: StoredObject) -> StoredObject:
 
 
 def _release(stored: StoredObject) -> Release:
-    n_columns = 1 + _count(stored.state, "max_feature_idx", MOST_COLUMNS - 1)
-    outputs = _count(stored.state, "num_tree_per_iteration", MOST_CLASSES)
+    n_columns = 1 + count_in(stored.state, "max_feature_idx", MOST_COLUMNS - 1)
+    outputs = count_in(stored.state, "num_tree_per_iteration", MOST_CLASSES)
     if outputs == 0:
         raise BadModel("num_tree_per_iteration is 0")
     raw = stored.get("trees")
@@ -240,7 +247,7 @@ def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) ->
         gain = np.append(numbers(raw, "split_gain", n, where), np.zeros(n_leaves))
         statistics.append(finite(GAIN, gain, ~leaf))
     ends = np.full(n_leaves, LEAF)
-    try:
+    with located(f"{where}: "):
         return Tree(
             feature=np.append(feature, ends),
             threshold=np.append(np.where(tested, np.nan, threshold), np.full(n_leaves, np.nan)),
@@ -251,8 +258,6 @@ def _tree(t: int, raw: Mapping[str, Any], n_columns: int, output: int | None) ->
             categories=sets,
             output=output,
         )
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error
 
 
 def _pair(
@@ -324,14 +329,11 @@ def _with_all(tree: Tree, n_rows: int | None) -> Tree:
 
 
 def _adds_up(tree: Tree) -> bool:
-    rows = tree.totals
-    if rows is None:
+    rows, entry = tree.totals, tree.statistics.get(ROWS)
+    if rows is None or entry is None:
         return False
-    inner = ~tree.is_leaf
-    sums = rows[tree.left[inner]] + rows[tree.right[inner]]
-    entry = tree.statistics.get(ROWS)
-    told = inner[inner] if entry is None or entry.present is None else entry.present[inner]
-    return np.array_equal(rows[inner][told], sums[told])
+    inner = np.flatnonzero(~tree.is_leaf & entry.held)
+    return np.array_equal(rows[inner], rows[tree.left[inner]] + rows[tree.right[inner]])
 
 
 def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
@@ -389,12 +391,3 @@ def _ranges(
         if re.fullmatch(rf"\[{_NUMBER}:{_NUMBER}\]", word) and float(low) <= float(high):
             out[name] = (float(low), float(high))
     return {name: ends for name, ends in out.items() if np.isfinite(ends).all()}
-
-
-def _count(data: Mapping[str, Any], key: str, most: int) -> int:
-    text = data.get(key)
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise BadModel(f"{key} is {text!r:.40}, no number")
-    if int(text) > most:
-        raise BadModel(f"{key} is {int(text):,}, more than {most:,}: not read")
-    return int(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from treeleak.core.ending import private_folder
-from treeleak.core.errors import BadModel, NotCovered, cause
+from treeleak.core.errors import BadModel, NotCovered
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.own_process import refused_by
@@ -80,10 +80,5 @@ def model_from_cbm(data: bytes) -> StoredObject:
 
 @reader("CatBoost cbm", lambda head: head.startswith(MAGIC))
 def _read_cbm(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    try:
-        at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
-        return model_from_cbm(path.read_bytes())
-    except OSError as error:
-        raise BadModel(f"{path}: {cause(error)}") from error
-    except (BadModel, NotCovered) as error:
-        raise type(error)(f"{path}: {error}") from error
+    at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
+    return model_from_cbm(path.read_bytes())

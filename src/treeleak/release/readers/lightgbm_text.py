@@ -74,12 +74,7 @@ def booster_from_text(text: str) -> StoredObject:
 
 @reader("LightGBM text", lambda head: _HEAD.match(head) is not None)
 def _read_file(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    try:
-        return booster_from_text(read_text(path, MOST_JSON_BYTES))
-    except BadModel as error:
-        raise (
-            error if str(error).startswith(f"{path}: ") else BadModel(f"{path}: {error}")
-        ) from error
+    return booster_from_text(read_text(path, MOST_JSON_BYTES))
 
 
 class _Lines:

@@ -32,12 +32,12 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     No class that the file names is imported, so a file of any scikit-learn version is readable
     without that version, and a call that the file asks for is recorded, not made.
 
-    ``trust_pickle``: open the file at all. Raises BadModel, naming the file: refused without
+    ``trust_pickle``: open the file at all. Raises BadModel: refused without
     ``trust_pickle``, or damaged.
     """
     if not trust_pickle:
         raise BadModel(
-            f"{path}: a pickle or joblib file can run any code when it is opened. "
+            "a pickle or joblib file can run any code when it is opened. "
             "If you know who made it, allow it with --trust-pickle (trust_pickle=True), "
             "or save the model with skops instead"
         )
@@ -46,13 +46,13 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
         try:
             why = refused_by(WORKER, path.resolve(), out, SECONDS)
         except TimeoutError as error:
-            raise BadModel(f"{path}: not read within {SECONDS} seconds") from error
+            raise BadModel(f"not read within {SECONDS} seconds") from error
         if why:
-            raise BadModel(f"{path}: not a readable pickle ({why})")
+            raise BadModel(f"not a readable pickle ({why})")
         try:
             stored = read_archive(out)
         except BadModel as error:
-            raise BadModel(str(error).replace(str(out), str(path))) from error
+            raise BadModel(str(error).removeprefix(f"{out}: ")) from error
     # The archive is the worker's own: what is left over in it is what the pickle left unread.
     unread = (
         replace(left, where="the pickle", what="values that the model does not hold")

@@ -273,7 +273,7 @@ def check_sums(tree: Tree, where: str) -> None:
     for entry in tree.statistics:
         if not entry.quantity.whole:
             continue
-        name, array, held = entry.called, entry.values, _held(entry)
+        name, array, held = entry.called, entry.values, entry.held
         if (array < 0).any():
             node = int(np.argwhere(array < 0)[0, 0])
             raise BadModel(f"{where}, node {node}: {name} are negative, and carry no noise")
@@ -293,16 +293,12 @@ def check_sums(tree: Tree, where: str) -> None:
         if counts is None or totals is None:
             continue
         sums = counts.values.sum(axis=1)
-        bad = (sums != totals.values) & _held(counts) & _held(totals)
+        bad = (sums != totals.values) & counts.held & totals.held
         if bad.any():
             raise BadModel(
                 f"{where}, node {bad.argmax()}: totals hold {totals.values[bad.argmax()]:g}, the "
                 f"counts of all classes are {sums[bad.argmax()]:g}"
             )
-
-
-def _held(entry: NodeStatistic) -> BoolArray:
-    return np.ones(entry.n_nodes, dtype=bool) if entry.present is None else entry.present
 
 
 def _short(array: NDArray[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from treeleak.core.errors import BadModel, cause
+from treeleak.core.errors import BadModel
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.ubj import is_ubj, read_ubj
@@ -69,13 +69,8 @@ def is_booster(root: Any) -> bool:
 
 @reader("XGBoost UBJSON", is_ubj)
 def _read_ubj(path: Path, trust_pickle: bool) -> StoredObject:  # noqa: ARG001
-    try:
-        at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
-        return booster_from_dict(read_ubj(path.read_bytes()))
-    except OSError as error:
-        raise BadModel(f"{path}: {cause(error)}") from error
-    except BadModel as error:
-        raise BadModel(f"{path}: {error}") from error
+    at_most(MOST_JSON_BYTES, path.stat().st_size, "bytes")
+    return booster_from_dict(read_ubj(path.read_bytes()))
 
 
 @reader("XGBoost JSON", lambda head: _JSON.match(_start(head)) is not None)

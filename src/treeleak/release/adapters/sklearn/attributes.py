@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.release.adapters.boosted import column_names
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, at_most
 from treeleak.release.sampling import HeldBack
 from treeleak.release.stored import StoredObject
@@ -98,13 +99,7 @@ def feature_names(stored: StoredObject) -> tuple[tuple[str, ...], tuple[str, ...
         raise BadModel(f"{stored.name} of {n} columns")
     at_most(MOST_COLUMNS, n, "columns")
     own = stored.get("feature_names_in_")
-    numbered = tuple(f"x{i}" for i in range(n))
-    if own is None:
-        return numbered, ()
-    names = tuple(str(c) for c in np.ravel(own))
-    if len(names) != n or len(set(names)) != n:
-        return numbered, ("The file's column names are not usable; columns are numbered.",)
-    return names, ()
+    return column_names(None if own is None else [str(c) for c in np.ravel(own)], n)
 
 
 def class_labels(stored: StoredObject) -> tuple[Any, ...]:

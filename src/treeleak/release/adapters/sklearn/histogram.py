@@ -37,9 +37,10 @@ from treeleak.release.adapters.sklearn.attributes import (
 from treeleak.release.adapters.sklearn.boosting import HELD_BACK
 from treeleak.release.adapters.sklearn.ensembles import KINDS
 from treeleak.release.adapters.sklearn.node_targets import with_statistic
-from treeleak.release.adapters.sklearn.nodes import built, check_children
+from treeleak.release.adapters.sklearn.nodes import check_children, node_records, seen_missing
 from treeleak.release.bounds import MOST_CATEGORY, MOST_REAL
 from treeleak.release.categories import CategorySets
+from treeleak.release.checked_json import located
 from treeleak.release.ensemble import Ensemble, Fitting, Loss
 from treeleak.release.registry import adapter
 from treeleak.release.release import Release
@@ -48,8 +49,12 @@ from treeleak.release.statistics import GAIN, ROWS, STEP, VALUE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
 
-_WHOLE = ("count", "feature_idx", "left", "right", "is_leaf", "missing_go_to_left")
-_REAL = ("num_threshold", "value", "gain")
+_KINDS = {
+    **dict.fromkeys(
+        ("count", "feature_idx", "left", "right", "is_leaf", "missing_go_to_left"), "iub"
+    ),
+    **dict.fromkeys(("num_threshold", "value", "gain"), "f"),
+}
 _BITS = 256
 
 
@@ -90,14 +95,16 @@ def _histogram_boosting(stored: StoredObject) -> Release:
     if base.size == n_outputs and (np.abs(base) <= MOST_REAL).all():
         loss = str(stored.get("loss"))[:40]
         ensemble = Ensemble(loss, tuple(base.tolist()), rate, _fitting(stored, loss, n_outputs))
-    held = {int(tree.totals[0]) for tree in trees if tree.totals is not None}
+    counted = [(tree, tree.totals) for tree in trees if tree.totals is not None]
+    missing = {c for tree, rows in counted for c in seen_missing(tree, rows)}
+    held = {int(rows[0]) for _, rows in counted}
     return Release(
         trees=tuple(trees),
         feature_names=names,
         classes=class_labels(stored) if classed else (),
         sampling=sampling,
         n_rows=held.pop() if len(held) == 1 else None,
-        maybe_missing=frozenset(names[c] for c in _with_missing(trees)),
+        maybe_missing=frozenset(names[c] for c in missing),
         levels=columns.levels,
         borders=_borders(stored, columns, names),
         origin=origin_of(stored),
@@ -197,19 +204,6 @@ def _codes(values: Any) -> IntArray:
     return array.astype(np.int64)
 
 
-def _with_missing(trees: list[Tree]) -> set[int]:
-    """Find the columns in which a node has seen missing values."""
-    columns: set[int] = set()
-    for tree in trees:
-        if tree.totals is None:
-            continue
-        inner = np.flatnonzero(~tree.is_leaf)
-        more = tree.totals[tree.left[inner]] > tree.totals[tree.right[inner]]
-        seen = np.isinf(tree.threshold[inner]) | (more != tree.missing_left[inner])
-        columns.update(tree.feature[inner[seen]].tolist())
-    return columns
-
-
 def _tree(t: int, predictor: Any, columns: _Columns, output: int | None) -> Tree:
     nodes = _checked(t, predictor)
     n = len(nodes)
@@ -225,16 +219,16 @@ def _tree(t: int, predictor: Any, columns: _Columns, output: int | None) -> Tree
     threshold = np.where(leaf | categorical, np.nan, nodes["num_threshold"])
     if (bad := np.isneginf(threshold)).any():
         raise BadModel(f"tree {t}, node {bad.argmax()}: threshold -inf")
-    tree = built(
-        t,
-        feature=np.where(leaf, LEAF, columns.place[np.where(leaf, 0, tested)]),
-        threshold=threshold,
-        left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
-        right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
-        missing_left=missing_left,
-        categories=sets,
-        output=output,
-    )
+    with located(f"tree {t}: "):
+        tree = Tree(
+            feature=np.where(leaf, LEAF, columns.place[np.where(leaf, 0, tested)]),
+            threshold=threshold,
+            left=np.where(leaf, LEAF, nodes["left"].astype(np.int64)),
+            right=np.where(leaf, LEAF, nodes["right"].astype(np.int64)),
+            missing_left=missing_left,
+            categories=sets,
+            output=output,
+        )
     count = nodes["count"].astype(float)
     if count.any():
         check_children(tree, count[:, None], f"tree {t}", "number of rows")
@@ -249,18 +243,9 @@ def _tree(t: int, predictor: Any, columns: _Columns, output: int | None) -> Tree
 
 
 def _checked(t: int, predictor: Any) -> NDArray[Any]:
-    """Check that nodes are an array of records with numbers where there must be some."""
-    nodes = predictor.get("nodes") if isinstance(predictor, StoredObject) else None
-    names = nodes.dtype.names or () if isinstance(nodes, np.ndarray) else ()
-    if not isinstance(nodes, np.ndarray) or not {*_WHOLE, *_REAL} <= set(names):
-        raise BadModel(f"tree {t}: no array of nodes")
-    kinds = {**dict.fromkeys(_WHOLE, "iub"), **dict.fromkeys(_REAL, "f")}
-    if nodes.ndim != 1 or any(nodes.dtype[c].kind not in k for c, k in kinds.items()):
-        raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
-    for name in ("value", "gain"):
-        own = nodes[name][nodes["is_leaf"] != 0] if name == "value" else nodes[name][:0]
-        if (bad := ~(np.abs(own) <= MOST_REAL)).any():
-            raise BadModel(f"tree {t}: leaf {bad.argmax()} adds no finite number")
+    nodes = node_records(t, predictor, _KINDS)
+    if (bad := ~(np.abs(nodes["value"][nodes["is_leaf"] != 0]) <= MOST_REAL)).any():
+        raise BadModel(f"tree {t}: leaf {bad.argmax()} adds no finite number")
     return nodes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.private import dataclass
+from treeleak.release.checked_json import located
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import LEAF, Tree
 
@@ -64,15 +65,7 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     inner = stored.get("tree_") if isinstance(stored, StoredObject) else None
     if not isinstance(inner, StoredObject):
         raise BadInput(f"tree {t} is not fitted")
-    nodes, value = inner.get("nodes"), inner.get("values")
-    whole = ("left_child", "right_child", "feature", "n_node_samples")
-    fields = (*whole, "threshold", "weighted_n_node_samples")
-    if not isinstance(nodes, np.ndarray) or not set(fields) <= set(nodes.dtype.names or ()):
-        raise BadModel(f"tree {t}: no array of nodes")
-    if nodes.ndim != 1 or any(
-        nodes.dtype[name].kind not in ("iu" if name in whole else "f") for name in fields
-    ):
-        raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
+    nodes, value = node_records(t, inner, _KINDS), inner.get("values")
     n = len(nodes)
     values = isinstance(value, np.ndarray) and value.ndim == 3 and value.dtype.kind == "f"
     if not values or len(value) != n or not value.size:
@@ -89,7 +82,7 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     leaf = left == LEAF
     feature = np.where(leaf, LEAF, nodes["feature"].astype(np.int64))
     missing = np.zeros(n, dtype=bool)
-    if "missing_go_to_left" in nodes.dtype.names:
+    if "missing_go_to_left" in (nodes.dtype.names or ()):
         missing = nodes["missing_go_to_left"].astype(bool) & ~leaf
     threshold = np.where(leaf, np.nan, nodes["threshold"])
     # Only a split of missing values against the rest has an infinite threshold.
@@ -98,9 +91,8 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
     if not version.counts_missing_right:
         # No value is below NaN.
         threshold[np.isnan(threshold) & ~leaf] = -np.inf
-    shape = built(
-        t, feature=feature, threshold=threshold, left=left, right=right, missing_left=missing
-    )
+    with located(f"tree {t}: "):
+        shape = Tree(feature, threshold, left, right, missing)
     if features is not None:
         columns = np.asarray(features)
         if columns.ndim != 1 or columns.dtype.kind not in "iu" or feature.max() >= len(columns):
@@ -111,6 +103,23 @@ def read_nodes(t: int, stored: Any, features: Any, n_columns: int, version: Vers
         raise BadModel(f"tree {t} tests column {feature.max()} of {n_columns}")
     check_children(shape, reached[:, None].astype(float), f"tree {t}", "number of rows")
     return Nodes(shape, value, reached, weight, _impurity(t, nodes))
+
+
+_KINDS = {
+    **dict.fromkeys(("left_child", "right_child", "feature", "n_node_samples"), "iu"),
+    **dict.fromkeys(("threshold", "weighted_n_node_samples"), "f"),
+}
+"""Kinds of numpy types by the fields of a node."""
+
+
+def node_records(t: int, stored: Any, kinds: Mapping[str, str]) -> NDArray[Any]:
+    """Take the nodes of tree ``t``: an array of records with numbers where there must be some."""
+    nodes = stored.get("nodes") if isinstance(stored, StoredObject) else None
+    if not isinstance(nodes, np.ndarray) or not kinds.keys() <= set(nodes.dtype.names or ()):
+        raise BadModel(f"tree {t}: no array of nodes")
+    if nodes.ndim != 1 or any(nodes.dtype[name].kind not in own for name, own in kinds.items()):
+        raise BadModel(f"tree {t}: an array of nodes of type {nodes.dtype}")
+    return nodes
 
 
 def _impurity(t: int, nodes: NDArray[Any]) -> FloatArray | None:
@@ -135,14 +144,6 @@ def tree_and_values(t: int, stored: Any, n_columns: int) -> tuple[Tree, FloatArr
     if nodes.value.shape[1] != 1:
         raise BadModel(f"tree {t} has {nodes.value.shape[1]} targets")
     return nodes.shape, nodes.value[:, 0, :]
-
-
-def built(t: int, **arrays: Any) -> Tree:
-    """Build tree ``t``; errors name it."""
-    try:
-        return Tree(**arrays)
-    except BadModel as error:
-        raise BadModel(f"tree {t}: {error}") from error
 
 
 def check_children(
@@ -204,11 +205,14 @@ def maybe_missing(
     for tree, n in zip(trees, nodes, strict=True):
         if tree.get("splitter") == "random" and not version.random_split_sees_missing:
             continue
-        shape = n.shape
-        inner = np.flatnonzero(~shape.is_leaf)
-        seen = np.isinf(shape.threshold[inner])
-        if n.reached.any():
-            rule = n.reached[shape.left[inner]] > n.reached[shape.right[inner]]
-            seen |= rule != shape.missing_left[inner]
-        columns.update(shape.feature[inner[seen]].tolist())
+        columns |= seen_missing(n.shape, n.reached if n.reached.any() else None)
     return frozenset(names[c] for c in columns)
+
+
+def seen_missing(tree: Tree, rows: NDArray[Any] | None) -> set[int]:
+    """Find the columns in which a node has seen missing values; ``rows`` reach each, if told."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    seen = np.isinf(tree.threshold[inner])
+    if rows is not None:
+        seen |= (rows[tree.left[inner]] > rows[tree.right[inner]]) != tree.missing_left[inner]
+    return set(tree.feature[inner[seen]].tolist())

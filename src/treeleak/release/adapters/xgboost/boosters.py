@@ -12,13 +12,18 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.release.adapters.boosted import column_names, whole_numbers, whole_sums
+from treeleak.release.adapters.boosted import (
+    NUMBERED,
+    column_names,
+    count_in,
+    whole_numbers,
+    whole_sums,
+)
 from treeleak.release.adapters.xgboost.fitting import fitting_of
 from treeleak.release.adapters.xgboost.model import (
     EACH_ROW_ONE,
     LOGISTIC,
     Model,
-    count_in,
     found_in,
     number_of,
 )
@@ -71,8 +76,6 @@ WEIGHTED = (
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
     "weighted when it was trained, or there are more than single precision can count"
 )
-VECTORS = "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered"
-LINEAR = "an XGBoost model with booster gblinear is a linear model: it has no trees"
 DIFFERENT = "the roots of its trees count different numbers of rows (subsample, say)"
 SHARE = "each tree saw a part of the rows, drawn without replacement (subsample {})"
 UNTOLD = (
@@ -82,7 +85,6 @@ SEVERAL = "The model has {} targets; each tree speaks of one of them."
 EARLY = "Predictions may stop after round {}, found best; the file holds later trees, too."
 DART = "Values of leaves are given times the weights of their trees (dart)."
 MISSING = "The model was told to take the value {} for a missing one."
-NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
 
 
 @describes("xgboost", "Booster")

@@ -11,8 +11,8 @@ import numpy as np
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.private import dataclass
-from treeleak.release.adapters.boosted import numbers
-from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, at_most
+from treeleak.release.adapters.boosted import count_in, numbers
+from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS
 from treeleak.release.readers.xgboost_json import booster_from_bytes
 from treeleak.release.stored import StoredObject
 
@@ -138,15 +138,6 @@ def object_in(data: Mapping[str, Any], key: str, where: str = "the model") -> Ma
     if not isinstance(value, Mapping):
         raise BadModel(f"{where}: no {key}")
     return value
-
-
-def count_in(data: Mapping[str, Any], key: str, most: int, default: str | None = None) -> int:
-    """Read a whole number that stands there as a text."""
-    text = data.get(key, default)
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise BadModel(f"{key} is {text!r:.40}, no number")
-    at_most(most, int(text), key)
-    return int(text)
 
 
 def number_of(text: Any) -> float | None:

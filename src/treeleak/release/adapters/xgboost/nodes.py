@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
 from treeleak.release.adapters.boosted import (
+    count_in,
     finite,
     numbers,
     parents_first,
     renumbered,
     whole_numbers,
 )
-from treeleak.release.adapters.xgboost.model import Model, count_in, object_in
+from treeleak.release.adapters.xgboost.model import Model, object_in
 from treeleak.release.bounds import MOST_CATEGORY, MOST_CLASSES, MOST_NODES
 from treeleak.release.categories import CategorySets
+from treeleak.release.checked_json import located
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE, Statistics
 from treeleak.release.tree import LEAF, Tree
 
@@ -66,7 +68,7 @@ def read_tree(t: int, raw: Mapping[str, Any], model: Model, output: int) -> Tree
             # Zeros throughout stand for what was taken out: XGBoost asks for numbers there.
             if own.any():
                 statistics.append(finite(quantity, own, ~leaf if quantity == GAIN else None))
-    try:
+    with located(f"{where}: "):
         return Tree(
             feature=feature.astype(np.int64),
             threshold=np.where(leaf | tested, np.nan, conditions.astype(float)),
@@ -78,8 +80,6 @@ def read_tree(t: int, raw: Mapping[str, Any], model: Model, output: int) -> Tree
             categories=sets,
             output=output if model.n_outputs > 1 else None,
         )
-    except BadModel as error:
-        raise BadModel(f"{where}: {error}") from error
 
 
 def _single(raw: Mapping[str, Any], key: str, n: int, where: str) -> NDArray[np.float32]:
