@@ -326,12 +326,12 @@ def test_hostile_nodes_are_named(change, says):
     ("change", "says"),
     [
         ({"base_scores": []}, "without outputs"),
-        ({"base_scores": [True]}, "ensemble: True is no number"),
-        ({"base_scores": [10**400]}, "is no number"),
+        ({"base_scores": [True]}, "ensemble: base_scores.0. is True, must be a number"),
+        ({"base_scores": [10**400]}, "base_scores.0. is 1000.*, must be a number"),
         ({"base_scores": [1e101]}, "with the number"),
         ({"base_scores": [0.0] * 10_001}, "10,001 outputs, more than 10,000"),
-        ({"learning_rate": "0.3"}, "'0.3' is no number"),
-        ({"objective": None}, "objective must be text"),
+        ({"learning_rate": "0.3"}, "learning_rate is '0.3', must be a number"),
+        ({"objective": None}, "objective is None, must be text"),
         ({"rate": 1}, "ensemble: unknown keys"),
     ],
 )
