@@ -22,7 +22,6 @@ import numpy as np
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
-from treeleak.core.private import dataclass
 from treeleak.release.adapters.boosted import column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
@@ -73,38 +72,29 @@ def _model(stored: StoredObject) -> Release:
     return _release(stored.state, name)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """What a prediction is made of: sums over trees, scaled, from a start."""
-
-    scale: float
-    bias: tuple[float, ...]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> _Sums:
-        """Read scale and bias."""
-        pair = data.get("scale_and_bias", [1, [0]])
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise BadModel("scale_and_bias is no pair")
-        scale, bias = pair
-        bias = bias if isinstance(bias, list) else [bias]
-        if not is_finite(scale) or not bias or not all(is_finite(x) for x in bias):
-            raise BadModel("scale_and_bias holds something that is no number")
-        at_most(MOST_CLASSES, len(bias), "outputs")
-        return cls(float(scale), tuple(float(x) for x in bias))
+def _scale_and_bias(data: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
+    """Read how sums over trees are scaled, and what each output starts from."""
+    pair = data.get("scale_and_bias", [1, [0]])
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise BadModel("scale_and_bias is no pair")
+    scale, bias = pair[0], pair[1] if isinstance(pair[1], list) else pair[1:]
+    if not is_finite(scale) or not bias or not all(map(is_finite, bias)):
+        raise BadModel("scale_and_bias holds something that is no number")
+    at_most(MOST_CLASSES, len(bias), "outputs")
+    return float(scale), tuple(map(float, bias))
 
 
 def _release(data: Mapping[str, Any], name: str) -> Release:
     columns, notes = _columns(data["features_info"])
-    sums = _Sums.of(data)
+    scale, bias = _scale_and_bias(data)
     info = data.get("model_info")
     info = info if isinstance(info, Mapping) else {}
     params = _params(info.get("params"))
-    trees = _trees(data, columns, len(sums.bias))
+    trees = _trees(data, columns, len(bias))
     loss = _inside(params, "loss_function", "type")
-    classes = _classes(info.get("class_params"), len(sums.bias)) if loss in WITH_CLASSES else ()
-    if len(sums.bias) not in (1, len(classes)):
-        notes = (*notes, SEVERAL.format(len(sums.bias)))
+    classes = _classes(info.get("class_params"), len(bias)) if loss in WITH_CLASSES else ()
+    if len(bias) not in (1, len(classes)):
+        notes = (*notes, SEVERAL.format(len(bias)))
     weights = _inside(params, "data_processing_options", "class_weights")
     balanced = _inside(params, "data_processing_options", "auto_class_weights")
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
@@ -116,7 +106,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         notes = (*notes, HASHED.format(", ".join(map(repr, sorted(columns.levels)[:5]))))
     version = str(info.get("catboost_version_info", ""))
     return Release(
-        trees=tuple(_told(tree, quantity, sums, len(classes)) for tree in trees),
+        trees=tuple(_told(tree, quantity, scale, len(classes)) for tree in trees),
         feature_names=columns.names,
         classes=classes,
         sampling=AllRows(),
@@ -129,7 +119,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
         notes=notes,
         ensemble=Ensemble(
             f"{loss or ''!s:.80}",
-            sums.bias,
+            bias,
             float(rate) if is_finite(rate) else None,
             _fitting(params, str(loss), quantity == ROWS),
         ),
@@ -170,7 +160,7 @@ def _unit(trees: Sequence[Grown], weighted: bool) -> tuple[Any, str | None]:
     return ROWS, UNEQUAL if len({float(w.sum()) for w in sums}) > 1 else None
 
 
-def _told(tree: Grown, quantity: Any, sums: _Sums, n_classes: int) -> Tree:
+def _told(tree: Grown, quantity: Any, scale: float, n_classes: int) -> Tree:
     """Put the numbers of a tree's leaves at its nodes."""
     statistics = []
     shape = tree.shape
@@ -184,7 +174,7 @@ def _told(tree: Grown, quantity: Any, sums: _Sums, n_classes: int) -> Tree:
     outputs = tree.values.shape[1]
     if outputs in (1, n_classes):
         value = np.zeros((shape.n_nodes, outputs))
-        value[tree.leaves] = tree.values * sums.scale
+        value[tree.leaves] = tree.values * scale
         told = value[:, 0] if outputs == 1 else value
         statistics.append(NodeStatistic(VALUE, told, shape.is_leaf.copy()))
     return Tree(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ _TREE_KEYS = {
     "feature", "threshold", "left", "right", "missing_left", "counts", "totals", "distinct",
     "statistics", "strict", "categories", "output",
 }  # fmt: skip
-_OPTIONAL = {"missing_left", "counts", "totals", "distinct", "strict", "categories"}
+_OPTIONAL = {"missing_left", "strict", "categories"}
 
 
 def tree_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[str, Any]:
@@ -80,25 +81,15 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
 
     Raises BadModel, naming the tree, the node and the key.
     """
-    where, n_columns, n_classes = f"tree {t}", of.n_columns, of.n_classes
+    where, n_columns = f"tree {t}", of.n_columns
     if not isinstance(data, Mapping):
         raise BadModel(f"{where} is no object")
     only(data, _TREE_KEYS, f"{where}: ")
     n = len(take(data, "feature", list, where=f"{where}: "))
 
     def nodes(key: str, valid: Callable[[Any], bool], must_be: str) -> Any:
-        values = take(data, key, list, None if key in _OPTIONAL else REQUIRED, f"{where}: ")
-        if values is None:
-            return None
-        if len(values) != n:
-            raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
-        for node, value in enumerate(values):
-            if not valid(value):
-                raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
-        return values
-
-    def is_count(value: Any) -> bool:
-        return isinstance(value, list) and len(value) == n_classes and all(map(is_finite, value))
+        default = None if key in _OPTIONAL else REQUIRED
+        return _per_node(data, key, n, (valid, must_be), where, default)
 
     def is_set(value: Any) -> bool:
         return value is None or (
@@ -119,9 +110,6 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
         'a number, "inf" or "-inf", or null at a leaf',
     )
     missing_left = nodes("missing_left", lambda v: isinstance(v, bool), "true or false")
-    counts = nodes("counts", is_count, f"a list of {n_classes} numbers")
-    totals = nodes("totals", is_finite, "a number")
-    distinct = nodes("distinct", lambda v: is_whole(v, 0, EXACT_WHOLE), "a whole number")
     strict = nodes("strict", lambda v: isinstance(v, bool), "true or false")
     sets = nodes("categories", is_set, f"whole numbers below {MOST_CATEGORY:,}, or null") or n * [
         None
@@ -130,8 +118,6 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
     for node, marks in enumerate(zip(feature, left, right, tests, strict=True)):
         if len({marks[0] == LEAF, marks[1] == LEAF, marks[2] == LEAF, marks[3] is None}) > 1:
             raise BadModel(f"{where}, node {node}: half a leaf, half a test")
-    more = take(data, "statistics", dict, {}, f"{where}: ")
-    leaf = np.array(feature) == LEAF
     with located(f"{where}: "):
         return Tree(
             feature=np.array(feature, dtype=np.int64),
@@ -139,30 +125,68 @@ def tree_from_dict(data: Any, t: int, of: Counted) -> Tree:
             left=np.array(left, dtype=np.int64),
             right=np.array(right, dtype=np.int64),
             missing_left=np.array(missing_left or [False] * n, dtype=bool),
-            statistics=_statistics(more, counts, totals, distinct, leaf, of),
+            statistics=_statistics(data, np.array(feature) == LEAF, of, where),
             strict=None if strict is None else np.array(strict, dtype=bool),
             categories=_categories_from_list(sets),
             output=_output_from(data, where),
         )
 
 
-def _statistics(
-    data: Mapping[str, Any], counts: Any, totals: Any, distinct: Any, leaf: BoolArray, of: Counted
-) -> Statistics:
+def _per_node(
+    data: Mapping[str, Any],
+    key: str,
+    n: int,
+    due: tuple[Callable[[Any], bool], str],
+    where: str,
+    default: Any = REQUIRED,
+) -> Any:
+    """Take a list with an entry for each node, all of them what is due."""
+    values, (valid, must_be) = take(data, key, list, default, f"{where}: "), due
+    if values is not None and len(values) != n:
+        raise BadModel(f"{where}: {key} has {len(values)} entries for {n} nodes")
+    for node, value in enumerate(values or ()):
+        if not valid(value):
+            raise BadModel(f"{where}, node {node}: {key} is {value!r:.40}, must be {must_be}")
+    return values
+
+
+def _statistics(data: Mapping[str, Any], leaf: BoolArray, of: Counted, where: str) -> Statistics:
     """Make a table of what stands under keys of its own, and of what stands below statistics."""
-    n, n_classes = len(leaf), of.n_classes
+    own = {"counts": (of.counts, True), "totals": (of.totals, False), "distinct": (DISTINCT, False)}
+    listed = [(data, key, *own[key]) for key in own if data.get(key) is not None]
+    more = take(data, "statistics", dict, {}, f"{where}: ")
+    for key in more:
+        quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
+        if quantity is None:
+            raise BadModel(f"unknown statistic {key!r:.40}")
+        listed.append((more, key, quantity, key.endswith(BY_CLASS)))
     entries = []
-    if counts is not None:
-        table = np.array(counts, float).reshape(n, n_classes)
+    for held, key, quantity, by_class in listed:
+        shape, gaps = (of.n_classes,) * by_class, held is more
+        must_be = f"a list of {of.n_classes} numbers" if by_class else "a number"
+        must_be += ", whole and not negative" * (quantity == DISTINCT) + ", or null" * gaps
+        fits = partial(_fits, shape=shape, quantity=quantity, gaps=gaps)
+        values = _per_node(held, key, len(leaf), (fits, must_be), where)
+        present = np.array([value is not None for value in values], dtype=bool)
+        filled = [np.zeros(shape) if value is None else value for value in values]
+        table = np.array(filled, dtype=np.int64 if quantity == DISTINCT else np.float64)
+        table = table.reshape(len(leaf), *shape)
         # Behind noise, a 0 beside nodes that are no leaves says nothing.
-        leaves_only = of.noisy and not table[~leaf].any()
-        entries.append(NodeStatistic(of.counts, table, leaf if leaves_only else None))
-    if totals is not None:
-        entries.append(NodeStatistic(of.totals, np.array(totals, dtype=float)))
-    if distinct is not None:
-        entries.append(NodeStatistic(DISTINCT, np.array(distinct, dtype=np.int64)))
-    more = _statistics_from_dict(data, n, n_classes)
-    return Statistics((*entries, *more))
+        leaves_only = key == "counts" and of.noisy and not table[~leaf].any()
+        some = leaf if leaves_only else None if present.all() else present
+        entries.append(NodeStatistic(quantity, table, some))
+    return Statistics(tuple(entries))
+
+
+def _fits(value: Any, shape: tuple[int, ...], quantity: Quantity, gaps: bool) -> bool:
+    if value is None:
+        return gaps
+    if shape and not (isinstance(value, list) and len(value) == shape[0]):
+        return False
+    numbers = value if shape else [value]
+    if quantity == DISTINCT:
+        return all(is_whole(number, 0, EXACT_WHOLE) for number in numbers)
+    return all(map(is_finite, numbers))
 
 
 def totals_are(counts_are: str, sampling: Sampling) -> Quantity:
@@ -196,42 +220,6 @@ def _statistics_to_dict(tree: Tree, totals: Quantity, *, noisy: bool) -> dict[st
             values = [value if given else None for value, given in pairs]
         more[entry.quantity.name + BY_CLASS * entry.per_class] = values
     return out | ({"statistics": more} if more else {})
-
-
-def _statistics_from_dict(
-    data: Mapping[str, Any], n_nodes: int, n_classes: int
-) -> tuple[NodeStatistic, ...]:
-    """Read what stands below ``statistics``."""
-    out = []
-    for key, values in data.items():
-        quantity = QUANTITIES.get(key.removesuffix(BY_CLASS))
-        if quantity is None:
-            raise BadModel(f"unknown statistic {key!r:.40}")
-        if not isinstance(values, list) or len(values) != n_nodes:
-            raise BadModel(f"{key} must be a list of {n_nodes} entries")
-        shape = (n_classes,) * key.endswith(BY_CLASS)
-        for node, value in enumerate(values):
-            if not (value is None or _fits(value, shape, quantity)):
-                what = f"a list of {n_classes} numbers" if shape else "a number"
-                whole = ", whole and not negative" * (quantity == DISTINCT)
-                raise BadModel(
-                    f"node {node}: {key} is {value!r:.40}, must be {what}{whole}, or null"
-                )
-        present = np.array([value is not None for value in values], dtype=bool)
-        filled = [np.zeros(shape) if value is None else value for value in values]
-        table = np.array(filled, dtype=np.int64 if quantity == DISTINCT else np.float64)
-        table = table.reshape(n_nodes, *shape)
-        out.append(NodeStatistic(quantity, table, None if present.all() else present))
-    return tuple(out)
-
-
-def _fits(value: Any, shape: tuple[int, ...], quantity: Quantity) -> bool:
-    if shape and not (isinstance(value, list) and len(value) == shape[0]):
-        return False
-    numbers = value if shape else [value]
-    if quantity == DISTINCT:
-        return all(is_whole(number, 0, EXACT_WHOLE) for number in numbers)
-    return all(map(is_finite, numbers))
 
 
 def _tests_to_dict(tree: Tree) -> dict[str, Any]:
