@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from treeleak.attacks.known_draws import box_kernels, domain_kernels
 from treeleak.attacks.known_draws.candidates import RowProblem, Unmet
 from treeleak.attacks.known_draws.domains import MORE_BOXES, Domains
+from treeleak.attacks.known_draws.spans import spans
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.parallel import THREADS, run_all
@@ -117,7 +118,9 @@ def compile_loops(clock: Clock) -> None:
         domains = replace(domains, boxes=replace(domains.boxes, compared=compared))
         listing = listed(domains, Clock(np.inf))
         listing.proved(np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool))
-        domains.chosen(np.zeros(3, dtype=np.int64))
+        label = np.zeros(3, dtype=np.int64)
+        domains.chosen(label)
+        spans(domains, domains.closed(label, label > 0))
     clock.forgive(clock.seconds - begin)
 
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from treeleak.attacks.answer import Answer, status_of
 from treeleak.attacks.known_draws.at_hand import rows_at_hand
@@ -30,6 +29,7 @@ from treeleak.attacks.known_draws.search import (
     settled_by,
     typical,
 )
+from treeleak.attacks.known_draws.spans import spans
 from treeleak.attacks.large_grid.row_constraints import RowConstraints
 from treeleak.attacks.large_grid.run import Narrow, by_walking, refuse_unlisted, unchanged
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
@@ -186,15 +186,25 @@ def _walked(
     narrow: Narrow = unchanged
     if domains is not None:
         with suppress(GridTooLarge):
-            constraints = replace(constraints, closed=domains.closed(label, open_label))
-            narrow = partial(_assumed, domains, label, open_label)
+            constraints = _walled(constraints, domains)
+            narrow = partial(_assumed, domains)
     return by_walking(constraints, values, clock, seed, why, narrow=narrow)
 
 
+def _walled(constraints: RowConstraints, domains: Domains) -> RowConstraints:
+    """Hold rows to the leaves that are left to them.
+
+    Raises GridTooLarge if that takes too large a table.
+    """
+    closed = domains.closed(constraints.label, constraints.open_label)
+    span, settled = spans(domains, closed)
+    return replace(constraints, closed=closed, span=span, settled=settled)
+
+
 def _assumed(
-    domains: Domains, label: IntArray, open_label: BoolArray, leaves: IntArray, clock: Clock
-) -> NDArray[np.uint8] | None:
-    """Say where rows do not lie if they lie in some leaves; if not all of these go together, fewer.
+    domains: Domains, constraints: RowConstraints, leaves: IntArray, clock: Clock
+) -> RowConstraints | None:
+    """Hold rows to what follows if they lie in some leaves; if these contradict each other, fewer.
 
     ``leaves``, shape (n_rows, n_trees): rows of A; -1 where nothing is assumed.
     """
@@ -203,7 +213,7 @@ def _assumed(
         own = domains.assuming(leaves)
         some = np.asarray((leaves >= 0).any(axis=1))
         if own.narrow(clock, some) < 0 and own.classes[own.evidence.drawn].any(axis=1).all():
-            return own.closed(label, open_label)
+            return _walled(constraints, own)
         leaves = np.where(rng.random(leaves.shape) < _KEPT, leaves, -1)
     return None
 

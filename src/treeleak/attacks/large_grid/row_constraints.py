@@ -50,6 +50,11 @@ class RowConstraints:
     """Whether rows of one class may change places."""
     closed: NDArray[np.uint8] | None = None
     """Shape (n_rows, n_leaves). In which leaves (rows of A) rows are known not to lie."""
+    span: IntArray | None = None
+    """Shape (2, n_rows, n_attributes). Lowest and highest atom that rows may have, where that is
+    known."""
+    settled: BoolArray | None = None
+    """Shape (n_rows, n_trees). Trees in which that leaves a row one leaf."""
 
     @classmethod
     def of_exact(cls, evidence: ExactCounts | ExactTotals, geometry: Geometry) -> RowConstraints:
@@ -188,7 +193,13 @@ class RowConstraints:
             found.append(ways.T @ rows[None].T)
         residual = np.rint(np.hstack(found).T - self._target).astype(np.int32, order="C")
         none = np.zeros(residual.shape)
-        return Counts(self._some_together, self.draws, residual, none, self._walls)
+        span = np.zeros((2, 0, 0), dtype=np.int64) if self.span is None else self.span
+        open_draws = self.draws
+        if self.settled is not None:
+            open_draws = np.where(self.settled, 0, self.draws).astype(np.int32)
+        return Counts(
+            self._some_together, self.draws, residual, none, self._walls, span, open_draws
+        )
 
     @cached_property
     def _walls(self) -> NDArray[np.uint8]:

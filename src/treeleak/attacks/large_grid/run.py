@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +71,12 @@ _SEARCH = WalkSettings(0.1, 0.15, 0.0, 0, False, True, True)
 Doubt = Callable[[Clock], Contradiction | None]
 
 
-Narrow = Callable[[IntArray, Clock], NDArray[np.uint8] | None]
+Narrow = Callable[[RowConstraints, IntArray, Clock], RowConstraints | None]
 """From leaves (rows of A) in which rows are taken to be, shape (n_rows, n_trees), -1 where no leaf
-is, to those in which they are not, then; None if that contradicts itself."""
+is, to constraints that hold rows to what follows; None if that contradicts itself."""
 
 
-def unchanged(leaves: IntArray, clock: Clock) -> None:
+def unchanged(constraints: RowConstraints, leaves: IntArray, clock: Clock) -> None:
     """Say that nothing follows."""
 
 
@@ -208,9 +207,8 @@ def _walked_until_met(
         walled_in = constraints
         if walled and (reached := min(w.misfit for w in walkers)) < least:
             least = reached
-            closed = narrow(recent.never_left(constraints), clock.part(_NARROW * clock.left))
-            if closed is not None:
-                walled_in = replace(constraints, closed=closed)
+            stayed, part = recent.never_left(constraints), clock.part(_NARROW * clock.left)
+            walled_in = narrow(constraints, stayed, part) or constraints
         fixed, begin, before = _agreed(walkers, constraints), walkers[0].places, fixed
         if none or fixed.sum() <= before.sum() + _PROGRESS * (~before).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.

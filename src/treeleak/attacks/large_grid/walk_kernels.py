@@ -68,6 +68,11 @@ class Counts(NamedTuple):
     adds to the cost."""
     walls: Any
     """Shape (n_rows, n_leaves) or (0, 0). Whether a row is known not to lie in a leaf."""
+    span: Any
+    """Shape (2, n_rows, n_attributes) or (2, 0, 0). Lowest and highest atom that a row may have."""
+    open_draws: Any
+    """Shape (n_rows, n_trees). Draws of the trees that a row may move in: 0 where all that its span
+    leaves open is one leaf."""
 
 
 class Likes(NamedTuple):
@@ -166,12 +171,12 @@ def _leaf_costs(
 ) -> None:
     """What each leaf costs a row that is taken out: the sum over the nodes on the way to it.
 
-    ``weight`` says which part of the price what is missed at a node costs. Leaves of trees that did
-    not draw the row cost nothing.
+    ``weight`` says which part of the price what is missed at a node costs. Leaves of trees that it
+    does not move in cost nothing.
     """
     root, parent, first, leaf_node = trees.root, trees.parent, trees.first, trees.leaf_node
     inner, inner_start = trees.inner, trees.inner_start
-    draws, walls, n_classes = counts.draws, counts.walls, counts.group.shape[1]
+    draws, walls, n_classes = counts.open_draws, counts.walls, counts.group.shape[1]
     residual, multiplier = counts.residual, counts.multiplier
     distinct, one = len(residual) > n_classes, np.int32(1)
     for t in range(draws.shape[1]):
@@ -199,11 +204,12 @@ def _leaf_costs(
 
 
 @njit()
-def _liking(likes: Any, start: Any, atoms: Any, k: int, a: int, out: Any) -> None:
-    """Add the log prior of each atom of one attribute, given the row's other attributes."""
+def _liking(
+    likes: Any, begin: int, n: int, start: Any, atoms: Any, k: int, a: int, out: Any
+) -> None:
+    """Add the log prior of n atoms of one attribute, given the row's other attributes."""
     log_share, bin_, coupling = likes.log_share, likes.bin, likes.coupling
     line, neighbour = likes.line[k], likes.neighbour
-    begin, n = start[a], start[a + 1] - start[a]
     for v in range(n):
         out[v] += log_share[line, begin + v]
     for q in range(neighbour.shape[1]):
@@ -257,17 +263,19 @@ def _enter(trees: Any, atoms: Any, words: Any, out: Any) -> None:
 
 
 @njit()
-def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, room: Any) -> None:
+def _redraw(
+    trees: Any, likes: Any, rows: Any, counts: Any, drawn: Any, k: int, cost: Any, room: Any
+) -> None:
     """Draw all attributes of a row that is taken out, one after the other, given all else.
 
-    Leaves of trees that did not draw the row cost nothing.
+    ``drawn``: trees that it may move in; leaves of others cost nothing.
     """
     behind, before, words, own_cost, score = room
     # Helpers that take arrays cost more than they do here: every look into a tuple of arrays, and
     # every array handed over, counts a reference.
     open_, first, n_words, start = trees.open, trees.first, trees.n_words, trees.start
     change_start, change_tree, lively = trees.change_start, trees.change_tree, trees.lively
-    atoms, n_all = rows.atoms[k], open_.shape[1]
+    atoms, n_all, span, b = rows.atoms[k], open_.shape[1], counts.span, counts.open_draws[k]
     own_cost[:] = 0.0
     behind[len(atoms), :] = ~np.uint64(0)
     for a in range(len(atoms) - 1, 0, -1):
@@ -276,8 +284,13 @@ def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, ro
             behind[a, w] = behind[a + 1, w] & own[w]
     before[:] = ~np.uint64(0)
     for a in range(len(atoms)):
-        begin, n = start[a], start[a + 1] - start[a]
-        if lively[a]:
+        begin, n, low = start[a], start[a + 1] - start[a], 0
+        if span.shape[1]:
+            low, n = span[0, k, a], span[1, k, a] - span[0, k, a] + 1
+        if lively[a] and n == 1 and span.shape[1]:
+            atoms[a] = low
+        elif lively[a]:
+            begin += low
             total, later = 0.0, behind[a + 1]
             for w in range(n_all):
                 words[w] = before[w] & later[w]
@@ -288,13 +301,15 @@ def _redraw(trees: Any, likes: Any, rows: Any, drawn: Any, k: int, cost: Any, ro
             for at in range(begin + 1, begin + n):
                 for i in range(change_start[at], change_start[at + 1]):
                     t = change_tree[i]
+                    if not b[t]:
+                        continue
                     new = _cost_at(open_, at, first, n_words, words, cost, t)
                     total += new - own_cost[t]
                     own_cost[t] = new
                 score[at - begin] = -total
-            _liking(likes, start, atoms, k, a, score)
-            atoms[a] = draw_scored(score, n, rows.rng)
-        own = open_[begin + atoms[a]]
+            _liking(likes, begin, n, start, atoms, k, a, score)
+            atoms[a] = low + draw_scored(score, n, rows.rng)
+        own = open_[start[a] + atoms[a]]
         for w in range(n_all):
             before[w] &= own[w]
     _first_open(trees, before, rows.leaves[k])
@@ -453,12 +468,12 @@ def walk(sweeps: int, trees: Any, counts: Any, likes: Any, rows: Any, settings: 
     for sweep in range(sweeps):
         for _ in range(n_open):
             k = int(np.int64(rows.open_rows[int(uniform(rows.rng) * n_open)]))
-            drawn, partner = counts.draws[k], -1
+            drawn, partner = counts.open_draws[k], -1
             grown = _count(trees, counts, rows.leaves[k], rows.label[k], k, _OUT)
             if open_label[k]:
                 _relabel(trees, counts, rows, settings, k, score)
             _leaf_costs(trees, counts, settings, rows.label[k], k, weight, above, cost)
-            _redraw(trees, likes, rows, np.flatnonzero(drawn), k, cost, room)
+            _redraw(trees, likes, rows, counts, np.flatnonzero(drawn), k, cost, room)
             if settings.trades:
                 partner = _partner(rows, drawn, k, cost, score)
             rows.misfit[0] += grown + _count(trees, counts, rows.leaves[k], rows.label[k], k, _IN)

@@ -43,7 +43,10 @@ class Walker:
         """
         rng = np.random.default_rng(seed)
         radix = np.diff(constraints.masks.start)
-        anywhere = rng.integers(radix, size=(constraints.n_rows, len(radix)))
+        low, high = 0, radix
+        if constraints.span is not None:
+            low, high = constraints.span[0], constraints.span[1] + 1
+        anywhere = rng.integers(low, high, size=(constraints.n_rows, len(radix)))
         anywhere = np.where(constraints.held < 0, anywhere, constraints.held)
         fresh = np.column_stack([anywhere, constraints.label]).astype(np.int32)
         begin = fresh if begin is None else begin
