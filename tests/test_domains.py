@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,10 @@ from treeleak.attacks.known_draws.at_hand import rows_at_hand
 from treeleak.attacks.known_draws.domains import Domains
 from treeleak.attacks.known_draws.leaf_boxes import LeafBoxes
 from treeleak.attacks.known_draws.listing import compile_loops, listed
+from treeleak.attacks.known_draws.spans import spans
+from treeleak.attacks.large_grid.row_constraints import RowConstraints
+from treeleak.attacks.large_grid.run import _SEARCH
+from treeleak.attacks.large_grid.walkers import Walker
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.evidence import KnownDraws
 from treeleak.partition import Geometry, cells
@@ -83,6 +88,12 @@ def domains_of(model, X, y) -> tuple[Domains, np.ndarray]:
         for t, tree in enumerate(release.trees)
     ]
     return domains, np.where(draws > 0, np.array(leaves), -1).T
+
+
+def free(domains: Domains, label: np.ndarray) -> RowConstraints:
+    """What rows have to meet, wherever they are."""
+    evidence, known = domains.evidence, np.zeros(len(label), dtype=bool)
+    return RowConstraints.of_known(evidence, evidence.geometry, label, known, None)
 
 
 def kept(domains: Domains, leaves: np.ndarray, label: np.ndarray) -> bool:
@@ -240,7 +251,7 @@ def test_what_follows_from_leaves_that_rows_are_taken_to_be_in():
     rng = np.random.default_rng(0)
     some = np.where(rng.random(leaves.shape) < 0.5, leaves, -1)
     none_open = np.zeros(60, dtype=bool)
-    closed = known_draws_run._assumed(domains, label, none_open, some, Clock(60.0))
+    closed = known_draws_run._assumed(domains, free(domains, label), some, Clock(60.0)).closed
     assert np.array_equal(domains.bits, before)
     row, tree = np.nonzero(leaves >= 0)
     assert not closed[row, leaves[row, tree]].any()
@@ -257,11 +268,11 @@ def test_what_follows_from_leaves_that_rows_are_taken_to_be_in():
 def test_leaves_that_contradict_each_other_are_not_believed():
     X, y = people(60, 1)
     domains, leaves = domains_of(MODELS["shallow"], X, y)
-    label, none_open = np.searchsorted(["ill", "well"], y), np.zeros(60, dtype=bool)
+    label = np.searchsorted(["ill", "well"], y)
     first = np.where(leaves >= 0, domains.evidence.geometry.leaf_start[:-1], -1)
     every = np.ones(60, dtype=bool)
     assert domains.assuming(first).narrow(Clock(60.0), every) >= 0
-    assert known_draws_run._assumed(domains, label, none_open, first, Clock(60.0)) is None
+    assert known_draws_run._assumed(domains, free(domains, label), first, Clock(60.0)) is None
 
 
 def test_rows_at_hand_lie_where_they_may():
@@ -305,3 +316,52 @@ def test_time_that_ends_early_leaves_rows(unlisted, monkeypatch):
     assert len(found.X) == 40
     assert found.misfit > 0
     assert not found.proved.any()
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "missing values", "half of the rows"])
+def test_spans_are_what_some_leaf_of_every_tree_admits(kind):
+    X, y = people(40, 2, gaps=kind == "missing values")
+    domains, true = domains_of(MODELS[kind], X, y)
+    geometry, label = domains.evidence.geometry, np.unique(y, return_inverse=True)[1]
+    domains.narrow(Clock(60.0))
+    closed = domains.closed(label, np.zeros(len(label), dtype=bool))
+    span, settled = spans(domains, closed)
+    rng = np.random.default_rng(0)
+    radix = geometry.radix
+    # Brute force: the leaf of every tree that many points lie in, one attribute at a time.
+    points = rng.integers(radix, size=(2_000, len(radix)))
+    leaf = geometry.trace_atoms(points)
+    n_settled = 0
+    for k in range(len(label)):
+        drawn = np.flatnonzero(true[k] >= 0)
+        assert not closed[k, true[k, drawn]].any()
+        inside = (closed[k][leaf[:, drawn]] == 0).all(axis=1)
+        assert ((points >= span[0, k]) & (points <= span[1, k]))[inside].all()
+        own = geometry.trace_atoms(rng.integers(span[0, k], span[1, k] + 1, (200, len(radix))))
+        assert (own[:, settled[k]] == true[k, settled[k]]).all()
+        assert not settled[k, true[k] < 0].any()
+        n_settled += int(settled[k].sum())
+    assert n_settled > 0.2 * (true >= 0).sum()
+    assert (span[1] - span[0] + 1).sum() < 0.9 * len(label) * radix.sum()
+
+
+def test_a_walk_inside_spans_goes_as_without_them_but_for_what_is_ruled_out():
+    X, y = people(30, 1)
+    domains, true = domains_of(MODELS["bootstrap"], X, y)
+    label = np.unique(y, return_inverse=True)[1]
+    domains.narrow(Clock(60.0))
+    closed = domains.closed(label, np.zeros(len(label), dtype=bool))
+    span, settled = spans(domains, closed)
+    anywhere = free(domains, label)
+    held = replace(anywhere, closed=closed, span=span, settled=settled)
+    seen = replace(anywhere, closed=closed, span=span)
+    walkers = [Walker.started(s, 3) for s in (held, seen)]
+    for walker in walkers:
+        walker.walked(40, _SEARCH._replace(price=0.5))
+        assert (walker.atoms >= span[0]).all()
+        assert (walker.atoms <= span[1]).all()
+        own = anywhere.masks.row[walker.rows.leaves]
+        assert (own == true)[settled].all()
+        assert walker.rows.misfit[0] == anywhere.misfit(walker.atoms, label)
+    # Trees that are not looked at change nothing: their cost is the same everywhere.
+    assert (walkers[0].atoms == walkers[1].atoms).mean() > 0.9
