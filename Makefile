@@ -28,9 +28,10 @@ check: $(VENV)/.dev
 kernels: $(VENV)/.dev
 	$(BIN)/python tests/compile_kernels.py
 
-# What `make test` leaves out, and all examples of what it tries on a few.
+# What `make test` leaves out, and more examples of what it tries on a few: EXAMPLES=1 for all.
+EXAMPLES ?= 0.35
 test-slow: $(VENV)/.dev
-	$(PYTEST) -m "slow and not browser"
+	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow and not browser"
 
 test-all: test test-slow
 

@@ -22,7 +22,7 @@ def main() -> None:
     print("smallest leaf  accuracy  status    rows right in place  values wrong")
     for leaf in (1, 5, 10, 20):
         forest = RandomForestClassifier(min_samples_leaf=leaf, random_state=0).fit(X, y)
-        result = treeleak.reconstruct(forest, data.schema, time_limit=10)
+        result = treeleak.reconstruct(forest, data.schema, time_limit=5)
         right = (result.X.to_numpy() == X.to_numpy()).all(axis=1).mean()
         error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
         accuracy = forest.score(unseen, data.y[unseen.index])

@@ -29,7 +29,7 @@ def main() -> None:
             file = Path(folder) / f"epsilon-{epsilon}.skops"
             skops.io.dump(forest.fit(X, y), file)
             audit = treeleak.audit(
-                file, X, y, schema=data.schema, control=others, n_rows=len(X), time_limit=15
+                file, X, y, schema=data.schema, control=others, n_rows=len(X), time_limit=5
             )
             found = audit.measurement
             print(f"epsilon = {audit.budget.cost:g}: {audit.verdict}")
@@ -40,7 +40,7 @@ def main() -> None:
             )
             print(f"  {found.significance.as_near} of 100 other draws are as near")
 
-        result = treeleak.reconstruct(file, data.schema, time_limit=15)
+        result = treeleak.reconstruct(file, data.schema, time_limit=5)
     print(f"Without the number of rows: {result.row_count}")
     print(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects")
     strangers = others[~others.apply(tuple, axis=1).isin(X.apply(tuple, axis=1))]

@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.skops"
         skops.io.dump(forest, file)
-        result = treeleak.reconstruct(file, data.schema, bootstrap="hidden", time_limit=15)
+        result = treeleak.reconstruct(file, data.schema, bootstrap="hidden", time_limit=8)
     print(f"{result.status}: {result.n_rows} rows from {result.evidence}")
     print(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects;")
     error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)

@@ -23,7 +23,7 @@ y = data.y[X.index]
 model = RandomForestClassifier(20, max_depth=4, bootstrap=False, random_state=0).fit(X, y)
 
 # %% The audit; as the last line of a cell, it shows itself
-audit = treeleak.audit(model, X, y, schema=data.schema, time_limit=20)
+audit = treeleak.audit(model, X, y, schema=data.schema, time_limit=5)
 audit  # noqa: B018
 
 # %% How surely rows were recovered

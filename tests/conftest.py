@@ -13,7 +13,7 @@ from helpers import examples
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
-settings.register_profile("few", settings.get_profile("tests"), max_examples=40)
+settings.register_profile("few", settings.get_profile("tests"), max_examples=20)
 settings.load_profile("tests")
 
 # Numba, pandas and Hypothesis make many objects and few circles: looking for those at Python's own
@@ -28,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
     examples.only_fast = "not slow" in config.getoption("markexpr")
     if examples.only_fast:
         settings.load_profile("few")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of many slow cases of one test, keep a share."""
+    left_out = examples.beyond_share(items)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -64,7 +64,7 @@ def disturbed(system: CountSystem, geometry: Geometry, seed: int) -> CountSystem
     )
 
 
-@examples(150, fast=10)
+@examples(150, fast=5)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.booleans())
 def test_bounds_hold_in_every_solution_and_the_solver_agrees_with_brute_force(
     schema, seed, unit, disturb
@@ -157,7 +157,7 @@ def atoms_and_sizes(geometry: Geometry, system: CountSystem):
     return grid, grid + values.atom_start[:-1], values.atom_sizes
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.integers(1, 4))
 def test_no_other_fit_is_closer_to_the_prior(schema, seed, unit, rounds):
     geometry = example(schema, seed, unit)
@@ -205,7 +205,7 @@ def test_without_counts_the_prior_of_one_round_is_the_size_of_each_point():
     assert fit.w == pytest.approx(5 * sizes[numbered].prod(axis=1) / 8)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32))
 def test_distances_count_the_columns_that_differ(schema, seed):
     geometry = example(schema, seed)
@@ -258,7 +258,7 @@ def test_contradicting_copies_of_an_equation_both_stay():
             assert (pack(copy.signature, copy.target) >= 0).sum() == n * len(system.signature)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS)
 def test_neighbours_differ_in_the_one_atom_that_was_set(schema, seed, unit):
     geometry = example(schema, seed, unit)
@@ -275,7 +275,7 @@ def test_neighbours_differ_in_the_one_atom_that_was_set(schema, seed, unit):
                     assert space.neighbour[p, v] == where.get(tuple(changed), -1)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), UNITS, st.integers(1, 400), st.booleans())
 def test_a_run_reports_the_misfit_of_its_rows_and_runs_again_the_same(
     schema, seed, unit, steps, disturb

@@ -313,7 +313,7 @@ def test_counts_are_none_where_the_model_gives_none():
 @pytest.mark.slow
 def test_models_that_cannot_be_rebuilt_get_inventory_and_counts(make):
     X, y = numbers(40)
-    result = treeleak.audit(make().fit(X, y), X, y)
+    result = treeleak.audit(make().fit(X, y), X, y, time_limit=2)
     assert any(e.mark == "leaks" for e in result.inventory)
     assert result.counts is not None
     assert result.counts.total["small"] > 0
@@ -749,6 +749,7 @@ def test_columns_of_numbers_have_no_error_in_place():
     assert 0 < found.measurement.located_in_order <= found.measurement.located_rows
 
 
+@pytest.mark.slow
 def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
     X, y, schema = data
     forest = RandomForestClassifier(100, random_state=3).fit(X, y)

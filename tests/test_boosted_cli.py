@@ -55,14 +55,14 @@ def test_a_file_is_answered(folder, name, tmp_path):
     trust = ["--trust-pickle"] * name.endswith("pkl")
     model, rows, found = MODELS / folder / name, tmp_path / "rows.csv", tmp_path / "audit.json"
     why = NOT_REBUILT.get(name)
-    answer = run("reconstruct", model, "--out", rows, "--time-limit", 60, "--quiet", *trust)
+    answer = run("reconstruct", model, "--out", rows, "--time-limit", 5, "--quiet", *trust)
     if why is None:
         assert answer.exit_code == 0, answer.output
         assert len(pd.read_csv(rows)) == N
     else:
         assert answer.exit_code == 2
         assert why in " ".join(answer.stderr.split())
-    audit = run("audit", model, "--json", found, "--time-limit", 60, "--quiet", *trust)
+    audit = run("audit", model, "--json", found, "--time-limit", 5, "--quiet", *trust)
     assert audit.exit_code == 0, audit.output
     told = valid(json.loads(found.read_text()), "audit")
     assert told["verdict"] in ("leak shown", "not assessed")
@@ -77,6 +77,6 @@ def test_a_file_is_answered(folder, name, tmp_path):
 def test_a_forest_of_scikit_learn_is_answered(version, name, tmp_path):
     model, rows = MODELS.parent / version / name, tmp_path / "rows.csv"
     trust = ["--trust-pickle"] * name.endswith("pkl")
-    answer = run("reconstruct", model, "--out", rows, "--time-limit", 60, "--quiet", *trust)
+    answer = run("reconstruct", model, "--out", rows, "--time-limit", 5, "--quiet", *trust)
     assert answer.exit_code == 0, answer.output
     assert len(pd.read_csv(rows)) == 30

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.examples import spread
 from treeleak.core.errors import NotCovered
 from treeleak.evidence import LossSums, evidence_for
 from treeleak.release import to_release
@@ -46,7 +47,7 @@ def numbered(folder, release, at):
     )
 
 
-@pytest.mark.parametrize(("folder", "name"), FILES)
+@pytest.mark.parametrize(("folder", "name"), spread(FILES, fast=10))
 def test_leaves_and_sums_are_those_of_the_library(folder, name):
     release, truth = opened(folder, name)
     rows = np.array(truth["rows"], dtype=release.float_type)

@@ -17,7 +17,7 @@ import pytest
 
 import treeleak
 from helpers.cli import run
-from helpers.examples import seeds
+from helpers.examples import seeds, spread
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.core.errors import BadInput, BadModel, NotCovered
@@ -238,8 +238,8 @@ def test_no_part_of_a_file_is_unknown(path):
 
 @pytest.mark.parametrize(
     "name",
-    ["xgboost-3.2.0/regression.json", "xgboost-1.7.6/logistic.ubj", "lightgbm-4.7.0/binary.txt",
-     "catboost-1.2.10/logloss.json"],
+    spread(["xgboost-3.2.0/regression.json", "xgboost-1.7.6/logistic.ubj",
+            "lightgbm-4.7.0/binary.txt", "catboost-1.2.10/logloss.json"], fast=1),
 )  # fmt: skip
 def test_the_command_hardens_attacks_and_says_what_is_left(name, tmp_path):
     out = tmp_path / "out"
@@ -277,7 +277,7 @@ def test_steps_of_other_formats_are_refused(tmp_path):
         treeleak.harden(snapshot, tmp_path / "out")
 
 
-@seeds(300, fast=40)
+@seeds(300, fast=20)
 def test_damaged_files_end_in_an_error_or_in_a_file_that_is_read(seeds, tmp_path):
     rng = np.random.default_rng(0)
     paths = [p for p in FILES if p.parent.name.endswith(("3.2.0", "4.7.0", "1.2.10"))]
@@ -390,7 +390,7 @@ def xgboost_model(xgboost, seed):
     return booster, data(rows)
 
 
-@seeds(60, fast=6)
+@seeds(60, fast=3)
 def test_xgboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
     xgboost = pytest.importorskip("xgboost", reason="needs XGBoost: treeleak[xgboost]")
     for seed in seeds:
@@ -477,7 +477,7 @@ def lightgbm_model(lightgbm, seed):
     return lightgbm.train(params, data, 6), rows
 
 
-@seeds(60, fast=6)
+@seeds(60, fast=3)
 def test_lightgbm_predicts_the_same_to_the_last_bit(seeds, tmp_path):
     lightgbm = pytest.importorskip("lightgbm", reason="needs LightGBM: treeleak[lightgbm]")
     for seed in seeds:
@@ -525,7 +525,7 @@ def catboost_model(catboost, seed):
     return model, tried(rng, X)
 
 
-@seeds(40, fast=6)
+@seeds(40, fast=3)
 def test_catboost_predicts_the_same_to_the_last_bit(seeds, tmp_path):
     catboost = pytest.importorskip("catboost", reason="needs CatBoost: treeleak[catboost]")
     for seed in seeds:

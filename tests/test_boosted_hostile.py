@@ -54,7 +54,7 @@ def test_what_is_cut_short_is_refused(file, tmp_path):
 
 
 @given(st.data())
-@examples(600, fast=60)
+@examples(600, fast=30)
 def test_changed_bytes_end_in_a_release_or_a_clear_error(tmp_path_factory, data):
     file = data.draw(st.sampled_from(FILES))
     raw = bytearray(file.read_bytes())

@@ -124,7 +124,7 @@ def test_a_forest_that_drew_its_rows_is_rebuilt_in_order_with_targets():
     assert found.y.name == "target"
 
 
-@examples(60, fast=12)
+@examples(60, fast=6)
 @given(st.integers(0, 2**32 - 1))
 def test_targets_of_leaves_are_those_of_their_rows(seed):
     rng = np.random.default_rng(seed)
@@ -175,7 +175,7 @@ def test_a_target_on_which_trees_differ_is_the_one_most_say():
     assert found.sure[0] < 0.9999
 
 
-@examples(40, fast=4)
+@examples(40, fast=3)
 @given(st.integers(0, 2**32 - 1))
 def test_proofs_without_classes_hold_in_every_table(seed):
     """Of tiny forests that drew known rows, every table that meets all counts is looked at."""
@@ -241,6 +241,7 @@ def test_an_audit_counts_the_targets_that_leaves_store():
     assert valid(shown)["reconstruction"]["status"] == audit.reconstruction.status
 
 
+@pytest.mark.slow
 def test_targets_are_measured_beside_their_rows():
     model, X, y = fitted("tree")
     found = treeleak.audit(model, X, y, schema=BITS, time_limit=8)
@@ -258,7 +259,7 @@ def test_targets_are_measured_beside_their_rows():
     assert measure(rebuilt, truth, found.release).targets is None
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(st.integers(0, 2**32 - 1))
 def test_right_targets_are_the_most_that_can_be_paired(seed):
     rng = np.random.default_rng(seed)

@@ -127,7 +127,7 @@ def holds(seed, tmp_path):
         np.testing.assert_array_equal(tree.totals[tree.leaves], leaves, err_msg=f"tree {t}")
 
 
-@seeds(150, fast=8)
+@seeds(150, fast=4)
 def test_leaves_sums_and_counts_are_those_of_catboost(seeds, tmp_path):
     for seed in seeds:
         holds(seed, tmp_path)

@@ -203,8 +203,10 @@ CASES = {
 }
 FEW_TABLES = ("more draws than rows", "one attribute", "mixed", "ruled", "measured", "long")
 """Of which a shorter walk is as close."""
-ALSO = ("deep", "mixed")
-"""Walked in the fast suite by draws alone; the second with distinct rows, and held more closely."""
+LONG = ("deep", "long")
+"""Walked in the slow suite only."""
+ALSO = ("mixed",)
+"""Walked in the fast suite by draws alone; with distinct rows, it is held more closely."""
 CLOSE = 0.02
 """Total variation that chance explains; wrong ratios of acceptance give several times that."""
 
@@ -233,9 +235,10 @@ def tabled(land):
 @pytest.mark.parametrize(
     ("name", "distinct"),
     [
-        pytest.param(name, distinct, marks=() if distinct != (name in ALSO) else pytest.mark.slow)
+        pytest.param(name, distinct, marks=() if fast else pytest.mark.slow)
         for name in CASES
         for distinct in (True, False)
+        for fast in [name not in LONG and distinct != (name in ALSO)]
     ],
 )
 def test_a_long_walk_sees_every_table_as_often_as_the_posterior_says(name, distinct):
@@ -324,6 +327,7 @@ def test_a_walk_with_parts_that_are_known(name, distinct, seed):
     assert apart(CASES[name], distinct, parts_seed=seed, prior=slanted) < CLOSE
 
 
+@pytest.mark.slow
 def test_a_walk_heeds_splits_that_change_on_the_way():
     """Held more closely: what a walk remembers of the leaves moves little, if it is out of date."""
     assert apart(CASES["mixed"]) < 0.01
@@ -384,7 +388,7 @@ WIDE = Schema(
 
 
 @given(SEEDS, st.booleans(), st.booleans(), st.booleans(), st.integers(1, 3))
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_a_walk_keeps_its_books_and_the_rules(seed, distinct, ruled, listed, n_classes):
     rng = np.random.default_rng(seed)
     schema = WIDE if ruled else Schema(WIDE.attributes)
@@ -498,7 +502,7 @@ def test_chains_start_where_the_counts_put_the_rows():
 
 
 @given(SEEDS, st.booleans(), st.sampled_from([WIDE.attributes, PAIRED.attributes]))
-@examples(40, fast=6)
+@examples(40, fast=3)
 def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
     """Every change is known exactly: else some move would be taken that lowers the posterior."""
     rng = np.random.default_rng(seed)
@@ -521,7 +525,7 @@ def test_a_frozen_walk_never_goes_down(seed, distinct, attributes):
 
 
 @given(SEEDS, schemas())
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_rows_that_share_a_leaf_share_it_after_any_exchange(seed, schema):
     """The kernel counts on it when two rows exchange attributes."""
     if not len(all_points(schema, schema.columns)):
@@ -707,6 +711,7 @@ def test_a_walk_behind_noise_with_parts_that_are_known(name):
         assert apart_behind_noise(case, own, parts=parts) < CLOSE_BEHIND_NOISE
 
 
+@pytest.mark.slow
 def test_heat_behind_noise():
     case, land = under_counts(CASES["two classes"], LAWS["int(Laplace)"])
     assert apart_behind_noise(case, land, heat=3.0) < CLOSE_BEHIND_NOISE
@@ -715,7 +720,7 @@ def test_heat_behind_noise():
 
 
 @given(SEEDS, st.sampled_from([*LAWS.values(), *LABELS]), st.sampled_from([WIDE, PAIRED]))
-@examples(30, fast=6)
+@examples(30, fast=3)
 def test_a_frozen_walk_behind_noise_never_goes_down(seed, noise, schema):
     n_classes, depth = np.random.default_rng(seed).integers([1, 1], [4, 5]).tolist()
     case = case_of(schema, n_classes, seed, 8, 4, depth)
@@ -831,7 +836,7 @@ def all_rows(radix):
 
 
 @given(SEEDS, st.floats(1.0, 300.0))
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_a_tree_prior_is_a_distribution_and_the_kernel_knows_it(seed, n_rows):
     rng = np.random.default_rng(seed)
     radix = rng.integers(1, 4, size=rng.integers(1, 6))

@@ -54,7 +54,7 @@ def fitting(evidence: KnownDraws) -> np.ndarray:
     return np.array(out, dtype=int).reshape(-1, n_rows)
 
 
-@examples(80, fast=26)
+@examples(80, fast=13)
 @given(
     st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.booleans(),
     st.sampled_from([None, 1, 2]),

@@ -170,6 +170,7 @@ def stripped(tmp_path_factory, compas):
     return folder
 
 
+@pytest.mark.slow
 def test_a_default_forest_is_measured_row_by_row(default, tmp_path):
     report = tmp_path / "audit.json"
     result = run(
@@ -331,6 +332,7 @@ def test_an_earlier_model_speaks_too(hidden, tmp_path):
     assert "Rows that the earlier model saw, too 10" in text
 
 
+@pytest.mark.slow
 def test_records_get_their_probability_of_membership(hidden, tmp_path):
     out, members = tmp_path / "rows.csv", tmp_path / "members.csv"
     asked = ("--members", hidden / "records.csv", "--members-out", members)
@@ -576,6 +578,7 @@ def test_train_files_of_other_rows(tmp_path, folder, spoil, said):
     assert "How far off" not in text
 
 
+@pytest.mark.slow
 def test_a_train_file_with_shuffled_columns_is_aligned(tmp_path, folder):
     table = pd.read_csv(folder / "train.csv")
     table[table.columns[::-1]].to_csv(tmp_path / "train.csv", index=False)
@@ -647,6 +650,7 @@ def test_small_and_odd_models_are_audited(tmp_path, X, y):
 # ----------------------------------------------------------------- no answer in time, interrupt
 
 
+@pytest.mark.slow
 def test_a_millisecond_is_not_enough_and_leaves_what_there_is(shallow, tmp_path):
     arguments = [shallow / "model.skops", "--schema", shallow / "schema.toml"]
     rows, report = tmp_path / "rows.csv", tmp_path / "audit.json"
@@ -714,6 +718,7 @@ def test_ctrl_c_keeps_the_best_answer_so_far(shallow, tmp_path):
     assert stat.S_IMODE(rows.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_audit(shallow, tmp_path):
     report = tmp_path / "audit.json"
     schema = shallow / "schema.toml"
@@ -890,6 +895,7 @@ def test_informed_names_the_file_whose_rows_do_not_fit(folder, tmp_path):
     assert (done.exit_code, "no column 'nothing'" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_groups_and_what_is_sensitive_are_told(folder, train):
     result = run(
         "audit",

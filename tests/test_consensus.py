@@ -73,7 +73,7 @@ def spread(values, share, samples):
 
 
 @given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 12), st.integers(1, 5))
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_copies_of_one_dataset_align_to_certainty(seed, schema, n, times):
     rng = np.random.default_rng(seed)
     values, prior = space(schema, rng)
@@ -99,7 +99,7 @@ def near_ties(values, prior, atoms):
 
 
 @given(SEEDS, st.sampled_from([*FEW, MIXED]), st.integers(1, 9), st.integers(1, 5))
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_aligned_samples_are_the_samples_and_shares_count_them(seed, schema, n, times):
     rng = np.random.default_rng(seed)
     values, prior = space(schema, rng)
@@ -126,7 +126,7 @@ def test_rows_that_are_known_apart_stay_in_their_places():
 
 
 @given(SEEDS)
-@examples(25, fast=8)
+@examples(25, fast=4)
 def test_two_samples_are_aligned_as_well_as_any_order_does(seed):
     rng = np.random.default_rng(seed)
     values, prior = space(MIXED, rng)
@@ -156,6 +156,7 @@ def middles(n_rows, n_samples, times=40):
         yield values, samples, cheapest(values.expected_cost(share), values.start)
 
 
+@pytest.mark.slow
 def test_the_middle_is_close_to_the_best_of_all_datasets():
     found, best = [], []
     for values, samples, middle in middles(3, 5, times=16):

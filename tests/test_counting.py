@@ -76,7 +76,7 @@ def by_recursion(sizes, box, rules):
     return [*out, num(sizes, box, []) - sum(out)]
 
 
-@examples(150, fast=37)
+@examples(150, fast=18)
 @given(SEEDS)
 def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_every_point_goes_to_the_first_rule_that_holds_it(seed):
     assert captured(sizes, box, rules) == by_points(sizes, box, rules)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(SEEDS, st.sampled_from([4, 16, 1 << 14]))
 def test_split_or_summed_out_it_is_the_same(seed, most):
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_split_or_summed_out_it_is_the_same(seed, most):
         assert captured(sizes, box, rules) == by_points(sizes, box, rules)
 
 
-@examples(30, fast=5)
+@examples(30, fast=3)
 @given(SEEDS)
 def test_as_the_recursion_over_earlier_rules_says(seed):
     rng = np.random.default_rng(seed)
@@ -108,6 +108,7 @@ def test_as_the_recursion_over_earlier_rules_says(seed):
     assert sum(found) > 2**64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_axes", [60, 70])
 def test_two_hundred_rules_share_all_points(n_axes):
     sizes, box, rules = binary_list(
@@ -122,7 +123,7 @@ def test_two_hundred_rules_share_all_points(n_axes):
     assert left.empty == (found[-1] == 0)
 
 
-@examples(25, fast=8)
+@examples(25, fast=4)
 @given(SEEDS)
 def test_a_region_counts_what_a_list_does(seed):
     rng = np.random.default_rng(seed)

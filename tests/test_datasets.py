@@ -279,6 +279,7 @@ def test_without_network_the_error_says_where_to_put_a_copy(tmp_path, offline):
     assert len(offline) == 1
 
 
+@pytest.mark.slow
 def test_only_a_missing_draft_table_opens_a_socket(tiny, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
     script = f"""

@@ -37,6 +37,7 @@ def test_the_files_are_what_the_audit_saw(made):
     assert made.audit.mismatch is None
 
 
+@pytest.mark.slow
 def test_people_come_back(made):
     assert made.audit.verdict == "leak shown"
     assert made.audit.measurement.error == 0

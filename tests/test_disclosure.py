@@ -61,7 +61,7 @@ def groups_as_sets(columns):
     return np.column_stack([np.array(c) == g for c in columns for g in sorted(set(c))])
 
 
-@examples(150, fast=37)
+@examples(150, fast=18)
 @given(tables(3), st.integers(2, 4))
 def test_no_combination_rests_on_few_people(columns, threshold):
     sets = groups_as_sets(columns)
@@ -75,7 +75,7 @@ def test_no_combination_rests_on_few_people(columns, threshold):
         assert kept.all()
 
 
-@examples(150, fast=37)
+@examples(150, fast=18)
 @given(
     st.integers(1, 6).flatmap(
         lambda k: st.lists(
@@ -127,6 +127,7 @@ def test_who_is_in_no_sum_hides_nobody():
     assert told_together(sets, [None, None], 10, counted).tolist() == [False, False]
 
 
+@pytest.mark.slow
 def test_many_columns_come_to_an_end():
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 6, 120) for _ in range(8)]
@@ -242,6 +243,7 @@ def solved(audit, truth, threshold):
                 assert rank(np.delete(atoms, chosen, axis=1)) == full
 
 
+@pytest.mark.slow
 def test_columns_tell_no_count_by_what_is_left():
     flags = {"north": [1, 1, 0], "city_a": [1, 0, 0], "even": [0, 1, 1]}
     X = pd.DataFrame({k: np.repeat(v, [60, 3, 100]) for k, v in flags.items()})

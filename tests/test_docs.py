@@ -270,6 +270,7 @@ def test_pictures_are_well_formed_and_told_in_words_too(picture):
     assert len(alt.split()) > 10
 
 
+@pytest.mark.slow
 def test_pictures_are_those_of_the_script(tmp_path):
     pytest.importorskip("matplotlib")
     script = ROOT / "tools" / "draw_pictures.py"

@@ -13,7 +13,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.random import sample_without_replacement
 
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.release import StoredObject, read_model, to_release
 from treeleak.release.draws import mt19937_kernels as _mt19937
@@ -102,7 +102,7 @@ def with_sampling(release, **changed):
 # ------------------------------------------------------------------------------- the generator
 
 
-@examples(100, fast=20)
+@examples(100, fast=10)
 @given(SEEDS, st.integers(1, 2000))
 def test_numbers_are_those_of_numpy(seed, n):
     expected = np.random.RandomState(seed).randint(0, 2**32, n, dtype=np.uint32)
@@ -116,7 +116,7 @@ def test_seeds_of_trees_are_those_of_a_forest(seed, n):
     assert _mt19937.tree_seeds(seed, n).tolist() == expected == seeds_of(seed, n).tolist()
 
 
-@examples(100, fast=20)
+@examples(100, fast=10)
 @given(st.lists(SEEDS, min_size=1, max_size=3), SIZES, SIZES, st.booleans())
 @example([0, 2**32 - 1], 1, 1500, False)
 @example([2**32 - 1, 0], 1024, 1500, False)
@@ -143,7 +143,7 @@ def test_draws_are_those_of_numpy(seeds, n_rows, n_draws, weighted):
 @example(5, 300, 0.99, False)
 @example(5, 300, 0.5, False)  # shuffle
 @example(5, 1, 1.0, True)
-@examples(60, fast=20)
+@examples(60, fast=10)
 def test_columns_are_drawn_first(seed, n_columns, share, replaced):
     n_drawn = max(1, round(share * n_columns))
     random = np.random.RandomState(seed)
@@ -172,7 +172,9 @@ def test_draws_of_five_versions_are_recorded():
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("case", sorted(RECORDED.keys() - UNSAID), ids="-".join)
+@pytest.mark.parametrize(
+    "case", spread(zip(sorted(RECORDED.keys() - UNSAID)), fast=12), ids="-".join
+)
 def test_seeds_in_a_file_give_the_draws_of_its_training(case):
     release = fixture(*case)
     found = known_draws(release, seed_search=0)

@@ -240,7 +240,7 @@ def releases(draw: st.DrawFn) -> Release:
     )
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(releases())
 def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, release: Release):
     path = tmp_path_factory.mktemp("release", numbered=True) / "release.json"
@@ -251,7 +251,8 @@ def test_nothing_is_lost_on_the_way(tmp_path_factory: pytest.TempPathFactory, re
     assert not re.search(r"NaN|Infinity", json.dumps(release_to_dict(release)["trees"]))
 
 
-@examples(100, fast=15)
+@pytest.mark.slow
+@examples(100, fast=8)
 @given(releases())
 def test_what_is_written_meets_the_published_json_schema(release: Release):
     jsonschema.validate(release_to_dict(release), PUBLISHED)

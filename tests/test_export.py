@@ -16,6 +16,7 @@ from sklearn.datasets import make_classification
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from helpers.examples import spread
 from helpers.releases import assert_same
 from treeleak.release import to_release
 from treeleak.release.readers.release_file import read_release, release_to_dict, write_release
@@ -42,7 +43,7 @@ def ids(path):
     return f"{path.parent.name}-{path.name}"
 
 
-@pytest.mark.parametrize("path", BOOSTED, ids=ids)
+@pytest.mark.parametrize("path", spread(BOOSTED, fast=10), ids=ids)
 def test_files_of_boosting_libraries(path, tmp_path):
     survives(path, tmp_path / "release.json")
 

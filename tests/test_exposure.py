@@ -126,6 +126,7 @@ def test_a_ruling_tells_no_count_of_one_leaf(audited):
     assert found["left_to_know"]["found"] == "neither one tree nor rules"
 
 
+@pytest.mark.slow
 def test_why_rows_do_not_fit_is_told_without_a_count(data):
     X, y, schema = data
     forest = RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, y)
@@ -257,6 +258,7 @@ def test_words_of_a_leaf_hold_for_its_rows_and_no_others(seed):
         np.testing.assert_array_equal(inside, leaves == leaf)
 
 
+@pytest.mark.slow
 def test_without_training_rows_only_what_the_attack_expects_is_told(data):
     X, y, schema = data
     forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)
@@ -268,6 +270,7 @@ def test_without_training_rows_only_what_the_attack_expects_is_told(data):
     assert exposed.rows[["matched", "wrong"]].isna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_what_was_given_counts_in_no_figure(data):
     X, y, schema = data
     forest = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(X, y)

@@ -13,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from typer.testing import CliRunner
 
 import treeleak
+from helpers.examples import spread
 from treeleak.cli import app
 
 NAMED = "import sys; sys.argv[0] = 'treeleak'; from treeleak.cli import main; main()"
@@ -164,7 +165,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "content", "said"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(
+    ("arguments", "content", "said"), spread(WRONG.values(), fast=12), ids=WRONG
+)
 def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, said):
     if callable(content):
         content = "\n".join(content((folder / "train.csv").read_text())).encode()
@@ -284,6 +287,7 @@ def _codes(text):
     return re.findall(r"\x1b\[[\d;?]*[A-Za-z]", text)
 
 
+@pytest.mark.slow
 def test_quiet_leaves_results_and_errors(folder):
     loud, quiet = (
         CliRunner().invoke(app, ["reconstruct", "model.skops", "--out", f"{name}.csv", *more])

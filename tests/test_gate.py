@@ -9,6 +9,7 @@ import pytest
 
 import treeleak
 from experiments.benchmarks.gate import CLEAN, LABEL, WAYS, Lab, tried
+from helpers.examples import spread
 from treeleak.auditing.assessors.rows_given import check_given, too_like
 from treeleak.core.errors import Mismatch
 
@@ -51,6 +52,7 @@ def test_a_way_is_closed(lab, name):
     assert not found.verdict.startswith("no leak") or found.status == 4
 
 
+@pytest.mark.slow
 def test_a_clean_model_passes(lab):
     found = tried("clean", CLEAN["three shallow trees with large leaves"], lab, time_limit=10)
     assert (found.status, found.verdict) == (0, "no leak shown"), found
@@ -112,7 +114,7 @@ def lied(lab, rng):
     return lab.attempt(plain, *(word for option in chosen for word in option), train=train)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", spread(range(40), fast=10))
 def test_several_lies_at_once_do_not_open_the_gate(lab, seed):
     rng = np.random.default_rng(seed)
     found = tried(f"lies {seed}", lambda lab: lied(lab, rng), lab, time_limit=1)

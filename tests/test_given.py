@@ -153,7 +153,7 @@ def check_kept(result: Reconstruction, case: Case) -> None:
         assert (result.known.to_numpy() >= mask).all()
 
 
-@examples(120, fast=20)
+@examples(120, fast=10)
 @given(cases(), st.integers(0, 3))
 def test_exact_counts(case, seed):
     worlds = case.worlds()
@@ -232,7 +232,7 @@ def agrees(world: np.ndarray, knowledge: dict[str, pd.DataFrame], names: list[st
     return rows is None or np.array_equal(world[at], rows.to_numpy(dtype=float), equal_nan=True)
 
 
-@seeds(150, fast=40)
+@seeds(150, fast=20)
 def test_known_draws(monkeypatch, seeds):
     told, seen = Told(monkeypatch), Counter()
     for seed in seeds:
@@ -470,7 +470,8 @@ def test_the_published_program_keeps_what_is_known(schema):
         reconstruct(release, schema, method="reference-milp", known_columns=columns)
 
 
-@examples(60, fast=15)
+@pytest.mark.slow
+@examples(60, fast=8)
 @given(st.sampled_from([*FEW[:3], FEW[4]]), st.integers(0, 2**32), st.booleans())
 def test_a_population_says_what_goes_with_each_known_part(schema, seed, labelled):
     rng = np.random.default_rng(seed)

@@ -97,7 +97,7 @@ def meets(release: Release, world: np.ndarray) -> bool:
     return check_rows(release, X, y).ok
 
 
-@examples(150, fast=50)
+@examples(150, fast=25)
 @given(pairs(), st.integers(0, 2**32))
 @pytest.mark.slow
 def test_exact_counts(case, seed):
@@ -143,7 +143,8 @@ def cells(later: Release, earlier: Release, world: np.ndarray) -> list[tuple]:
     return [tuple(row) for row in np.column_stack([leaves_of(later, X), apart, y, old])]
 
 
-@examples(80, fast=26)
+@pytest.mark.slow
+@examples(80, fast=13)
 @given(schemas(2), st.integers(0, 2**32), st.booleans())
 def test_known_draws(schema, seed, true):
     rng = np.random.default_rng(seed)
@@ -231,6 +232,7 @@ def test_known_columns_beside_an_earlier_release():
         reconstruct(later, schema, earlier=earlier, known_rows=X[:2].assign(y=y[:2]))
 
 
+@pytest.mark.slow
 def test_default_forests_of_a_growing_dataset():
     X, y = small(40)
     schema = Schema.from_columns(X.columns)

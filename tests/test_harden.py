@@ -37,7 +37,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.cli import run
 from helpers.documents import rewrite, valid
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, parse_steps
@@ -111,7 +111,7 @@ def members(path):
 # ------------------------------------------------------------------------- predictions stay
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", spread(KINDS, fast=6))
 def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, tmp_path, name):
     path = saved / f"{name}.skops"
     out = stepped(path, tmp_path / "out.skops", *DEFAULT)
@@ -127,7 +127,7 @@ def test_the_hardened_model_loads_and_predicts_the_same_in_scikit_learn(saved, t
 @pytest.mark.parametrize("step", [*DEFAULT, "round=1", "merge=4", "majority"])
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n in ("forest", "boosted") else pytest.mark.slow) for n in KINDS],
+    [pytest.param(n, marks=() if n == "forest" else pytest.mark.slow) for n in KINDS],
 )
 def test_every_step_alone_gives_a_model_that_loads(saved, tmp_path, name, step):
     out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", step)
@@ -164,7 +164,7 @@ def test_what_is_said_of_changed_labels_is_what_scikit_learn_finds(saved, tmp_pa
         assert told.largest_change == 0
 
 
-@examples(50, fast=12)
+@examples(50, fast=6)
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=9))
 def test_rounded_and_merged_shares_are_shares_with_the_same_largest_class(counts):
     table = np.array(counts, dtype=float) + np.array([[1e-9, 0, 0]])
@@ -181,7 +181,7 @@ def test_rounded_and_merged_shares_are_shares_with_the_same_largest_class(counts
 # --------------------------------------------------------------------------- what is taken away
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", spread(KINDS, fast=5))
 def test_seeds_are_nowhere_in_the_file(saved, tmp_path, name):
     path = saved / f"{name}.skops"
     seeds = {FOREST_SEED}
@@ -221,7 +221,7 @@ def found(seed, files):
     return False
 
 
-@pytest.mark.parametrize("name", [k for k in KINDS if k != "isolation"])
+@pytest.mark.parametrize("name", spread((k for k in KINDS if k != "isolation"), fast=5))
 def test_counts_impurities_and_inner_values_are_gone(saved, tmp_path, name):
     out = stepped(saved / f"{name}.skops", tmp_path / "out.skops", *DEFAULT)
     trees = []
@@ -489,6 +489,7 @@ def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     assert "only a comparison with the training rows" in state.leak.why
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_attacked_says_why(saved, tmp_path):
     found = treeleak.harden(saved / "boosted.skops", tmp_path / "out.skops", "seeds", time_limit=2)
     assert found.leak.verdict == "not assessed"
@@ -512,6 +513,7 @@ def test_labels_that_change_are_counted_and_refused_unless_tolerated(saved, tmp_
         treeleak.harden(saved / "ada.skops", out, "majority", force=True)
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_no_file(binary, tmp_path):
     folder, rows, label = binary
     sent = []
@@ -530,6 +532,7 @@ def test_an_interruption_leaves_no_file(binary, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_hardened_is_refused(saved, tmp_path, binary):
     out = tmp_path / "out.skops"
     folder, rows, label = binary
@@ -591,6 +594,7 @@ def test_hostile_archives_are_refused(saved, tmp_path):
 # ------------------------------------------------------------------------------ the command line
 
 
+@pytest.mark.slow
 def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     folder, _, _ = binary
     out, told = tmp_path / "out.skops", tmp_path / "out.json"

@@ -129,7 +129,7 @@ def ruled_case(seed, n_rows=12, n_classes=2):
 
 
 @with_some(SEEDS, st.booleans())
-@examples(30, fast=8)
+@examples(30, fast=4)
 def test_rows_are_valid_and_their_books_in_order(seed, distinct):
     case = some_drawn(seed)
     answer = attacked(case, distinct, seed % 1000)
@@ -262,6 +262,7 @@ def test_a_forest_gives_its_rows_away(distinct, n_draws):
     assert DrawLikelihood.of(evidence_of(case, distinct)).missing(rows) == 0
 
 
+@pytest.mark.slow
 def test_confidence_is_what_comes_true():
     said, true = [], []
     for seed in range(6):
@@ -577,6 +578,7 @@ def test_compas_is_rebuilt_far_better_than_by_chance(distinct, most):
     assert error_of(answer, case) < most < 0.2 * random_baseline(X, data.schema).mean
 
 
+@pytest.mark.slow
 def test_a_population_says_what_no_tree_tests():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (30, 3)), columns=list("abc")).assign(c=0)
@@ -609,6 +611,7 @@ def test_a_brief_walk_does_where_its_chains_agree(monkeypatch, agree):
     assert np.diff([p.done for p in told]).min() > -0.05
 
 
+@pytest.mark.slow
 def test_no_walk_is_brief_where_chains_do_not_start_apart(monkeypatch):
     plans = []
     walked = hidden._walked

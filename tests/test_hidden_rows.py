@@ -54,7 +54,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 import treeleak
 from experiments.benchmarks.hidden_rows import clean, ways
 from helpers.cli import run
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from treeleak.auditing import judge, read_policy
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN, Finding, overall
 from treeleak.auditing.inventory.conditions import Context
@@ -88,7 +88,7 @@ def unknown(model, rows=None, n_rows=40):
 # ------------------------------------------------------------------------------- hidden tables
 
 
-@pytest.mark.parametrize("way", WAYS, ids=NAMES)
+@pytest.mark.parametrize("way", spread(WAYS, fast=26), ids=NAMES)
 def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
     model, X, _, _ = clean()
     path = tmp_path / f"model.{way.ending}"
@@ -102,7 +102,7 @@ def test_no_way_to_hide_a_table_is_taken_for_harmless(way, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "way", [w for w in WAYS if w.ending == "skops"], ids=lambda way: way.name
+    "way", spread((w for w in WAYS if w.ending == "skops"), fast=12), ids=lambda way: way.name
 )  # fmt: skip
 @pytest.mark.filterwarnings(
     "ignore:Trying to unpickle", "ignore:X has feature names", "ignore:X does not have"
@@ -284,7 +284,7 @@ def short(model):
     return "".join(str(model).split())[:60]
 
 
-@pytest.mark.parametrize("model", [*ON_NUMBERS, *ON_TABLE, *ON_WORDS], ids=short)
+@pytest.mark.parametrize("model", spread([*ON_NUMBERS, *ON_TABLE, *ON_WORDS], fast=13), ids=short)
 def test_nothing_in_a_clean_model_is_unknown(model, tmp_path):
     X, y = table()
     if model in ON_NUMBERS:
@@ -313,7 +313,10 @@ def test_nothing_in_models_of_several_targets_or_other_learners_is_unknown():
 
 @pytest.mark.parametrize(
     "path",
-    sorted(p for p in MODELS.glob("[0-9]*/*") if p.suffix in {".skops", ".pkl", ".joblib"}),
+    spread(
+        sorted(p for p in MODELS.glob("[0-9]*/*") if p.suffix in {".skops", ".pkl", ".joblib"}),
+        fast=18,
+    ),
     ids=lambda p: f"{p.parent.name}-{p.name}",
 )
 def test_nothing_in_a_file_of_any_version_is_unknown(path):
@@ -365,13 +368,13 @@ JSON = st.recursive(
 )
 
 
-@examples(100, fast=20)
+@examples(100, fast=10)
 @given(JSON)
 def test_descriptions_are_laid_out_as_python_lays_them_out(document):
     assert laid_out(document) == json.dumps(document, indent=2)
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(
     st.sampled_from(["RandomForestClassifier", "MLPClassifier", "OneHotEncoder", "GridSearchCV"]),
     st.dictionaries(ATTRIBUTES, VALUES, max_size=5),
@@ -382,7 +385,7 @@ def test_whatever_stands_in_a_file_is_judged_without_an_error(name, state):
         assert any(e.unknown or e.rows for e in entries)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(
     hnp.arrays(
         np.int64, st.tuples(st.integers(12, 20), st.integers(3, 6)), elements=st.integers(0, 99)
@@ -420,7 +423,7 @@ def test_noise_is_not_taken_for_rows():
 # --------------------------------------------------------------------------- bytes of an archive
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(st.floats(0, 1), st.binary(min_size=8, max_size=40))
 def test_every_byte_that_is_put_into_an_archive_is_noticed(tmp_path_factory, at, added):
     content = skops.io.dumps(DecisionTreeClassifier(max_depth=1).fit([[0], [1]], [0, 1]))

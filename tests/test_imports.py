@@ -156,6 +156,7 @@ def test_a_forest_saved_by_0_1_is_read():
     assert to_release(path).noise == to_release(forest).noise
 
 
+@pytest.mark.slow
 def test_what_notebooks_show_is_found_when_it_is_asked_for():
     assert loaded_by("import treeleak; treeleak.Audit._repr_html_", ("jinja2",)) == []
     with pytest.raises(AttributeError, match="'int' object has no attribute"):

@@ -141,7 +141,7 @@ def case():
     forest = RandomForestClassifier(10, bootstrap=False, random_state=0, max_features=2)
     release = to_release(forest.fit(X, y))
     shallow = replace(release, trees=release.trees[:1])
-    rebuilt = treeleak.reconstruct(shallow, SCHEMA, time_limit=60)
+    rebuilt = treeleak.reconstruct(shallow, SCHEMA, time_limit=3)
     return X, release, replace(rebuilt, free_columns=())
 
 
@@ -160,6 +160,7 @@ def test_who_knows_nothing_infers_nothing(case):
     assert found.singling_out.interval.low == 0
 
 
+@pytest.mark.slow
 def test_who_has_the_rows_infers_everything(case):
     X, release, rebuilt = case
     shuffled = X.sample(frac=1, random_state=0).reset_index(drop=True)
@@ -189,6 +190,7 @@ def test_a_group_of_columns_can_be_named_by_any_of_them(case):
     assert one.inference[0].risk.success == two.inference[0].risk.success
 
 
+@pytest.mark.slow
 def test_few_control_rows_say_nothing_of_singling_out(case):
     X, release, rebuilt = case
     found = risks_of(rebuilt, release, X, ["ill"], population(100, 5))
@@ -215,7 +217,7 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     forest = RandomForestClassifier(5, bootstrap=False, random_state=0, max_depth=4).fit(X, y)
     others = population(299, 1).assign(rare=0.0)
     found = treeleak.audit(
-        forest, X, y, schema=schema, sensitive=["ill", "rare"], control=others, time_limit=60
+        forest, X, y, schema=schema, sensitive=["ill", "rare"], control=others, time_limit=5
     )
     assert [i.column for i in found.article29.inference] == ["ill", "rare"]
     assert found.article29.inference[0].risk.control.n == 299

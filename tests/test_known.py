@@ -129,7 +129,7 @@ def check_against_brute_force(answer: Answer, case: Drawn, distinct: bool) -> st
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(150, fast=20)
+@seeds(150, fast=10)
 def test_small_forests(distinct, seeds):
     seen = []
     for seed in seeds:
@@ -145,7 +145,7 @@ def unlisted(*_):
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(300, fast=12)
+@seeds(300, fast=6)
 def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds):
     """Candidates from the leaves of rows alone: all that there are, and nothing else."""
     monkeypatch.setattr(known, "enumerate_drawable", unlisted)
@@ -158,7 +158,8 @@ def test_small_forests_on_a_grid_that_is_not_listed(monkeypatch, distinct, seeds
     )
 
 
-@examples(60, fast=20)
+@pytest.mark.slow
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32), st.booleans())
 def test_every_kind_of_column(schema, seed, distinct):
     rng = np.random.default_rng(seed)
@@ -175,7 +176,7 @@ def test_every_kind_of_column(schema, seed, distinct):
 
 
 @pytest.mark.parametrize("stage", ["dual", "solver", "nothing"])
-@seeds(60, fast=20)
+@seeds(60, fast=10)
 @pytest.mark.slow
 def test_no_step_claims_what_is_not_so_where_another_fails(monkeypatch, stage, seeds):
     """Fits that are cut short, or an integer solver that is too small, leave claims true."""

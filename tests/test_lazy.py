@@ -109,13 +109,14 @@ def check(case: Stated, after: int = LONG) -> str:
     return by_walk.status
 
 
-@examples(60, fast=10)
+@pytest.mark.slow
+@examples(60, fast=5)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_what_can_be_met_is_met(schema, seed, kind):
     assert check(Stated(schema, seed, kind)) in ("feasible", "nothing to walk over")
 
 
-@examples(30, fast=8)
+@examples(30, fast=4)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(["draws", "distinct"]))
 def test_draws_that_were_moved_are_never_met_where_they_cannot_be(schema, seed, kind):
     case = Stated(schema, seed, kind)

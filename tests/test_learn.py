@@ -94,7 +94,7 @@ def true_counts(forest: DPForestClassifier, X: Any, y: Any) -> list[np.ndarray]:
 # ------------------------------------------------------------------------------ the mechanism
 
 
-@examples(25, fast=8)
+@examples(25, fast=4)
 @given(n=st.integers(1, 30), gone=st.integers(0, 29), seed=st.integers(0, 99))
 def test_one_row_more_changes_one_count_of_each_tree_by_one(n: int, gone: int, seed: int):
     X, y = table(n, seed)
@@ -229,7 +229,7 @@ def domain(attribute: Attribute) -> list[tuple[float, ...]]:
     return [(float(v),) for v in range(low, high + 1)]
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(schemas(), st.integers(1, 5), st.integers(0, 999))
 def test_every_leaf_can_be_reached_and_is_deep_or_settled(schema: Schema, depth: int, seed: int):
     # A test of what is settled already would leave a leaf that no row reaches.

@@ -64,7 +64,7 @@ def never(chosen, x):
     return False
 
 
-@examples(600, fast=120)
+@examples(600, fast=60)
 @given(SEEDS)
 def test_a_fit_is_as_good_as_any(seed):
     A, b = some_matrix(np.random.default_rng(seed))
@@ -78,7 +78,7 @@ def test_a_fit_is_as_good_as_any(seed):
     assert np.linalg.norm(found.residual) <= least + 1e-7 * size + 1e-12
 
 
-@examples(300, fast=60)
+@examples(300, fast=30)
 @given(SEEDS)
 def test_free_columns_may_fall_below_zero(seed):
     rng = np.random.default_rng(seed)
@@ -119,7 +119,7 @@ def test_many_columns_leave_and_come_back(monkeypatch):
         assert np.linalg.norm(found.residual) <= nnls(A, b)[1] + 1e-6 * np.linalg.norm(b)
 
 
-@examples(300, fast=40)
+@examples(300, fast=20)
 @given(SEEDS)
 def test_a_factor_without_a_column_is_that_of_the_others(seed):
     rng = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_a_factor_without_a_column_is_that_of_the_others(seed):
         )
 
 
-@examples(200, fast=30)
+@examples(200, fast=15)
 @given(SEEDS)
 def test_descent_never_climbs(seed):
     rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ def written_out(columns):
     return A
 
 
-@examples(300, fast=60)
+@examples(300, fast=30)
 @given(SEEDS)
 def test_columns_are_those_of_the_statements(seed):
     rng = np.random.default_rng(seed)
@@ -228,7 +228,7 @@ def test_columns_are_those_of_the_statements(seed):
     assert columns.met(every, other) == (not off.any())
 
 
-@examples(300, fast=40)
+@examples(300, fast=20)
 @given(SEEDS)
 def test_lengths_are_those_of_columns_that_meet_each_statement_once(seed):
     rng = np.random.default_rng(seed)
@@ -242,7 +242,7 @@ def test_lengths_are_those_of_columns_that_meet_each_statement_once(seed):
     )
 
 
-@examples(300, fast=40)
+@examples(300, fast=20)
 @given(SEEDS)
 def test_statements_kept_once_have_the_same_solutions(seed):
     rng = np.random.default_rng(seed)
@@ -283,7 +283,7 @@ def _first_tree(columns):
     return place
 
 
-@examples(600, fast=120)
+@examples(600, fast=60)
 @given(SEEDS, st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 0.3]))
 def test_what_is_proved_is_the_only_answer(seed, blur):
     columns, m = some_columns(np.random.default_rng(seed), blur=blur)

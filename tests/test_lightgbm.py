@@ -146,7 +146,7 @@ def holds(seed, tmp_path):
     return True
 
 
-@seeds(250, fast=12)
+@seeds(250, fast=6)
 def test_leaves_sums_and_counts_are_those_of_lightgbm(seeds, tmp_path):
     read = [holds(seed, tmp_path) for seed in seeds]
     assert np.mean(read) > 0.8

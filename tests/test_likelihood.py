@@ -66,7 +66,7 @@ def splits(likelihood):
 
 
 @given(SEEDS, st.integers(1, 4), st.integers(2, 3), st.booleans())
-@examples(60, fast=20)
+@examples(60, fast=10)
 def test_the_likelihood_is_the_share_of_the_draws_that_give_the_counts(seed, n, n_trees, distinct):
     case = some_drawn(seed, n_rows=n, n_trees=n_trees, tamper=False)
     evidence = hidden(case, distinct)
@@ -242,7 +242,7 @@ def height(weight, table, draws):
 
 
 @given(SEEDS)
-@examples(40, fast=10)
+@examples(40, fast=5)
 def test_a_step_of_em_never_falls(seed):
     table, draws = problem(seed)
     weight = np.full(len(table), 1 / len(table))

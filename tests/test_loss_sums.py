@@ -55,7 +55,7 @@ def evidence_if_any(library, seed):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@examples(150, fast=12)
+@examples(150, fast=6)
 @given(SEEDS)
 def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
     case = evidence_if_any(library, seed)
@@ -80,7 +80,7 @@ def test_true_rows_meet_all_sums_and_give_every_class(library, seed):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@examples(150, fast=12)
+@examples(150, fast=6)
 @given(SEEDS)
 def test_rows_changed_by_one_do_not(library, seed):
     case = evidence_if_any(library, seed)
@@ -114,7 +114,7 @@ def test_most_models_give_sums(library):
 
 
 @pytest.mark.parametrize("library", ["histogram", "lightgbm", "xgboost"])
-@examples(100, fast=12)
+@examples(100, fast=6)
 @given(SEEDS)
 def test_the_last_digits_of_sums_are_those_of_the_rows(library, seed):
     case = evidence_if_any(library, seed)
@@ -155,7 +155,7 @@ def stepwise(rng, steps, l2, rate):
     return replace(release, trees=tuple(out), ensemble=ensemble), schema, X, y
 
 
-@examples(400, fast=40)
+@examples(400, fast=20)
 @given(SEEDS, st.sampled_from([1, 2, 10]))
 def test_numbers_of_classes_follow_from_newtons_steps(seed, steps):
     rng = np.random.default_rng(seed)
@@ -248,7 +248,7 @@ def test_other_losses_and_samples_are_not_taken_for_sums_of_the_loss(folder):
         assert release.not_covered or LossSums.fitting(Assumed(release)) is None
 
 
-@examples(300, fast=40)
+@examples(300, fast=20)
 @given(SEEDS)
 def test_equations_of_any_numbers_are_solved_or_left(seed):
     rng = np.random.default_rng(seed)
@@ -274,7 +274,7 @@ def test_equations_give_the_numbers_that_made_them(rate, l2):
     assert not _sure(np.zeros((4, 4)), np.ones(4), rate, l2)
 
 
-@examples(200, fast=15)
+@examples(200, fast=8)
 @given(SEEDS)
 def test_learning_rate_and_regularisation_of_xgboost_are_found(seed):
     xgboost = pytest.importorskip("xgboost", reason="needs XGBoost")

@@ -62,7 +62,7 @@ def some_atoms(geometry: Geometry, n: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(geometry.radix, size=(n, len(geometry.radix)))
 
 
-@examples(120, fast=40)
+@examples(120, fast=20)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.integers(1, 4), st.booleans())
 def test_leaves_are_those_of_walking(schema, seed, n_trees, in_order):
     rng = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ def test_leaves_are_those_of_walking(schema, seed, n_trees, in_order):
     check(geometry, some_atoms(geometry, 30, seed))
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(columns_of_any_kind(), st.integers(0, 2**32))
 def test_a_tree_that_is_not_listed_keeps_its_leaves(schema, seed):
     rng = np.random.default_rng(seed)

@@ -94,6 +94,7 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     assert plain.expected_error > found.expected_error
 
 
+@pytest.mark.slow
 def test_many_rows_are_compared_by_atoms(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)
@@ -157,7 +158,7 @@ def test_an_untested_column_is_as_skewed_as_a_tested_one():
     assert np.mean(seen) == pytest.approx(shares.mean(), abs=0.08)
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_values_are_drawn_as_their_prior_says(data, seed):
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))

@@ -145,7 +145,7 @@ def test_what_is_called_too_small_is_rarer_than_once_in_a_million(law):
     assert 1e-12 < chance < 1e-6
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(
     law=st.sampled_from([DiscreteLaplace(0.7), Laplace(0.7), Gaussian(2.0, "nearest")]),
     number=st.integers(1, 30),

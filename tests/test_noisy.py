@@ -187,7 +187,7 @@ def test_labels_of_many_classes_lose_no_figures():
 
 
 @given(SEEDS, st.sampled_from(["majority", "permute-and-flip", "exponential"]), st.booleans())
-@examples(30, fast=8)
+@examples(30, fast=4)
 def test_a_likelihood_is_that_of_rows_that_fall_through_the_trees(seed, rule, labels):
     rng = np.random.default_rng(seed)
     n_classes, noise = int(rng.integers(1, 4)), DiscreteLaplace(0.6)
@@ -356,7 +356,7 @@ def test_redrawing_the_model_and_the_rows_in_turn_keeps_to_the_prior(name):
 
 
 @given(SEEDS, st.sampled_from(sorted(LIKE)), st.integers(0, 20))
-@examples(30, fast=5)
+@examples(30, fast=3)
 def test_nothing_depends_on_itself_and_parents_come_first(seed, name, n_rows):
     land = land_for(*LIKE[name])
     belief, rng = chains._hierarchy(land, 1), np.random.default_rng(seed)

@@ -47,7 +47,8 @@ def reach(tree: Tree, X: np.ndarray) -> np.ndarray:
     return at
 
 
-@examples(150, fast=37)
+@pytest.mark.slow
+@examples(150, fast=18)
 @given(tables(), st.integers(1, 4), st.sampled_from([0.0, 0.1, 0.25]))
 def test_no_tree_is_better(rows: Rows, depth: int, support: float):
     X, y = rows
@@ -69,7 +70,7 @@ def test_no_tree_is_better(rows: Rows, depth: int, support: float):
             )
 
 
-@examples(80, fast=20)
+@examples(80, fast=10)
 @given(tables(), st.integers(1, 3), st.sampled_from([0.0, 0.1]), st.booleans())
 def test_nodes_split_where_documented_and_by_the_first_column_that_does_most(
     rows: Rows, depth: int, support: float, full: bool

@@ -344,6 +344,7 @@ pickled.WORKER = worker
 """
 
 
+@pytest.mark.slow
 def test_the_process_that_reads_a_pickle_ends_with_it(folder, tmp_path):
     (tmp_path / "model.pkl").write_bytes(b"\x80\x04N.")
     command = ["audit", tmp_path / "model.pkl", "--trust-pickle"]

@@ -103,13 +103,13 @@ def check_against_brute_force(geometry: Geometry) -> None:
     assert set(partition.cell) == set(range(partition.n_cells))
 
 
-@examples(150, fast=37)
+@examples(150, fast=18)
 @given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
 def test_every_valid_point_stands_in_exactly_one_cell_and_takes_its_leaves(schema, seed, kind):
     check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind), schema))
 
 
-@examples(100, fast=40)
+@examples(100, fast=20)
 @given(schemas(), st.integers(0, 2**32), st.sampled_from(["float32", "float64"]))
 def test_tests_for_categories_part_the_points_that_they_name(schema, seed, kind):
     check_against_brute_force(Geometry.of(forest(schema, seed, float_type=kind, sets=True), schema))
@@ -133,13 +133,13 @@ def ruled(draw) -> Schema:
     return Schema(attributes, [rules[i] for i in chosen])
 
 
-@examples(80, fast=20)
+@examples(80, fast=10)
 @given(ruled(), st.integers(0, 2**32))
 def test_rules_leave_exactly_the_points_that_the_schema_calls_valid(schema, seed):
     check_against_brute_force(Geometry.of(forest(schema, seed), schema))
 
 
-@examples(100, fast=25)
+@examples(100, fast=12)
 @given(schemas(), st.integers(0, 2**32))
 def test_a_point_is_alive_for_a_class_unless_a_tree_closes_its_leaf(schema, seed):
     release = forest(schema, seed)
@@ -344,7 +344,7 @@ def test_enumeration_of_what_can_be_drawn_tells_how_far_it_is():
     assert shares == [1.0]
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 10**6))
 def test_reachable_leaves_are_those_that_some_point_reaches(schema, seed):
     release = forest(schema, seed, n_trees=3, depth=5)

@@ -62,6 +62,7 @@ def test_shares_of_rows_fill_the_bar(audited, tmp_path):
     assert "60 rows" in ax.get_title(loc="left")
 
 
+@pytest.mark.slow
 def test_columns_stand_with_their_guesses_the_most_exposed_on_top(audited, tmp_path):
     ax = drawn(plots.plot_exposure(audited, edition="internal"), tmp_path)
     table = audited.exposure.columns.loc[names(ax)]

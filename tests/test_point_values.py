@@ -86,7 +86,7 @@ def whole_numbers(seed: int, n_rows: int, n_columns: int, bootstrap: bool):
     return release, X, y, known_draws(release).counts if bootstrap else None
 
 
-@examples(30, fast=8)
+@examples(30, fast=4)
 @given(st.integers(0, 10**6), st.booleans())
 def test_midpoints_are_counted_as_by_brute_force(seed, bootstrap):
     release, X, _, draws = whole_numbers(seed, 12, 2, bootstrap)
@@ -147,7 +147,7 @@ def forests(draw):
     return replace(release, thresholds_are="midpoints"), schema, X, y, draws
 
 
-@examples(200, fast=50)
+@examples(200, fast=25)
 @given(forests())
 def test_no_value_leaves_its_interval_and_no_count_changes(case):
     release, schema, X, y, draws = case
@@ -272,7 +272,7 @@ def test_odd_numbers_lie_between_multiples():
     assert grid.around(np.array([6.2]))[0] == 5.0
 
 
-@examples(200, fast=50)
+@examples(200, fast=25)
 @given(st.integers(0, 10**6), st.integers(1, 100), st.sampled_from([1e-3, 1.0, 1e4]), st.booleans())
 def test_continuous_values_have_no_steps(seed, n, scale, normal):
     rng = np.random.default_rng(seed)
@@ -371,6 +371,7 @@ def test_a_reconstruction_carries_intervals_and_values_inside():
     assert ((hidden.lower <= hidden.X) & (hidden.upper >= hidden.X)).all(axis=None)
 
 
+@pytest.mark.slow
 def test_known_values_are_not_moved():
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"x": rng.normal(size=20), "z": rng.normal(size=20)})

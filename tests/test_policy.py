@@ -151,7 +151,7 @@ def test_figures_are_those_of_the_audit(audited):
     )
 
 
-@examples(200, fast=50)
+@examples(200, fast=25)
 @given(key=st.sampled_from(sorted(set(LIMITS) - {"leak_shown"})), bound=st.floats(0, 1, width=32))
 def test_a_limit_is_met_up_to_its_bound(audited, key, bound):
     state = states(audited, **{key: bound})[key]
@@ -223,6 +223,7 @@ def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     assert "--train" in ruling.checks[2].found
 
 
+@pytest.mark.slow
 def test_without_control_rows_the_population_does_not_pass(forest, data, alone):
     X, y, compas = data
     assert states(alone, advantage_over_population=1.0)["advantage_over_population"] == (
@@ -388,6 +389,7 @@ def test_the_gate_on_the_command_line(files):
     assert max(map(len, violated.stdout.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_gate_fails_closed(files):
     assert gate(files, "exact_rows = 1", train=False).exit_code == 4
     assert gate(files, "proved_rows = 1", "--time-limit", "1e-9").exit_code == 4

@@ -62,7 +62,7 @@ def everywhere(geometry, density, n_classes=2):
     return np.exp(np.stack([density.log_prior(points, c) for c in range(n_classes)], axis=1))
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), SEEDS, st.integers(1, 60), st.booleans())
 def test_the_density_adds_up_to_one_and_rules_nothing_out(schema, seed, n_rows, labelled):
     rng = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ def test_the_density_adds_up_to_one_and_rules_nothing_out(schema, seed, n_rows, 
         np.testing.assert_allclose(p[:, 0], p[:, 1])
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(schemas(), SEEDS)
 def test_the_values_of_each_atom_share_it_among_them(schema, seed):
     rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def marginals(draw, schema):
     return written, by_value
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(st.data(), schemas(), SEEDS)
 def test_marginals_come_back_as_their_product_over_the_values_of_each_atom(data, schema, seed):
     written, by_value = data.draw(marginals(schema))

@@ -93,6 +93,7 @@ def chance_of(posterior, record, row):
     return out
 
 
+@pytest.mark.slow
 def test_values_that_no_tree_tells_apart_count_with_their_probability(coarse):
     posterior = coarse.posterior
     # Some values more probable than others, as a population makes them.

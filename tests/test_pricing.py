@@ -92,7 +92,7 @@ def test_the_best_point_is_the_best_of_all_points(schema, seed, n_trees):
         assert everything[number(geometry, found.atoms)] == pytest.approx(found.value)
 
 
-@examples(80, fast=20)
+@examples(80, fast=10)
 @given(mixed(), st.integers(0, 2**32), st.floats(-3, 3))
 def test_nothing_below_the_bound_asked_for_is_looked_for_and_nothing_above_is_missed(
     schema, seed, bound
@@ -111,7 +111,7 @@ def test_nothing_below_the_bound_asked_for_is_looked_for_and_nothing_above_is_mi
     assert (worths(geometry, weight)[number(geometry, some.others)] > bound).all()
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(mixed(), st.integers(0, 2**32))
 def test_out_of_time_the_upper_bound_still_holds(schema, seed):
     geometry = grid(schema, seed, 5)
@@ -122,7 +122,7 @@ def test_out_of_time_the_upper_bound_still_holds(schema, seed):
     assert found.value <= best + 1e-9 <= found.upper
 
 
-@examples(80, fast=20)
+@examples(80, fast=10)
 @given(mixed(), st.integers(0, 2**32), st.booleans())
 def test_good_points_are_different_valid_and_worth_what_is_said(schema, seed, started):
     geometry = grid(schema, seed)

@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
+from helpers.examples import spread
 from treeleak.cli.application import app
 from treeleak.core.private import _line, dataclass
 from treeleak.report.sheet import sheet_of
@@ -98,7 +99,7 @@ NUMBER, TEXT, LABEL = 918273.5, "canary-ill", "canary-label"
 CANARY = re.compile(rf"{NUMBER:g}|{NUMBER}|918273|9\.18273\d*e\+05|{TEXT}|{LABEL}")
 
 
-@pytest.fixture(scope="module", params=["forest", "tree", "hidden"])
+@pytest.fixture(scope="module", params=spread(["forest", "hidden", "tree"], fast=2))
 def audited(request):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(

@@ -596,7 +596,7 @@ def test_rows_that_contradict_each_other_only_under_a_rule_say_nothing() -> None
 
 
 @given(st.integers(0, 2**32 - 1))
-@examples(25, fast=8)
+@examples(25, fast=4)
 def test_measures_of_trees_with_other_thresholds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(
@@ -917,6 +917,7 @@ def test_rows_are_held_against_groups_a_few_at_a_time(monkeypatch: pytest.Monkey
     assert not data.contains(1 - BINARY)
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_never_listed() -> None:
     rng = np.random.default_rng(0)
     n_inner, n = 9_999, 19_999

@@ -117,6 +117,7 @@ def test_rows_and_classes_come_back(name):
     assert mine == true
 
 
+@pytest.mark.slow
 def test_classes_that_numbers_of_rows_leave_open_show_in_the_last_digits(monkeypatch):
     rng = np.random.default_rng(3)
     X = pd.DataFrame(rng.integers(0, 2, (100, 5)), columns=list("abcde"))

@@ -21,7 +21,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 from helpers.brute_force import datasets, stands_in
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, schemas, shuffled, some_rows
 from helpers.releases import counted, leaves_of, mixed, random_tree
 from treeleak import (
@@ -135,7 +135,7 @@ def releases(draw) -> tuple[Release, Schema]:
     return release, schema
 
 
-@examples(150, fast=30)
+@examples(150, fast=15)
 @given(releases(), st.integers(0, 3))
 def test_random_trees(given_, seed):
     release, schema = given_
@@ -143,7 +143,7 @@ def test_random_trees(given_, seed):
     check_against_brute_force(result, release, schema)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(
     schemas(),
     st.integers(0, 2**32),
@@ -162,7 +162,7 @@ def test_scikit_learn_models(schema, seed, make, depth):
     check_against_brute_force(result, to_release(model), schema)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(schemas(), st.integers(0, 2**32))
 def test_counts_with_a_row_moved_are_infeasible_exactly_where_no_dataset_meets_them(schema, seed):
     rng = np.random.default_rng(seed)
@@ -512,6 +512,7 @@ def test_hidden_draws_of_unequal_chances_are_noted():
     assert not any(n.startswith("every row is taken") for n in result.notes)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_evidence_share_the_time_and_are_told_apart():
     X, y = small(8, 3)
     schema = Schema.from_columns(X.columns)
@@ -568,7 +569,7 @@ def test_a_schema_that_does_not_fit_the_model_names_the_column(schema, why):
         reconstruct(RandomForestClassifier(9, bootstrap=False).fit(X, y), schema)
 
 
-@pytest.mark.parametrize(("bootstrap", "trees"), [(False, 12), (True, 30)])
+@pytest.mark.parametrize(("bootstrap", "trees"), spread([(False, 12), (True, 30)], fast=1))
 def test_a_grid_too_large_to_list_is_rebuilt_all_the_same(bootstrap, trees):
     X, y = small(25, 40)
     model = RandomForestClassifier(trees, bootstrap=bootstrap, random_state=0).fit(X, y)

@@ -108,7 +108,7 @@ def assert_verdict(answer, feasible):
     assert bool(answer.rows) == feasible
 
 
-@seeds(200, fast=30)
+@seeds(200, fast=20)
 def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds):
     verdicts = []
     for seed in seeds:
@@ -132,7 +132,7 @@ def test_every_row_once_the_verdict_is_that_of_brute_force_and_of_treeleak(seeds
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@seeds(12, fast=4)
+@seeds(12, fast=3)
 def test_brute_force_over_known_draws_misses_no_table(distinct, seeds):
     for seed in seeds:
         rng, schema, names, trees, X, y = forest(seed, n_rows=2, n_trees=3)
@@ -170,7 +170,7 @@ def known_draws(seed):
     return evidence, schema, worlds is None
 
 
-@seeds(200, fast=30)
+@seeds(200, fast=15)
 def test_known_draws_the_verdict_is_that_of_brute_force(seeds):
     verdicts = []
     for seed in seeds:
@@ -185,7 +185,7 @@ def test_known_draws_the_verdict_is_that_of_brute_force(seeds):
     assert verdicts.count(False) >= 0.15 * len(seeds)
 
 
-@seeds(200, fast=30)
+@seeds(200, fast=15)
 def test_known_draws_the_verdict_is_that_of_treeleak(seeds):
     verdicts = []
     for seed in seeds:
@@ -208,7 +208,7 @@ def test_known_draws_the_verdict_is_that_of_treeleak(seeds):
     assert verdicts.count("infeasible") >= 0.15 * len(seeds)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(schemas(), st.integers(0, 2**32))
 def test_every_kind_of_column_meets_its_counts(schema, seed):
     rng = np.random.default_rng(seed)
@@ -656,6 +656,7 @@ def test_hidden_draws_report_the_first_rows_and_stop_with_the_clock():
     assert answer.rows == ()
 
 
+@pytest.mark.slow
 def test_rows_found_before_the_clock_stops_are_kept():
     trees, X, y, b = deep(n_rows=12)
     release = drawn(trees, "abc", X, y, 2, b)
@@ -701,7 +702,7 @@ def evidence_of(kind, geometry, b, n_rows):
 
 
 @pytest.mark.parametrize("kind", ["exact", "known", "hidden"])
-@seeds(60, fast=20)
+@seeds(60, fast=10)
 def test_known_parts_are_kept_and_the_verdict_is_that_of_brute_force(kind, seeds):
     verdicts = []
     for seed in seeds:
@@ -869,7 +870,7 @@ def assert_found(answer, release, schema, best):
     assert log_noise(release, X, y) == pytest.approx(best, abs=5e-3)
 
 
-@seeds(60, fast=16)
+@seeds(60, fast=8)
 def test_noisy_counts_the_rows_are_the_likeliest_of_all(seeds):
     lengths = []
     for seed in seeds:
@@ -892,7 +893,7 @@ def test_noisy_counts_the_rows_are_the_likeliest_of_all(seeds):
     assert set(lengths[::2]) == {0}
 
 
-@examples(25, fast=8)
+@examples(25, fast=4)
 @given(schemas(), st.sampled_from(LAWS), st.integers(0, 2**32))
 def test_no_rows_are_likelier_than_those_found_behind_noise(schema, law, seed):
     rng = np.random.default_rng(seed)
@@ -990,6 +991,7 @@ def test_the_number_of_rows_follows_the_counts():
         assert sorted(rows[:, 0]) == [0.0] * n_star[0] + [1.0] * n_star[1]
 
 
+@pytest.mark.slow
 def test_noisy_counts_keep_known_parts():
     improved = 0
     for seed in range(0, 60, 2):
@@ -1100,7 +1102,7 @@ def test_a_forest_of_the_paper_is_solved():
 # ----------------------------------------------------------------------------- integer program
 
 
-@seeds(150, fast=30)
+@seeds(150, fast=15)
 def test_the_integer_program_gives_the_verdict_of_the_constraint_program(seeds):
     verdicts = []
     for seed in seeds:
@@ -1138,7 +1140,7 @@ def assert_sorted(answer):
     assert keys == sorted(keys)
 
 
-@examples(30, fast=8)
+@examples(30, fast=4)
 @given(schemas(), st.integers(0, 2**32))
 def test_the_integer_program_meets_the_counts_of_every_kind_of_column(schema, seed):
     rng = np.random.default_rng(seed)

@@ -81,7 +81,7 @@ def takes_gaps(model):
     return isinstance(model, (DecisionTreeRegressor, RandomForestRegressor, ExtraTreesRegressor))
 
 
-@examples(80, fast=12)
+@examples(80, fast=6)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_leaves_and_counts_are_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_leaves_and_counts_are_those_of_scikit_learn(seed):
         np.testing.assert_array_equal(tree.totals, counted(tree, X.astype(np.float32)))
 
 
-@examples(40, fast=8)
+@examples(40, fast=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_trees_add_is_the_prediction_of_gradient_boosting(seed):
     rng = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def in_codes(release, frame):
     return found.to_numpy(dtype=float)
 
 
-@examples(60, fast=4)
+@examples(60, fast=3)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_trees_add_is_the_prediction_of_histogram_boosting(seed):
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def without(stored, **state):
     return StoredObject(stored.type, {**stored.state, **state})
 
 
-@examples(60, fast=8)
+@examples(60, fast=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_nodes_are_refused_or_read_as_they_stand(seed):
     rng = np.random.default_rng(seed)

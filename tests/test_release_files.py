@@ -84,7 +84,7 @@ def test_a_truncated_archive(tmp_path):
         refused(path)
 
 
-@examples(150, fast=50)
+@examples(150, fast=25)
 @given(st.data())
 def test_damaged_bytes_never_do_more_than_raise(tmp_path_factory, data):
     whole = bytearray((MODELS / "1.9.1" / "missing.skops").read_bytes())
@@ -112,7 +112,7 @@ def nodes_of(tree, path=()):
             yield (*path, key)
 
 
-@examples(150, fast=50)
+@examples(150, fast=25)
 @given(st.data())
 def test_damaged_json_never_does_more_than_raise(tmp_path_factory, data):
     def change(schema):
@@ -386,6 +386,7 @@ def test_what_a_few_bytes_stand_for_is_bounded(tmp_path, values, a):
     refused(archive_of(tmp_path / "model.skops", values, a=a), "far more than its own size")
 
 
+@pytest.mark.slow
 def test_a_nest_of_references_is_no_way_round_the_depth(tmp_path):
     """Nested this deep, the hash of a tuple ends the process."""
     values = doubled("TupleNode", 1, 100_000)

@@ -117,7 +117,7 @@ def forests(draw):
     return model.fit(named if draw(st.booleans()) else table, y), table, y
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(forests())
 def test_counts_are_what_the_nodes_saw(case):
     model, table, y = case

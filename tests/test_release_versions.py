@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.examples import spread
 from treeleak.release import AllRows, Bootstrap, StoredObject, read_model, to_release
 
 MODELS = Path(__file__).parent / "models"
@@ -38,7 +39,7 @@ def test_every_version_is_there():
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("path", FILES, ids=ids)
+@pytest.mark.parametrize("path", spread(FILES, fast=20), ids=ids)
 def test_a_file_of_any_version_gives_what_its_nodes_saw(path):
     known = json.loads(path.with_suffix(".json").read_text())
     version, name = path.parent.name, path.stem

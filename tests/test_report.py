@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import treeleak
+from helpers.examples import spread
 from treeleak.cli import app
 from treeleak.core.plain import plain, shortened
 from treeleak.report import render_html
@@ -95,7 +96,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=spread(reversed(MODELS), fast=1))
 def canary(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("somebody")
     X, y = canary_table()

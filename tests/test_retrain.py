@@ -25,7 +25,7 @@ from treeleak.hardening.retrain import retrain
 @pytest.fixture(scope="module")
 def data():
     compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(24, random_state=2)
+    X = compas.X.sample(16, random_state=2)
     return X, compas.y[X.index], compas.schema
 
 

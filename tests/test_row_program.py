@@ -76,7 +76,8 @@ def few(draw) -> Stated:
     return case
 
 
-@examples(80, fast=10)
+@pytest.mark.slow
+@examples(80, fast=5)
 @given(few(), st.integers(0, 2**32), st.booleans())
 def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
     if moved:
@@ -85,7 +86,7 @@ def test_a_table_is_found_wherever_one_meets_the_counts(case, seed, moved):
     check(s, *solved(s), tables(s, everywhere(s)))
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(few(), st.integers(0, 2**32))
 @pytest.mark.slow
 def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
@@ -114,7 +115,7 @@ def test_rows_that_are_not_free_stay_where_they_were_seen(case, seed):
             assert (own[k] == visited[:, k]).any(axis=0)[drawn].all()
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(few(), st.integers(0, 2**32), st.booleans())
 def test_held_atoms_are_held(case, seed, true):
     rng, s = np.random.default_rng(seed), case.constraints

@@ -149,7 +149,7 @@ def random_choice(problem: RowProblem, rng: np.random.Generator) -> np.ndarray:
 # --------------------------------------------------------------------------------- candidates
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(SEEDS)
 def test_candidates_are_the_places_that_count_enough_draws(seed):
     case = some_drawn(seed)
@@ -187,7 +187,7 @@ def test_too_many_candidates_are_refused(monkeypatch):
         listed(case)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(SEEDS, st.booleans())
 def test_some_candidates_only(seed, distinct):
     case = some_drawn(seed, tamper=False)
@@ -225,7 +225,7 @@ def test_some_candidates_only(seed, distinct):
     assert problem.misfit(problem.columns_of(pair)) == part.misfit(choice)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(SEEDS, st.booleans())
 def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
     case = some_drawn(seed)
@@ -247,7 +247,7 @@ def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
         assert share == pytest.approx(np.mean(off))
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(SEEDS, st.booleans())
 def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
     case = some_drawn(seed)
@@ -270,7 +270,7 @@ def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
     np.testing.assert_array_equal(problem.descended(first, stopped), first)
 
 
-@examples(30, fast=8)
+@examples(30, fast=4)
 @given(SEEDS)
 def test_the_prior_counts_the_rows_of_each_place(seed):
     case = some_drawn(seed, tamper=False)
@@ -284,7 +284,7 @@ def test_the_prior_counts_the_rows_of_each_place(seed):
 # ------------------------------------------------------------------------------------- bounds
 
 
-@examples(80, fast=26)
+@examples(80, fast=13)
 @given(SEEDS, st.booleans())
 def test_bounds_strike_out_what_they_must_and_nothing_true(seed, distinct):
     case = some_drawn(seed)
@@ -354,6 +354,7 @@ def test_bounds_on_distinct_rows_that_contradict_the_draws(n_rows):
     assert met.count(False) > 30
 
 
+@pytest.mark.slow
 def test_the_equation_that_cannot_be_met_is_named():
     named: list[int] = []
     for seed in range(200):
@@ -543,7 +544,7 @@ def test_the_reaction_of_the_counts():
 # ------------------------------------------------------------------------------------- proofs
 
 
-@examples(100, fast=33)
+@examples(100, fast=16)
 @given(SEEDS, st.booleans(), st.booleans(), st.sampled_from([1, 30.0, 1e5]))
 def test_what_is_called_the_only_one_is(seed, distinct, narrowed, scale):
     case = some_drawn(seed, tamper=False)

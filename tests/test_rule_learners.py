@@ -41,7 +41,7 @@ def greedy_score(y: np.ndarray, met: np.ndarray) -> Fraction:
 # ----------------------------------------------------------------------------------- greedy
 
 
-@examples(80, fast=20)
+@examples(80, fast=10)
 @given(
     tables(),
     st.integers(1, 3),
@@ -113,7 +113,7 @@ def best_list(X: np.ndarray, y: np.ndarray, rules: int, least: int) -> int:
     return best
 
 
-@examples(150, fast=37)
+@examples(150, fast=18)
 @given(tables(), st.integers(1, 4), st.sampled_from([0.0, 0.1, 0.25, 0.5]))
 def test_no_list_is_better_and_none_as_good_is_shorter(rows: Rows, rules: int, support: float):
     X, y = rows

@@ -56,6 +56,7 @@ def guessed(release, schema, seed=0, **given):
 # ------------------------------------------------------------------------------- the guess
 
 
+@pytest.mark.slow
 def test_a_guess_from_the_shape_looks_at_no_count(data):
     one, other = fitted(data, 1.0), fitted(data, 100.0)
     a, b = guessed(one, data[3]), guessed(other, data[3])

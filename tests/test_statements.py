@@ -151,7 +151,7 @@ def test_true_rows_meet_every_statement(kind, schema, seed, choice):
     check_truth(Truth(schema, seed), kind, choice)
 
 
-@examples(100, fast=8)
+@examples(100, fast=4)
 @given(schemas(), SEEDS)
 def test_true_rows_of_a_boosted_model_meet_every_statement(schema, seed):
     check_truth(Truth(schema, seed), LossSums)

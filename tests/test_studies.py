@@ -86,7 +86,7 @@ values = st.recursive(
 )  # fmt: skip
 
 
-@examples(100, fast=25)
+@examples(100, fast=12)
 @given(parameters=st.dictionaries(st.text(max_size=4), values, max_size=4), data=st.data())
 def test_names_go_by_content(parameters, data):
     name = key_of("s", parameters)

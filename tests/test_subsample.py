@@ -36,7 +36,7 @@ def table(seed, n):
     return rng.integers(0, 4, (n, 3)).astype(float), rng.integers(0, 3, n)
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(st.integers(0, 2**32 - 1))
 def test_draws_of_baggings_are_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_draws_of_baggings_are_those_of_scikit_learn(seed):
     assert_same(release_from_dict(release_to_dict(release)), release)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(st.integers(0, 2**32 - 1))
 def test_draws_of_gradient_boosting_meet_every_count(seed):
     rng = np.random.default_rng(seed)
@@ -88,7 +88,7 @@ def test_draws_of_gradient_boosting_meet_every_count(seed):
         known_draws(replace(release, n_rows=high + 1))
 
 
-@examples(60, fast=15)
+@examples(60, fast=8)
 @given(st.integers(0, 2**32 - 1))
 def test_rows_held_back_are_those_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)

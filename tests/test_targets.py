@@ -87,7 +87,7 @@ def hold_or_none(found, release, y):
     return hold(found, y)
 
 
-@examples(300, fast=25)
+@examples(300, fast=12)
 @given(SEEDS)
 def test_targets_of_the_true_rows_are_right_or_open(seed):
     rng = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def test_sums_of_many_trees_tell_the_targets_of_rows_that_stand_apart(seed):
         assert told.all() if k == 0 else (told[apart].all() and not told[~apart].any())
 
 
-@examples(60, fast=8)
+@examples(60, fast=4)
 @given(SEEDS)
 def test_other_rows_contradict_the_sums_and_only_proved_rows_are_told(seed):
     rng = np.random.default_rng(seed)
@@ -182,7 +182,7 @@ def test_rebuilt_rows_come_with_targets_and_their_ends():
 
 
 @pytest.mark.parametrize(
-    ("leaf", "seed"), [(4, 0), *(pytest.param(5, k, marks=pytest.mark.slow) for k in (0, 2, 3))]
+    ("leaf", "seed"), [(4, 0), *(pytest.param(5, k, marks=pytest.mark.slow) for k in (0, 2))]
 )
 def test_sums_of_targets_tell_rows_that_counts_leave_open(leaf, seed):
     rng = np.random.default_rng(seed)
@@ -249,7 +249,7 @@ def of_library(name, rng):
 
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
-@examples(150, fast=15)
+@examples(150, fast=8)
 @given(SEEDS)
 def test_targets_of_the_true_rows_are_right_or_open_in_other_libraries(name, seed):
     rng = np.random.default_rng(seed)
@@ -298,7 +298,7 @@ def test_options_that_bend_leaves_are_noticed(name):
 # --------------------------------------------------------------------------------- the solver
 
 
-@examples(400, fast=60)
+@examples(400, fast=30)
 @given(SEEDS)
 def test_intervals_hold_every_truth_and_told_ones_are_those_that_sums_determine(seed):
     rng = np.random.default_rng(seed)

@@ -161,6 +161,7 @@ def test_rows_come_back_as_they_went_in(step, seed):
     assert_same(back(step, X), X)
 
 
+@pytest.mark.slow
 @given(pipelines())
 @settings(max_examples=8, deadline=None)
 def test_a_file_says_what_the_estimator_says(tmp_path_factory, step):
@@ -555,7 +556,7 @@ def test_scalers_tell_the_ends_of_numbers():
 
 
 @given(pipelines(), st.integers(0, 5))
-@examples(25, fast=8)
+@examples(25, fast=4)
 def test_what_transformers_tell_holds_for_the_training_rows(step, seed):
     X = table(seed)
     model = fitted(step, X)

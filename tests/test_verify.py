@@ -100,7 +100,7 @@ def misses_of(case, X, y, distinct):
     return np.concatenate(off)
 
 
-@examples(60, fast=20)
+@examples(60, fast=10)
 @given(st.integers(0, 2**32), st.booleans())
 def test_rows_that_were_drawn_are_counted_as_often(seed, distinct):
     case = some_drawn(seed)

@@ -37,7 +37,7 @@ from treeleak.verification.counts import check_rows
 KINDS = ["rows", "weights", "none", "draws", "distinct"]
 
 
-@examples(150, fast=50)
+@examples(150, fast=25)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_the_misfit_is_that_of_the_independent_check(schema, seed, kind):
     case = Stated(schema, seed, kind)
@@ -56,7 +56,7 @@ def test_the_misfit_is_that_of_the_independent_check(schema, seed, kind):
             assert s.misfit(atoms, label) == case.misfit(atoms, label)
 
 
-@examples(40, fast=10)
+@examples(40, fast=5)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["rows", "none"]))
 def test_known_parts_are_counted_as_any_tree(seed, labelled, kind):
     schema = Schema([Ordinal("a", 0, 3), Binary("b"), Numeric("n", -4.0, 8.0)])
@@ -107,7 +107,7 @@ def test_known_draws_hold_what_is_known_of_a_row_alone():
     assert found[:, first].tolist() == X[:, 0].tolist()
 
 
-@examples(100, fast=33)
+@examples(100, fast=16)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_what_is_missed_at_inner_nodes_is_what_rows_give_there(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)
@@ -168,7 +168,7 @@ def check_kept(walker: Walker) -> None:
     assert walker.misfit == rows.misfit[1]
 
 
-@examples(150, fast=50)
+@examples(150, fast=25)
 @given(columns_of_any_kind(), st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_a_walk_keeps_what_its_rows_give(schema, seed, kind):
     case, rng = Stated(schema, seed, kind), np.random.default_rng(seed)

@@ -219,7 +219,7 @@ makers = st.sampled_from([tree_toy, list_toy, set_toy])
 
 
 @given(makers, seeds)
-@examples(100, fast=12)
+@examples(100, fast=6)
 @pytest.mark.slow
 def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int) -> None:
     toy = maker(seed)
@@ -248,7 +248,7 @@ def test_groups_entropies_and_worlds_are_those_of_all_rows(maker: Any, seed: int
 
 
 @given(makers, seeds)
-@examples(60, fast=15)
+@examples(60, fast=8)
 def test_membership_and_expectation_are_those_of_all_worlds(maker: Any, seed: int) -> None:
     toy = maker(seed, 2)
     if toy is None or len(toy.points) > 40:
@@ -317,7 +317,7 @@ def cost_of(toy: Toy, rows: np.ndarray, labels: Sequence[int] | None) -> float:
 
 
 @given(makers, seeds)
-@examples(80, fast=12)
+@examples(80, fast=6)
 def test_contains_and_distance_are_those_of_all_worlds(maker: Any, seed: int) -> None:
     toy = maker(seed, 3)
     if toy is None or len(toy.points) > 500:
@@ -443,7 +443,7 @@ def with_rows(toy: Toy, n: int) -> Toy:
 
 
 @given(makers, makers, seeds)
-@examples(60, fast=15)
+@examples(60, fast=8)
 @pytest.mark.slow
 def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int) -> None:
     toys = two_toys(maker, other, seed)
@@ -474,7 +474,7 @@ def test_distances_are_those_of_a_double_loop(maker: Any, other: Any, seed: int)
 
 
 @given(makers, makers, seeds, st.sampled_from(["consistent", "gambs"]))
-@examples(60, fast=15)
+@examples(60, fast=8)
 def test_merging_aligns_at_best_and_intersects(
     maker: Any, other: Any, seed: int, alignment: Any
 ) -> None:
@@ -526,7 +526,7 @@ def test_merging_aligns_at_best_and_intersects(
 
 
 @given(makers, seeds)
-@examples(40, fast=15)
+@examples(40, fast=8)
 def test_what_says_nothing_changes_nothing(maker: Any, seed: int) -> None:
     toy = maker(seed, 3)
     if toy is None:
@@ -557,7 +557,7 @@ def knowing_nothing(toy: Toy) -> ProbabilisticDataset:
 
 
 @given(seeds)
-@examples(100, fast=25)
+@examples(100, fast=12)
 def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> None:
     rng = np.random.default_rng(seed)
     schema = random_schema(rng)
@@ -583,7 +583,7 @@ def test_sets_whose_rules_count_for_themselves_must_not_overlap(seed: int) -> No
 
 
 @given(seeds)
-@examples(100, fast=25)
+@examples(100, fast=12)
 def test_rows_that_a_rule_cannot_capture_are_infeasible(seed: int) -> None:
     rng = np.random.default_rng(seed)
     toy = list_toy(seed)

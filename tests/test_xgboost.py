@@ -102,7 +102,7 @@ def some_model(seed):
     return booster, params, X, tried, types
 
 
-@seeds(200, fast=8)
+@seeds(200, fast=4)
 def test_leaves_and_sums_are_those_of_xgboost(seeds, tmp_path):
     for seed in seeds:
         holds(seed, tmp_path)
@@ -278,7 +278,7 @@ def raw_trees_of(model):
     return model["learner"]["gradient_booster"]["model"]["trees"]
 
 
-@seeds(60, fast=6)
+@seeds(60, fast=3)
 def test_numbers_of_rows_follow_where_only_the_sums_of_hessians_are_stripped(seeds, tmp_path):
     told = nodes = complete = 0
     for seed in seeds:

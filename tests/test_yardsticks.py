@@ -357,6 +357,7 @@ def test_people_like_nine_others_are_told_of_by_nothing():
     assert all(y.nearer == 1.0 for y in found.measurement.yardsticks)
 
 
+@pytest.mark.slow
 def test_what_was_broken_off_never_reads_as_no_leak(monkeypatch):
     X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 4)), columns=list("abcd"))
     tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, X["a"])

@@ -1,8 +1,9 @@
-"""How many examples a property is tried on: a few in the fast suite, all in the slow one."""
+"""How much is tried: a few examples and cases in the fast suite, a share of all in the slow one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,13 @@ from hypothesis import settings
 
 Test = Callable[..., Any]
 
+SHARE = float(os.environ.get("TREELEAK_EXAMPLES", "0.35"))
+"""Share of all examples and cases that the slow suite tries: ``make test-slow EXAMPLES=1`` for all.
+
+Hypothesis tries others each time, so a share of them finds over many runs what all find in one.
+"""
+MANY = 8
+"""Slow cases of one test beyond which a share of them is tried."""
 only_fast = False
 """Whether slow tests are left out: ``pytest -m "not slow"``."""
 
@@ -17,18 +25,55 @@ only_fast = False
 def examples(n: int, *, fast: int) -> Callable[[Test], Test]:
     """``n`` of Hypothesis' examples, as a slow test; where slow tests are left out, ``fast``.
 
-    So the fast suite tries the property, too, and the slow one tries all.
+    So the fast suite tries the property, too, and the slow one its share of all.
     """
 
     def decorate(test: Test) -> Test:
         if only_fast:
             return settings(max_examples=fast)(test)
-        return pytest.mark.slow(settings(max_examples=n)(test))
+        return pytest.mark.slow(settings(max_examples=_shared(n, fast))(test))
 
     return decorate
 
 
 def seeds(n: int, *, fast: int) -> Callable[[Test], Test]:
-    """The argument ``seeds`` of a test: the first ``fast``, and, as a slow test, all ``n``."""
-    every = pytest.param(range(n), id="all", marks=pytest.mark.slow)
+    """The argument ``seeds`` of a test: the first ``fast``; as a slow test, a share of ``n``."""
+    every = pytest.param(range(_shared(n, 2 * fast)), id="all", marks=pytest.mark.slow)
     return pytest.mark.parametrize("seeds", [pytest.param(range(fast), id="few"), every])
+
+
+def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the slow cases that are left out: of ``MANY`` of one test all but a share, spread."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {
+        item
+        for several in cases.values()
+        if len(several) > MANY
+        for i, item in enumerate(several)
+        if i not in _spread_over(len(several), _shared(len(several), 2))
+    }
+
+
+def _spread_over(n: int, k: int) -> set[int]:
+    return {round(i * (n - 1) / max(k - 1, 1)) for i in range(k)}
+
+
+def _shared(n: int, least: int) -> int:
+    return min(n, max(least, round(SHARE * n)))
+
+
+def spread(cases: Iterable[Any], *, fast: int) -> list[Any]:
+    """All cases of a parametrised test; ``fast`` of them, evenly spread, are not slow."""
+    every = list(cases)
+    kept = _spread_over(len(every), fast)
+    return [
+        pytest.param(*_arguments(case), marks=() if i in kept else pytest.mark.slow)
+        for i, case in enumerate(every)
+    ]
+
+
+def _arguments(case: Any) -> Sequence[Any]:
+    return case if isinstance(case, tuple) else (case,)
