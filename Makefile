@@ -29,7 +29,7 @@ kernels: $(VENV)/.dev
 	$(BIN)/python tests/compile_kernels.py
 
 # What `make test` leaves out, and more examples of what it tries on a few: EXAMPLES=1 for all.
-EXAMPLES ?= 0.35
+EXAMPLES ?= 0.25
 test-slow: $(VENV)/.dev
 	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow and not browser"
 

@@ -259,7 +259,9 @@ def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon
     )
     given = (X, y) if train else ()
     model = fitted(data, epsilon, **options)
-    return treeleak.audit(model, *given, schema=schema, control=others if control else None)
+    return treeleak.audit(
+        model, *given, schema=schema, control=others if control else None, time_limit=10
+    )
 
 
 def shown(audit):

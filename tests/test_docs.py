@@ -70,6 +70,7 @@ def claims(source: str) -> Iterator[tuple[str, Any]]:
 
 
 @with_blocks("python")
+@pytest.mark.each
 def test_python_blocks_run_and_give_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
@@ -96,6 +97,7 @@ def dialogues(page: Path) -> Iterator[tuple[list[str], list[str]]]:
 
 @with_blocks("console")
 @pytest.mark.slow
+@pytest.mark.each
 def test_console_blocks_run_and_print_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for (program, *arguments), shown in dialogues(page):

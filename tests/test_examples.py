@@ -26,6 +26,7 @@ WORKFLOW = ROOT / "examples" / "github-action" / "audit.yml"
     ],
 )
 @pytest.mark.slow
+@pytest.mark.each
 def test_each_script_runs_in_an_empty_folder(script, tmp_path):
     process = subprocess.run(
         [sys.executable, "-W", "error", str(script), *SMALL.get(script.name, [])],

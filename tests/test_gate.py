@@ -46,6 +46,7 @@ QUICK = [
 
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.slow
+@pytest.mark.each
 def test_a_way_is_closed(lab, name):
     found = tried(name, WAYS[name], lab, time_limit=3)
     assert found.status in (2, 3, 4), found

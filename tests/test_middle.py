@@ -59,13 +59,13 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
         X, y = table(60, seed)
         if bootstrap == "hidden":
             forest = shallow(X, y, seed)
-            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, seed)
+            result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, seed)
         else:
             with pytest.warns(PrivacyWarning):
                 forest = DPForestClassifier(
                     1, 2, 50.0, schema=SCHEMA, classes=[0, 1], random_state=seed
                 ).fit(X, y)
-            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=60.0, seed=seed)
+            result = treeleak.reconstruct(forest, SCHEMA, n_rows=60, time_limit=5.0, seed=seed)
         errors.append(reconstruction_error(result.X, X, SCHEMA))
         guesses.append(random_baseline(X, SCHEMA, 10, seed).mean)
         # One value for all rows, in every column that is not tested, would leave eight at most.
@@ -79,7 +79,7 @@ def test_one_shallow_tree_is_no_worse_than_a_random_guess(bootstrap):
 def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
     X, y = table(60, 0)
     forest = shallow(X, y, 0)
-    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
+    found = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     far = middles.expected_distance
     asked = []
 
@@ -88,7 +88,7 @@ def test_rows_differ_only_if_that_is_nearer_to_the_samples(monkeypatch):
         return asked[-1] if len(asked) == 1 else np.inf
 
     monkeypatch.setattr(middles, "expected_distance", second_is_far)
-    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
+    plain = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     assert len(asked) == 2
     assert len(plain.X.drop_duplicates()) < len(found.X.drop_duplicates())
     assert plain.expected_error > found.expected_error
@@ -100,7 +100,7 @@ def test_many_rows_are_compared_by_atoms(monkeypatch):
     forest = shallow(X, y, 0)
     monkeypatch.setattr(middles, "MAX_ALIGNED", 59)
     monkeypatch.setattr(Samples, "alike", None)
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     assert len(result.X) == 60
     assert result.expected_error > 0
 
@@ -112,7 +112,7 @@ def test_where_all_values_are_told_apart_there_is_one_middle(monkeypatch):
     found = []
     central = middles._central
     monkeypatch.setattr(middles, "_central", lambda *a: found.append(central(*a)) or found[-1])
-    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 60.0, 0)
+    result = treeleak.reconstruct(forest, SCHEMA, "hidden", 5.0, 0)
     assert len(found) == 1
     values = result.posterior.samples.values
     rows = values.rows(found[0][0][:, :-1], WIDTH)

@@ -11,12 +11,12 @@ from hypothesis import settings
 
 Test = Callable[..., Any]
 
-SHARE = float(os.environ.get("TREELEAK_EXAMPLES", "0.35"))
+SHARE = float(os.environ.get("TREELEAK_EXAMPLES", "0.25"))
 """Share of all examples and cases that the slow suite tries: ``make test-slow EXAMPLES=1`` for all.
 
 Hypothesis tries others each time, so a share of them finds over many runs what all find in one.
 """
-MANY = 8
+MANY = 4
 """Slow cases of one test beyond which a share of them is tried."""
 only_fast = False
 """Whether slow tests are left out: ``pytest -m "not slow"``."""
@@ -46,7 +46,7 @@ def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Return the slow cases that are left out: of ``MANY`` of one test all but a share, spread."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") and not item.get_closest_marker("each"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     return {
         item
