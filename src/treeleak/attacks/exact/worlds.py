@@ -28,6 +28,8 @@ _MORE_WORLDS, _CHEAP_STEPS = 40, 40_000_000
 """Worlds that are drawn at most, and the steps that all beyond the least may take together."""
 _MIX = 1.0
 """Work for the integer solver (about seconds) to combine runs that miss some counts."""
+_SHORT, _PROBES, _LEAST_STEPS = (16, 4), 4, 20_000
+"""How many times shorter runs are tried first, how many of them, and of what length at least."""
 _TRIAL = 200_000
 """Steps from which the speed of a run is judged."""
 _STEP_WORK = 1e-7
@@ -171,10 +173,10 @@ class WorldSearch:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
         # Made once, before the threads ask for them.
         _ = self.space.neighbour, self.space.packed_target
-        steps = self.space.default_steps()
-        n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
+        steps, chains = self._probed(self.space.default_steps(), clock, stage, seed)
+        n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS)) - len(chains)
         n, steps = self._affordable(n, steps, clock, seed)
-        chains = self._run(n, steps, LOOSE, clock, stage, seed)
+        chains += self._run(n, steps, LOOSE, clock, stage, seed)
         if missed := sum(c.misfit > 0 for c in chains):
             again, steps = min(missed, _AGAIN), _LONGER * steps
             chains = [c for c in chains if c.misfit == 0]
@@ -213,7 +215,7 @@ class WorldSearch:
             points, misfit = final.points, final.misfit
             if self._can_move and not clock.stopped:
                 clock.tell(f"{stage}: settling on one", 0.7 + 0.1 * turn, misfit)
-                steps = max(self.space.default_steps() // 3, 100_000)
+                steps = max(self.space.default_steps() // 12, 100_000)
                 own_cost = self._atom_cost(cost[len(self.anchored) :])
                 chain = self.space.near_rows(points, own_cost, self.w, steps, seed + turn, clock)
                 points, misfit = chain.points, self.space.misfit(chain.points)
@@ -249,6 +251,19 @@ class WorldSearch:
     def _can_move(self) -> bool:
         space = self.space
         return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
+
+    def _probed(
+        self, steps: int, clock: Clock, stage: str, seed: int
+    ) -> tuple[int, list[Chain]]:
+        """Find how short runs may be that meet all counts; with those that did on the way."""
+        met: list[Chain] = []
+        for k, part in enumerate(_SHORT):
+            short = max(steps // part, _LEAST_STEPS)
+            tried = self._run(_PROBES, short, LOOSE, clock, stage, seed + 1_000 * (k + 1))
+            met += [c for c in tried if c.misfit == 0]
+            if all(c.misfit == 0 for c in tried):
+                return short, met
+        return steps, met
 
     def _affordable(self, n: int, steps: int, clock: Clock, seed: int) -> tuple[int, int]:
         """Fewer, then shorter runs, where the time left would not do for all of them.
