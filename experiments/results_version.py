@@ -31,6 +31,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "walk on inside what follows from an attempt, and rows left open are counted.",
         ),
         3: (("boosted",), "Rows and targets of regression follow from sums of targets."),
+        4: (
+            ("exact",),
+            "Worlds behind exact counts are drawn by shorter runs where these meet all counts. Errors "
+            "are the same but for chance, and so the studies of exact counts keep their runs.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)
