@@ -33,8 +33,8 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
         3: (("boosted",), "Rows and targets of regression follow from sums of targets."),
         4: (
             ("exact",),
-            "Worlds behind exact counts are drawn by shorter runs where these meet all counts. Errors "
-            "are the same but for chance, and so the studies of exact counts keep their runs.",
+            "Worlds behind exact counts are drawn by shorter runs where these meet all counts. "
+            "Errors are the same but for chance: studies of exact counts keep their runs.",
         ),
     }
 )

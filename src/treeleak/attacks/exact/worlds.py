@@ -252,9 +252,7 @@ class WorldSearch:
         space = self.space
         return len(space.attributes) > 0 and space.n_rows > 0 and not space.too_large
 
-    def _probed(
-        self, steps: int, clock: Clock, stage: str, seed: int
-    ) -> tuple[int, list[Chain]]:
+    def _probed(self, steps: int, clock: Clock, stage: str, seed: int) -> tuple[int, list[Chain]]:
         """Find how short runs may be that meet all counts; with those that did on the way."""
         met: list[Chain] = []
         for k, part in enumerate(_SHORT):
