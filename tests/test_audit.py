@@ -594,6 +594,7 @@ def held_against(forest, data, control):
     return treeleak.audit(forest, X, y, schema=schema, control=control)
 
 
+@pytest.mark.slow
 def test_control_rows_tell_rows_from_population(held_against):
     test = held_against.measurement.significance
     assert held_against.not_assessed == ()

@@ -275,6 +275,7 @@ def test_right_targets_are_the_most_that_can_be_paired(seed):
     assert right_targets(found, true) == int((found == true).sum())
 
 
+@pytest.mark.slow
 def test_labels_of_a_boosted_model_follow_from_its_sums_and_are_not_made_up():
     model, X, y = fitted("histogram")
     found = treeleak.reconstruct(model, BITS, time_limit=8)

@@ -355,6 +355,7 @@ def test_the_papers_forests_know_their_rows(name):
                 match_training(release, table.X[100:200], table.y[100:200])
 
 
+@pytest.mark.slow
 def test_pandas_keeps_its_columns_in_part_of_a_control():
     """A control with the label in it is taken without a word about the columns it shares."""
     compas = treeleak.datasets.load_compas()

@@ -114,6 +114,7 @@ def back(model, X, schema=None):
     return answer, sum((true & found).values()) / len(X)
 
 
+@pytest.mark.slow
 def test_rows_come_back_from_histogram_boosting():
     X, y = people()
     model = HistGradientBoostingRegressor(categorical_features="from_dtype", min_samples_leaf=3)

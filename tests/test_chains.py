@@ -203,7 +203,7 @@ CASES = {
 }
 FEW_TABLES = ("more draws than rows", "one attribute", "mixed", "ruled", "measured", "long")
 """Of which a shorter walk is as close."""
-LONG = ("deep", "long")
+LONG = ("deep", "long", "uneven", "one attribute", "more draws than rows", "measured")
 """Walked in the slow suite only."""
 ALSO = ("mixed",)
 """Walked in the fast suite by draws alone; with distinct rows, it is held more closely."""
@@ -343,6 +343,7 @@ def test_heat_flattens_the_posterior_and_not_the_jumps(heat):
 # ---------------------------------------------------------------------------------- the splits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "draws", "d", "gap", "heat"),
     [

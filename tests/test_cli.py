@@ -68,6 +68,7 @@ def train(folder):
 # --------------------------------------------------------------------------------------- audit
 
 
+@pytest.mark.slow
 def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     result = run("audit", folder / "model.skops", "--schema", folder / "schema.toml", *train)
     assert result.exit_code == 0
@@ -635,6 +636,7 @@ def test_options_that_cannot_be(folder, options):
     ],
     ids=["one class", "one row", "stump", "200 columns, most unused"],
 )
+@pytest.mark.slow
 def test_small_and_odd_models_are_audited(tmp_path, X, y):
     model = save(tmp_path, X, y, bootstrap=False, n_estimators=3)
     result = run(

@@ -122,6 +122,7 @@ def release() -> Release:
     return release_from_dict(json.loads(releases()[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "stage", "part"),
     [

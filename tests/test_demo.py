@@ -46,6 +46,7 @@ def test_people_come_back(made):
     assert (made.true != made.guessed).to_numpy().mean() > 0.1
 
 
+@pytest.mark.slow
 def test_the_file_without_seeds_gives_them_back_too(made):
     sampling = to_release(made.folder / "without-seeds.skops").sampling
     assert sampling.forest_seed is None

@@ -198,6 +198,7 @@ def test_a_file_that_says_neither_rows_nor_draws(case):
         known_draws(fixture(*case))
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_the_number_of_rows_follows_from_a_rounded_share_or_from_the_counts():
     share, number = fixture("1.3.2", "drawn"), fixture("1.3.2", "drawn_extra")

@@ -73,7 +73,9 @@ MODELS_OF_SKLEARN = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS_OF_SKLEARN, ids=lambda m: re.sub(r"\W.*", "", str(m)))
+@pytest.mark.parametrize(
+    "model", spread(MODELS_OF_SKLEARN, fast=5), ids=lambda m: re.sub(r"\W.*", "", str(m))
+)
 def test_live_models(model, tmp_path):
     X, y = make_classification(60, 4, random_state=0)
     X[:, 0] = np.arange(60) % 5

@@ -115,6 +115,7 @@ def test_a_releasable_edition_names_no_leaf(data):
     assert document["measurement"]["individual"]["all"]["worst"] is None
 
 
+@pytest.mark.slow
 def test_a_ruling_tells_no_count_of_one_leaf(audited):
     limits = {"smallest_leaf": 1, "single_leaves": 0.5, "left_to_know": 0.5}
     ruling = treeleak.judge(audited, treeleak.Policy("mild", limits))

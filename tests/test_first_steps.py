@@ -166,7 +166,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    ("arguments", "content", "said"), spread(WRONG.values(), fast=12), ids=WRONG
+    ("arguments", "content", "said"), spread(WRONG.values(), fast=7), ids=WRONG
 )
 def test_errors_name_the_cause_and_the_next_step(folder, arguments, content, said):
     if callable(content):

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from helpers.brute_force import equations_of, rows_in
 from helpers.cases import Drawn, some_drawn, some_parts
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for, shuffled, some_rows
 from helpers.releases import bootstrap_draws, drawn, random_tree
 from treeleak.attacks.posterior import hidden_draws as hidden
@@ -250,7 +250,9 @@ def error_of(answer, case):
     return reconstruction_error(X, case.X)
 
 
-@pytest.mark.parametrize(("distinct", "n_draws"), [(True, None), (False, None), (True, 20)])
+@pytest.mark.parametrize(
+    ("distinct", "n_draws"), spread([(True, None), (False, None), (True, 20)], fast=1)
+)
 def test_a_forest_gives_its_rows_away(distinct, n_draws):
     case = compas(40, 30, n_draws=n_draws)
     answer = attacked(case, distinct, plan=SMALL)
@@ -355,6 +357,7 @@ def thirty_columns():
     return X, y, schema, model
 
 
+@pytest.mark.slow
 def test_a_grid_whose_points_cannot_be_numbered(thirty_columns, monkeypatch):
     X, y, schema, model = thirty_columns
     monkeypatch.setattr(hidden, "affordable", lambda *_: replace(SHORT, cooling=10))
@@ -626,6 +629,7 @@ def test_no_walk_is_brief_where_chains_do_not_start_apart(monkeypatch):
     assert [p.sweeps for p in plans] == [hidden._PLAN.sweeps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["brief", "long"])
 def test_what_a_brief_walk_found_is_kept_when_time_is_up(monkeypatch, when):
     monkeypatch.setattr(hidden, "_AGREED", -1.0)

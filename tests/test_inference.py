@@ -175,6 +175,7 @@ def test_who_has_the_rows_infers_everything(case):
     assert found.singling_out.control.share < 0.1
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_makes_no_difference(case):
     X, release, rebuilt = case
     rows = population(300, 3)
@@ -230,6 +231,7 @@ def test_an_audit_tells_risks_and_leaves_out_columns_of_few(case):
     assert [i["column"] for i in internal["article29"]["inference"]] == ["ill", "rare"]
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_and_cannot_be_told_is_said(case):
     X, _, _ = case
     y = (X["age"] > 40).astype(int)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from helpers.cases import Stated
-from helpers.examples import examples, seeds
+from helpers.examples import examples, seeds, spread
 from helpers.grids import FEW, columns_of_any_kind
 from helpers.releases import tampered
 from treeleak import Reconstruction, reconstruct
@@ -239,7 +239,7 @@ def check_rebuilt(one: Reconstruction, other: Reconstruction, model) -> None:
 
 
 @pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", spread(MODELS, fast=2))
 @pytest.mark.parametrize("seed", SOME_SEEDS)
 def test_models_over_numbers(kind, seed, told):
     X, y = frame(seed)

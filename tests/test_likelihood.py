@@ -65,6 +65,7 @@ def splits(likelihood):
 # ------------------------------------------------------------------------- against all draws
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 4), st.integers(2, 3), st.booleans())
 @examples(60, fast=10)
 def test_the_likelihood_is_the_share_of_the_draws_that_give_the_counts(seed, n, n_trees, distinct):

@@ -29,15 +29,15 @@ from experiments.benchmarks.mutation_formats import FORMATS
 from experiments.benchmarks.mutations import Case
 print({name: zlib.crc32(Case(name, 3, 5, 0.0).data()) for name in FORMATS})
 """
-MUTATIONS = {"skops": 60, "pickle": 60, "csv": 60, "marginals": 40}
-"""Of formats of which each takes longer; of the others, 120."""
+MUTATIONS = {"skops": 30, "pickle": 30, "csv": 30, "marginals": 20}
+"""Of formats of which each takes longer; of the others, 80."""
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.filterwarnings("ignore")
 def test_changed_files_are_read_or_refused(name: str, tmp_path: Path):
     ends = []
-    for index in range(MUTATIONS.get(name, 120)):
+    for index in range(MUTATIONS.get(name, 80)):
         outcome = run(Case(name, 7, index, audits=0.0), tmp_path)
         assert outcome.end not in FAULTS, outcome.said
         ends.append(outcome.end)

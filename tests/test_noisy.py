@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest, loggamma
 
 from helpers.brute_force import as_multiset, datasets
-from helpers.examples import examples
+from helpers.examples import examples, spread
 from helpers.grids import all_points, cuts_for
 from helpers.releases import bootstrap_draws, counted, counted_as, drawn, leaves_of, random_tree
 from helpers.walks import frequencies, written
@@ -591,6 +591,7 @@ def trained(seed=0, epsilon=30.0, mechanism="discrete-laplace"):
     return X, y, forest.fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::treeleak.errors.PrivacyWarning")
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "draft-dp"])
 def test_a_private_forest_end_to_end(quick, mechanism):
@@ -664,6 +665,7 @@ def test_other_releases_end_to_end(quick, sampling):
     check_answer(reconstruct(release, MIXED, time_limit=30, n_rows=ROWS), MIXED, ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_answers_keep_to_the_rules_of_the_schema(quick, apart):
     release = replace(case_behind_noise()[2], **({"sampling": Disjoint()} if apart else {}))
@@ -673,8 +675,9 @@ def test_answers_keep_to_the_rules_of_the_schema(quick, apart):
         check_answer(reconstruct(release, schema, n_rows=ROWS, **told), schema, ROWS)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("n_classes", [1, 3])
+@pytest.mark.parametrize(
+    ("n_classes", "apart"), spread([(3, False), (1, True), (1, False), (3, True)], fast=1)
+)
 def test_one_class_and_several(quick, n_classes, apart):
     _, _, release = noisy_case(MIXED, ROWS, 0, NOISE, n_classes=n_classes, sampling=Disjoint())
     release = release if apart else replace(release, sampling=AllRows())

@@ -25,6 +25,8 @@ from treeleak.release.sampling import AllRows
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
+pytestmark = pytest.mark.slow  # The search has loops of its own, which take long to compile.
+
 
 def best_tree(X: np.ndarray, y: np.ndarray, depth: int, least: int) -> int:
     """Least error over all trees, by trying them all."""
@@ -47,7 +49,6 @@ def reach(tree: Tree, X: np.ndarray) -> np.ndarray:
     return at
 
 
-@pytest.mark.slow
 @examples(150, fast=18)
 @given(tables(), st.integers(1, 4), st.sampled_from([0.0, 0.1, 0.25]))
 def test_no_tree_is_better(rows: Rows, depth: int, support: float):
@@ -204,7 +205,6 @@ def reduction(tree: Tree, n_columns: int) -> float:
 
 
 @pytest.mark.shared
-@pytest.mark.slow
 def test_trees_on_compas_are_near_those_published():
     table = pd.read_csv(shared_file("corels_compas.csv"))
     published = pd.read_csv(shared_file("probabilistic_2024_trees_compas.csv", "published"))

@@ -36,6 +36,7 @@ def acting(text, also=""):
     return sorted({c for c in text if unicodedata.category(c) in ACTS and c not in "\n" + also})
 
 
+@pytest.mark.slow
 @given(st.text(), st.integers(0, 50))
 def test_nothing_in_a_plain_text_acts(text, most):
     shown = plain(text, most)

@@ -75,6 +75,7 @@ def test_columns_stand_with_their_guesses_the_most_exposed_on_top(audited, tmp_p
     assert over.is_monotonic_increasing
 
 
+@pytest.mark.slow
 def test_the_releasable_picture_leaves_out_columns_of_few(audited):
     columns = audited.exposure.columns
     few = set(columns.index[(columns["others"] > 0) & (columns["others"] < 10)])

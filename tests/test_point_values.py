@@ -348,6 +348,7 @@ def test_the_release_says_whether_thresholds_are_midpoints():
         assert release_from_dict(release_to_dict(release)).thresholds_are == told
 
 
+@pytest.mark.slow
 def test_a_reconstruction_carries_intervals_and_values_inside():
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"x": rng.normal(size=25).round(2), "n": rng.integers(0, 2, 25), "free": 1.0})

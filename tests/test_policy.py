@@ -126,6 +126,7 @@ def test_a_policy_that_is_not_there(tmp_path):
 # ------------------------------------------------------------------------------------- judging
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_audit(audited):
     m, total = audited.measurement, audited.counts.total
     figures = {
@@ -325,6 +326,7 @@ def test_without_sensitive_columns_inference_does_not_pass(alone):
     assert states(alone, inference=1.0)["inference"] == "not assessed"
 
 
+@pytest.mark.slow
 def test_what_is_left_to_know(data):
     X, y, compas = data
     tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)

@@ -732,7 +732,7 @@ BOOTSTRAPPED = [
 @pytest.mark.parametrize(
     ("model", "distinct"),
     [
-        *((model, True) for model in BOOTSTRAPPED),
+        *spread(((model, True) for model in BOOTSTRAPPED), fast=3),
         (BOOTSTRAPPED[0], False),
         *(pytest.param(model, False, marks=pytest.mark.slow) for model in BOOTSTRAPPED[1:]),
     ],
@@ -818,7 +818,7 @@ def test_the_same_seed_gives_the_same_drawn_rows(seed):
     assert same(one, other)
 
 
-@pytest.mark.parametrize("limit", [1e-9, 1e-3, 0.1])
+@pytest.mark.parametrize("limit", spread([1e-9, 1e-3, 0.1], fast=1))
 @pytest.mark.parametrize("depth", [1, 3, None])
 def test_hardly_any_time_for_drawn_rows(limit, depth):
     X, y = small(60, 8)

@@ -1165,6 +1165,7 @@ def test_rows_of_more_columns_than_have_digits_meet_their_counts():
     assert_meets_counts(answer, release, schema)
 
 
+@pytest.mark.slow
 def test_the_integer_program_refuses_what_it_does_not_know(monkeypatch):
     geometry = once_deep()
     evidence = ExactCounts(geometry)

@@ -272,6 +272,7 @@ def test_as_many_rows_as_there_is_room_for(found, monkeypatch):
     assert len(json.dumps(blocks[1][-1].data)) < 3 * 4_000
 
 
+@pytest.mark.slow
 def test_what_was_typed_names_no_folders_in_the_releasable_edition(tmp_path):
     folder = tmp_path / "of-ada"
     folder.mkdir()

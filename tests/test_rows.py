@@ -247,6 +247,7 @@ def test_suspect_is_who_stands_where_counts_are_missed(seed, distinct):
         assert share == pytest.approx(np.mean(off))
 
 
+@pytest.mark.slow
 @examples(40, fast=5)
 @given(SEEDS, st.booleans())
 def test_descent_ends_where_no_single_move_meets_more_counts(seed, distinct):
@@ -473,6 +474,7 @@ def test_where_nothing_is_certain_expected_counts_are_the_released_ones():
     assert undecided > 30
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(monkeypatch):
     for _, problem, _, _ in open_cases(15):
         u = []

@@ -86,6 +86,7 @@ def test_the_guess_is_as_good_as_the_attack_without_information(data):
     assert np.mean(shape) < random_baseline(X, schema).mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
