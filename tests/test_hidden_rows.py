@@ -448,3 +448,13 @@ def test_records_are_written_without_what_was_in_memory():
     content = write_npy(records)
     assert not odd_header(content, parse_npy(content, "x"))
     assert parse_npy(content, "x").tobytes() == plain.tobytes()
+
+
+def test_classes_that_every_tree_repeats_are_no_rows():
+    """0 and 1, twenty times over, hold 01010 and 10101: rows of many tables of five flags."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({name: rng.integers(0, 2, 80) for name in "abcde"})
+    y = (X.sum(axis=1) + rng.integers(0, 2, 80) > 3).astype(int)
+    forest = RandomForestClassifier(20, max_depth=2, bootstrap=False, random_state=3).fit(X, y)
+    found = treeleak.audit(forest, X, y, time_limit=1).inventory
+    assert not [entry for entry in found if entry.what == "training rows in an unknown part"]

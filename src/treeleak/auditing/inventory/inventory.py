@@ -151,12 +151,21 @@ def take_inventory(
     return tuple(entries)
 
 
+def _content(value: Any) -> tuple[Any, ...]:
+    """Tell equal values from others; an object equals itself alone."""
+    held = pieces(value)
+    others = (o.tobytes() if isinstance(o, np.ndarray) else repr(id(o)) for o in held.others)
+    return (repr(held.scalars), *others)
+
+
 def _together(parts: list[_Part], rule: Rule, table: Table | None) -> Rule | None:
     """Judge the values of one attribute in many objects; None where that changes nothing."""
     if len(parts) < 2:
         return None
     values = [part.value for part in parts]
-    if table is not None and table.stands_in(values):
+    # What is the same in every object, as classes are, would spell rows of few columns by chance.
+    apart = len({_content(value) for value in values}) > 1
+    if apart and table is not None and table.stands_in(values):
         return STORED
     if rule not in (SETTING, INTERNAL):
         return None
