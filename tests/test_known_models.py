@@ -3,7 +3,7 @@
 Every table of rows that meets the counts is found by trying all. Nothing in any of them may be
 ruled out, and what is proved must be so in each. For 2,000 models, six minutes:
 
-    TREELEAK_EXAMPLES=1 TREELEAK_FORESTS=2000 python -m pytest -m slow tests/test_known_models.py
+    TREELEAK_FORESTS=2000 python -m pytest -m slow tests/test_known_models.py
 """
 
 from __future__ import annotations

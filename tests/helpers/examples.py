@@ -11,8 +11,8 @@ from hypothesis import settings
 
 Test = Callable[..., Any]
 
-SHARE = float(os.environ.get("TREELEAK_EXAMPLES", "0.25"))
-"""Share of all examples and cases that the slow suite tries: ``make test-slow EXAMPLES=1`` for all.
+SHARE = float(os.environ.get("TREELEAK_EXAMPLES", "1"))
+"""Share of all examples and cases that slow tests try: all, but for those of ``make test-slow``.
 
 Hypothesis tries others each time, so a share of them finds over many runs what all find in one.
 """
@@ -48,13 +48,12 @@ def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("each"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return {
-        item
-        for several in cases.values()
-        if len(several) > MANY
-        for i, item in enumerate(several)
-        if i not in _spread_over(len(several), _shared(len(several), 2))
-    }
+    left_out: set[pytest.Item] = set()
+    for several in cases.values():
+        if (n := len(several)) > MANY:
+            kept = _spread_over(n, _shared(n, 2))
+            left_out |= {item for i, item in enumerate(several) if i not in kept}
+    return left_out
 
 
 def _spread_over(n: int, k: int) -> set[int]:
