@@ -154,7 +154,7 @@ def take_inventory(
 def _content(value: Any) -> tuple[Any, ...]:
     """Tell equal values from others; an object equals itself alone."""
     held = pieces(value)
-    others = (o.tobytes() if isinstance(o, np.ndarray) else repr(id(o)) for o in held.others)
+    others = (o.tobytes() if isinstance(o, np.ndarray) else id(o) for o in held.others)
     return (repr(held.scalars), *others)
 
 
