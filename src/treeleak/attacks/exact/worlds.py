@@ -173,9 +173,12 @@ class WorldSearch:
             return [self._world(self.space.spread(self.w, rng), rng) for _ in range(N_WORLDS)]
         # Made once, before the threads ask for them.
         _ = self.space.neighbour, self.space.packed_target
-        steps, chains = self._probed(self.space.default_steps(), clock, stage, seed)
-        n = int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS)) - len(chains)
-        n, steps = self._affordable(n, steps, clock, seed)
+        usual = self.space.default_steps()
+        n, steps = self._affordable(_worlds_of(usual), usual, clock, seed)
+        chains: list[Chain] = []
+        if (n, steps) == (_worlds_of(usual), usual):  # Time is not short: some is left for trials.
+            steps, chains = self._probed(usual, clock, stage, seed)
+            n = _worlds_of(steps) - len(chains)
         chains += self._run(n, steps, LOOSE, clock, stage, seed)
         if missed := sum(c.misfit > 0 for c in chains):
             again, steps = min(missed, _AGAIN), _LONGER * steps
@@ -395,3 +398,8 @@ class WorldSearch:
         same = everywhere[None, :] | (alike & proved[:, None])
         certain: BoolArray = same & self.values.settled[self.atoms[live]]
         return certain
+
+
+def _worlds_of(steps: int) -> int:
+    """How many worlds are drawn by runs of so many steps."""
+    return int(np.clip(_CHEAP_STEPS // steps, N_WORLDS, _MORE_WORLDS))
