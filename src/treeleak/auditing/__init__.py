@@ -10,7 +10,8 @@ from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
 from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.inventory.inventory import Entry
-from treeleak.auditing.policy import Check, Policy, Ruling, judge, read_policy
+from treeleak.auditing.judging import Check, Ruling, judge
+from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit, Provenance
 from treeleak.auditing.run import audit
 

@@ -36,7 +36,7 @@ from treeleak.schema import Binary, OneHot
 from treeleak.verification.training_rows import TrainingRows
 
 if TYPE_CHECKING:
-    from treeleak.auditing.policy import Ruling
+    from treeleak.auditing.judging import Ruling
 
 AUDIT_VERSION = 1
 

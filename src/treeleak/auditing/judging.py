@@ -1,0 +1,197 @@
+"""Holding an audit against a policy.
+
+The gate fails closed: what was not assessed, for whatever reason, does not pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, field
+from typing import Any, ClassVar, Literal
+
+from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
+from treeleak.auditing.limits import LIMITS, NOT_THESE, OF_ATTACKS, UNDECIDED, Limit
+from treeleak.auditing.policy import Policy
+from treeleak.auditing.result import Audit
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.private import dataclass
+from treeleak.reconstruction import Reconstruction
+
+ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
+ONLY_THE_REST = (
+    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
+    "rest only. Audit without them"
+)
+CUT_SHORT = "the time was too short for the whole walk: give it more (--time-limit)"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit, held against an audit.
+
+    Attributes
+    ----------
+    key : str
+        "ended" for the attack itself, which every policy asks for; else as in :data:`LIMITS`
+        ("unknown_parts" also where the policy does not name it).
+    what : str
+        In words.
+    bound, found : str
+        In words, too.
+    state : {"met", "violated", "not assessed"}
+    """
+
+    _said: ClassVar = ("key", "state")
+
+    key: str
+    what: str
+    bound: str
+    found: str
+    state: Literal["met", "violated", "not assessed"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Whether an audit meets a policy.
+
+    Attributes
+    ----------
+    policy : Policy
+    checks : tuple of Check
+    """
+
+    _said: ClassVar = ("passed", "checks")
+
+    policy: Policy
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check is met; what was not assessed is not."""
+        return bool(self.checks) and all(check.state == "met" for check in self.checks)
+
+    @property
+    def headline(self) -> str:
+        """The ruling in one sentence."""
+        if self.passed:
+            return f"Meets the policy {self.policy.name!r}: all {len(self.checks)} checks."
+        open_ = sum(check.state == "not assessed" for check in self.checks)
+        bad = sum(check.state == "violated" for check in self.checks)
+        said = [f"{bad} of {len(self.checks)} checks are violated"] if bad else []
+        said += [f"{open_} of {len(self.checks)} could not be assessed"] if open_ else []
+        return f"Does not meet the policy {self.policy.name!r}: {', '.join(said)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the ruling (formats/audit.schema.json)."""
+        return {
+            "policy": self.policy.name,
+            "threshold": self.policy.threshold,
+            "limits": dict(self.policy.limits),
+            "allow_possible_leak": self.policy.allow_possible_leak,
+            "passed": self.passed,
+            "headline": self.headline,
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def judge(audit: Audit, policy: Policy) -> Ruling:
+    """Hold an audit against a policy.
+
+    Every policy asks that an attack ended with an answer; that no possible leak is left, unless it
+    allows that; and, unless it names a number of ``unknown_parts`` itself, that every part of the
+    file is known. Then each limit that the policy names is checked, and no other; but if none of
+    them bounds what attacks find, the verdict must not be "leak shown".
+
+    Parameters
+    ----------
+    audit : Audit
+        Made with ``threshold=policy.threshold``.
+    policy : Policy
+
+    Raises
+    ------
+    BadInput
+        If the audit counted leaves with another threshold.
+    """
+    if audit.counts is not None and audit.counts.threshold != policy.threshold:
+        raise BadInput(
+            f"the audit counted leaves with fewer than {audit.counts.threshold} rows, the policy "
+            f"asks for {policy.threshold}: audit with threshold={policy.threshold}"
+        )
+    checks = [_ended(audit)]
+    if audit.verdict == POSSIBLE:
+        checks.append(_possible(policy))
+    if not any(_bounds_leaks(key, bound) for key, bound in policy.limits.items()):
+        checks.append(_checked("leak_shown", LIMITS["leak_shown"], False, audit))
+    limits = {"unknown_parts": 0, **policy.limits}
+    checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in limits.items()]
+    return Ruling(policy, tuple(checks))
+
+
+def _cut_short(rebuilt: Reconstruction) -> bool:
+    """Say whether the time was too short for the whole walk, as :func:`reconstruct` tells."""
+    if rebuilt.status != "likely" or "sweeps" not in rebuilt.numbers:
+        return False
+    if rebuilt.numbers.get("agreed"):
+        return False
+    chains, sweeps = (12, 9) if rebuilt.behind_noise else (8, 200)
+    return rebuilt.numbers.get("chains", 0) < chains or rebuilt.numbers["sweeps"] < sweeps
+
+
+def _bounds_leaks(key: str, bound: float) -> bool:
+    """Say whether a limit bounds what attacks find, and some audit could exceed it."""
+    if key not in OF_ATTACKS:
+        return False
+    limit = LIMITS[key]
+    return limit.kind == "flag" or (bound > 0 if limit.least else bound < 1)
+
+
+def _ended(audit: Audit) -> Check:
+    """Check that some attack said all it can say, and that a verdict follows from it."""
+    what, bound = "the attack came to an answer", "in time"
+    rebuilt = audit.reconstruction
+    if audit.mismatch is not None:
+        found = NOT_THESE
+    elif audit.budget is not None and audit.budget.refuted is not None:
+        found = audit.budget.refuted
+    elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
+        return Check("ended", what, bound, "what is left to know was counted", "met")
+    elif rebuilt is None:
+        found = audit.reason("reconstruction", "no attack was run")
+    elif rebuilt.interrupted:
+        found = "interrupted"
+    elif why := audit.reason("reconstruction"):
+        found = why
+    elif rebuilt.status in ("unknown", "infeasible"):
+        found = rebuilt.meaning
+    elif audit.verdict != LEAK and rebuilt.given.any():
+        found = ONLY_THE_REST
+    elif audit.verdict != LEAK and _cut_short(rebuilt):
+        found = CUT_SHORT
+    elif audit.verdict == OPEN:
+        likely = rebuilt.status == "likely" and audit.measurement is None
+        found = ONLY_LIKELY if likely else UNDECIDED
+    else:
+        return Check("ended", what, bound, f"{rebuilt.status}, {rebuilt.seconds:.1f} s", "met")
+    return Check("ended", what, bound, found, "not assessed")
+
+
+def _possible(policy: Policy) -> Check:
+    what, found = "no possible leak is left", "the verdict is: possible leak; --control may decide"
+    if policy.allow_possible_leak:
+        return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")
+    return Check("possible_leak", what, "no", found, "violated")
+
+
+def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
+    asked = limit.said(bound)
+    if limit.kind != "flag":
+        asked = f"at {'least' if limit.least else 'most'} {asked}"
+    try:
+        figure = limit.figure(audit)
+        if math.isnan(figure):
+            raise NotCovered("there is no such figure")
+    except NotCovered as why:
+        return Check(key, limit.what, asked, str(why), "not assessed")
+    met = figure >= bound if limit.least else figure <= bound
+    return Check(key, limit.what, asked, limit.said(figure), "met" if met else "violated")
