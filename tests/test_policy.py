@@ -20,10 +20,12 @@ from helpers.documents import valid
 from helpers.examples import examples
 from treeleak.auditing import Policy, judge, read_policy
 from treeleak.auditing.assessors.singled_out import singled_out
+from treeleak.auditing.disclosure.releasable import Kept, releasable
 from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
 from treeleak.cli import app
 from treeleak.core.errors import BadInput
+from treeleak.report import render_html
 
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
 
@@ -104,7 +106,23 @@ def test_a_policy_is_read(tmp_path):
         ("threshold = 0\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
         ("threshold = true\n[limits]\nproved_rows = 0\n", "threshold: must be a whole number"),
         ("name = 3\n[limits]\nproved_rows = 0\n", "name: the policy needs one"),
-        ("limit = 3\n", "nothing is called 'limit'; known: name, threshold"),
+        ("limit = 3\n", "nothing is called 'limit'; did you mean 'limits'?"),
+        ("xyz = 3\n", "nothing is called 'xyz'; known: name, limits, threshold"),
+        ("recipent = 'x'\n[limits]\nproved_rows = 0\n", "did you mean 'recipient'?"),
+        ("forbidden_parts = ['seeds']\n", "nothing is called 'forbidden_parts'"),
+        ("review = 2027\n[limits]\nproved_rows = 0\n", "review: must be a day"),
+        ("review = 2027-05-01T10:00:00\n[limits]\nproved_rows = 0\n", "review: must be a day"),
+        ("purpose = 3\n[limits]\nproved_rows = 0\n", "purpose: must be a text"),
+        ("attacker = 3\n[limits]\nproved_rows = 0\n", "attacker: must be a text or a table"),
+        ("[attacker]\nknowlege = 'all'\n", "attacker: nothing is called 'knowlege'; did you mean"),
+        ("[attacker]\nwho = 3\n[limits]\nproved_rows = 0\n", "attacker.who: must be a text"),
+        ("[limits.inference]\npriors = 2\n", "limits.inference.priors: a share is 1 at most"),
+        ("[limits.inference]\n'*' = 'no'\n", "limits.inference: must be a number"),
+        ("[limits.inference]\n", "nothing would be checked"),
+        ("[limits]\nforbidden_parts = ['per-row array']\n", "did you mean 'per-row arrays'?"),
+        ("[limits]\nforbidden_parts = ['xyz']\n", "known: training rows, per-row arrays"),
+        ("[limits]\nforbidden_parts = 'seeds'\n", "must be a list of kinds"),
+        ("[limits]\nforbidden_parts = [3]\n", "nothing is called 3"),
         ("[limits\n", "no TOML"),
         ("\udcff", "not text in UTF-8"),
     ],
@@ -121,6 +139,41 @@ def test_a_policy_that_cannot_be_meant_is_refused(tmp_path, text, said):
 def test_a_policy_that_is_not_there(tmp_path):
     with pytest.raises(BadInput, match=r"none\.toml: No such file"):
         read_policy(tmp_path / "none.toml")
+
+
+STATED = """
+recipient = "The registry"
+purpose = "Triage"
+review = 2027-05-01
+[attacker]
+who = "A colleague"
+knowledge = "two rows"
+access = "holds the file"
+[limits]
+forbidden_parts = ["per-row arrays", "minima and maxima"]
+[limits.inference]
+priors = 0.1
+"*" = 0.2
+"""
+
+
+def test_what_a_policy_states_is_read(tmp_path):
+    file = tmp_path / "house.toml"
+    file.write_text(STATED)
+    policy = read_policy(file)
+    assert dict(policy.limits) == {"inference": 0.2}
+    assert dict(policy.inference_of) == {"priors": 0.1}
+    assert policy.forbidden_parts == ("per-row arrays", "minima and maxima")
+    assert policy.stated == {
+        "attacker": "A colleague; knows two rows; holds the file",
+        "recipient": "The registry",
+        "purpose": "Triage",
+        "review": "2027-05-01",
+    }
+    file.write_text("attacker = 'A colleague'\nreview = 2027-05-01\n[limits]\nproved_rows = 0\n")
+    assert read_policy(file).stated == {"attacker": "A colleague", "review": "2027-05-01"}
+    file.write_text("[limits]\nforbidden_parts = ['thresholds']\n")
+    assert read_policy(file).forbidden_parts == ("thresholds",)
 
 
 # ------------------------------------------------------------------------------------- judging
@@ -141,6 +194,10 @@ def test_figures_are_those_of_the_audit(audited):
         "recovered_rows": 1 - audited.exposure.recovered.open,
         "singling_out": audited.article29.singling_out.value,
         "inference": max(i.risk.value for i in audited.article29.inference),
+        "worst_group": audited.exposure.groups["exact"].max(),
+        "worst_group_over_guess": (
+            1 - audited.exposure.groups["error"] / audited.exposure.groups["guess"]
+        ).max(),
         "exact_rows": m.exact_rows,
         "located_rows": m.located_rows,
         "advantage_over_guess": 1 - m.error / m.guess_mean,
@@ -174,6 +231,75 @@ def test_a_loose_policy_passes_and_says_so(audited):
     assert ruling.headline == "Meets the policy 'loose': all 6 checks."
     assert not judge(quiet, Policy("strict", limits | {"proved_rows": 0.9})).passed
     assert states(audited, leak_shown=False)["leak_shown"] == "violated"
+
+
+def test_one_column_is_bounded_by_itself(audited):
+    risks = {i.column: i.risk.value for i in audited.article29.inference}
+    assert set(risks) == {"sex:Male", "priors"}
+    for column, risk in risks.items():
+        below = max(risk - 0.01, 0.0)
+        policy = Policy("p", {}, inference_of={column: below, "age": 1.0})
+        checks = {c.key: c for c in judge(audited, policy).checks}
+        assert checks[f"inference.{column}"].state == ("violated" if risk else "met")
+        assert checks["inference.age"].state == "not assessed"
+        met = judge(audited, replace(policy, inference_of={column: risk}))
+        assert met.checks[-1].state == "met"
+    assert states(audited, proved_rows=1.0)["leak_shown"] == "violated"
+    bounded = judge(audited, Policy("p", {}, inference_of={"priors": 0.5}))
+    assert "leak_shown" not in {c.key for c in bounded.checks}
+
+
+def test_kinds_of_parts_may_be_forbidden(audited):
+    def state(*kinds):
+        ruling = judge(audited, Policy("p", {"exact_rows": 0.9}, forbidden_parts=kinds))
+        return [c.state for c in ruling.checks if c.key == "forbidden_parts"]
+
+    assert state("seeds", "per-row arrays", "minima and maxima") == ["violated", "met", "met"]
+    assert state("rows in each node") == ["violated"]
+    what = next(e for e in audited.inventory if e.what == "seeds")
+    entry = replace(what, what="smallest and largest value of each column")
+    ruling = judge(
+        replace(audited, inventory=(entry,)),
+        Policy("p", {}, forbidden_parts=("minima and maxima",)),
+    )
+    assert ruling.checks[-1].state == "violated"
+    assert ruling.checks[-1].found == "1"
+
+
+def test_the_worst_person_is_bounded_and_not_told(audited):
+    pairs = audited.measurement.pairs
+    best = np.min([t.guesses.row_errors for t in pairs.tried], axis=0)
+    worst = np.max(best - pairs.errors)
+    assert LIMITS["worst_person"].figure(audited) == pytest.approx(worst)
+    ruling = judge(audited, Policy("p", {"worst_person": 0.0, "worst_group": 1.0}))
+    assert [c.state for c in ruling.checks[-2:]] == ["violated", "met"]
+    told = valid(replace(audited, ruling=ruling).to_dict())["ruling"]["checks"]
+    assert [c["found"] for c in told[-2:]] == ["above this", "within this"]
+    own = replace(audited, ruling=ruling).to_dict("internal")["ruling"]["checks"]
+    assert own[-2]["found"] == f"{100 * worst:.1f}%"
+
+
+def test_what_the_policy_states_stands_in_every_edition(audited, tmp_path):
+    file = tmp_path / "house.toml"
+    file.write_text(STATED)
+    told = replace(audited, ruling=judge(audited, read_policy(file)))
+    for edition in ("releasable", "internal"):
+        ruled = valid(told.to_dict(edition))["ruling"]
+        assert ruled["review"] == "2027-05-01"
+        assert ruled["recipient"] == "The registry"
+    page = render_html(told)
+    for text in ("A colleague; knows two rows", "The registry", "Triage", "2027-05-01"):
+        assert text in page
+
+
+def test_a_column_that_may_not_be_named_is_not_in_a_ruling(audited):
+    told = replace(
+        audited, ruling=judge(audited, Policy("p", {}, inference_of={"priors": 0.0}))
+    ).to_dict("internal")
+    kept = Kept((False,) * len(told["exposure"]["groups"]), hidden=frozenset({"priors"}))
+    shown = releasable(told, frozenset(), kept, 10)["ruling"]
+    assert "priors" not in str(shown)
+    assert shown["checks"][-1]["found"] in ("above this", "within this")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ from dataclasses import asdict, field
 from typing import Any, ClassVar, Literal
 
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
-from treeleak.auditing.limits import LIMITS, NOT_THESE, OF_ATTACKS, UNDECIDED, Limit
+from treeleak.auditing.inventory.kinds import kinds_of
+from treeleak.auditing.limits import (
+    LIMITS,
+    NOT_THESE,
+    OF_ATTACKS,
+    OF_COLUMN,
+    UNDECIDED,
+    Limit,
+    forbidden,
+    inference_of,
+)
 from treeleak.auditing.policy import Policy
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import BadInput, NotCovered
@@ -32,7 +42,8 @@ class Check:
     Attributes
     ----------
     key : str
-        "ended" for the attack itself, which every policy asks for; else as in :data:`LIMITS`
+        "ended" for the attack itself, which every policy asks for; "forbidden_parts" for each kind
+        of parts; "inference." and a column for a bound on that; else as in :data:`LIMITS`
         ("unknown_parts" also where the policy does not name it).
     what : str
         In words.
@@ -87,7 +98,11 @@ class Ruling:
             "policy": self.policy.name,
             "threshold": self.policy.threshold,
             "limits": dict(self.policy.limits),
+            "inference_of": dict(self.policy.inference_of),
+            "forbidden_parts": list(self.policy.forbidden_parts),
             "allow_possible_leak": self.policy.allow_possible_leak,
+            **dict.fromkeys(("attacker", "recipient", "purpose", "review"), ""),
+            **self.policy.stated,
             "passed": self.passed,
             "headline": self.headline,
             "checks": [asdict(check) for check in self.checks],
@@ -121,10 +136,15 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     checks = [_ended(audit)]
     if audit.verdict == POSSIBLE:
         checks.append(_possible(policy))
-    if not any(_bounds_leaks(key, bound) for key, bound in policy.limits.items()):
+    bounds = [*policy.limits.items(), *(("inference", b) for b in policy.inference_of.values())]
+    if not any(_bounds_leaks(key, bound) for key, bound in bounds):
         checks.append(_checked("leak_shown", LIMITS["leak_shown"], False, audit))
     limits = {"unknown_parts": 0, **policy.limits}
     checks += [_checked(key, LIMITS[key], bound, audit) for key, bound in limits.items()]
+    for column, bound in policy.inference_of.items():
+        checks.append(_checked(f"{OF_COLUMN}{column}", inference_of(column), bound, audit))
+    for name in policy.forbidden_parts:
+        checks.append(_checked("forbidden_parts", forbidden(kinds_of(name), name), 0, audit))
     return Ruling(policy, tuple(checks))
 
 

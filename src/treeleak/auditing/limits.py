@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
+import pandas as pd
+
+from treeleak.auditing.assessors.article29 import Inference
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
@@ -21,7 +25,13 @@ DRAWS = "the model counts draws, and a row may be drawn several times: rows may 
 NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
 NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
 NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
+NEEDS_GROUPS = (
+    "the training rows stand in no groups (in Python y or groups, else --label or --groups)"
+)
 NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
+
+OF_COLUMN = "inference."
+"""Begins the key of a check of one sensitive column."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +141,68 @@ def _singling_out(audit: Audit) -> float:
     return audit.article29.singling_out.value
 
 
-def _inference(audit: Audit) -> float:
+def _inferred(audit: Audit) -> tuple[Inference, ...]:
     _measured(audit)
     if audit.article29 is None or not audit.article29.inference:
         raise NotCovered(NEEDS_SENSITIVE)
-    return max(found.risk.value for found in audit.article29.inference)
+    return audit.article29.inference
+
+
+def _inference(audit: Audit) -> float:
+    return max(found.risk.value for found in _inferred(audit))
+
+
+def inference_of(column: str) -> Limit:
+    """Bound the risk of guessing one sensitive column."""
+
+    def risk(audit: Audit) -> float:
+        found = [i.risk.value for i in _inferred(audit) if i.column == column]
+        if not found:
+            raise NotCovered("this column was not called sensitive")
+        return max(found)
+
+    return Limit(f"risk of guessing {column!r}", risk)
+
+
+def forbidden(kinds: frozenset[str], name: str) -> Limit:
+    """Forbid kinds of parts in the file."""
+
+    def number(audit: Audit) -> float:
+        own = {(e.where, e.what) for e in audit.inventory if e.mark != "harmless"}
+        return len([what for _, what in own if what in kinds])
+
+    return Limit(f"parts of the file: {name}", number, "number")
+
+
+def _groups(audit: Audit) -> pd.DataFrame:
+    _measured(audit)
+    if audit.exposure is None or audit.exposure.groups.empty:
+        raise NotCovered(NEEDS_GROUPS)
+    # Of those of whom all was given, nothing was rebuilt.
+    return audit.exposure.groups.dropna(subset=["error"])
+
+
+def _worst_group(audit: Audit) -> float:
+    return float(_groups(audit)["exact"].astype(float).max())
+
+
+def _worst_group_over_guess(audit: Audit) -> float:
+    groups = _groups(audit)
+    error, guess = (groups[name].to_numpy(dtype=float) for name in ("error", "guess"))
+    gain = 1.0 - np.divide(error, guess, out=np.ones_like(error), where=guess > 0)
+    return float(np.clip(gain, 0.0, None).max())
+
+
+def _worst_person(audit: Audit) -> float:
+    pairs = _measured(audit).pairs
+    if pairs is None:
+        raise NotCovered("errors of single people are not known")
+    with np.errstate(invalid="ignore"):
+        best = np.min([tried.guesses.row_errors for tried in pairs.tried], axis=0)
+        gain = best - pairs.errors
+    if np.isnan(gain).all():
+        raise NotCovered("errors of single people are not known")
+    return max(0.0, float(np.nanmax(gain)))
 
 
 def _of_measured(key: str) -> Callable[[Audit], float]:
@@ -209,6 +276,14 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "how much smaller the error is than against other rows of the population",
             _over_population,
         ),
+        "worst_group": Limit("rows rebuilt exactly, in the group of which most are", _worst_group),
+        "worst_group_over_guess": Limit(
+            "how much smaller the error of a group is than that of a guess, at most",
+            _worst_group_over_guess,
+        ),
+        "worst_person": Limit(
+            "values of one person that are right beyond the best guess, at most", _worst_person
+        ),
         "singling_out": Limit("risk of singling out", _singling_out),
         "inference": Limit("greatest risk of guessing a sensitive column", _inference),
         "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
@@ -219,7 +294,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 
 OF_ATTACKS = frozenset({
     "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
-    "advantage_over_guess", "advantage_over_population", "singling_out", "inference",
-    "left_to_know",
+    "advantage_over_guess", "advantage_over_population", "worst_group", "worst_group_over_guess",
+    "worst_person", "singling_out", "inference", "left_to_know",
 })  # fmt: skip
 """Limits on what attacks find."""

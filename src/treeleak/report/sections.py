@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.report import facts
+from treeleak.report import facts, record
 from treeleak.report.blocks import (
     Bar,
     Bars,
@@ -84,8 +84,9 @@ def ruling(found: Doc) -> Section | None:
         tones=tuple(_STATES[c["state"]] for c in order),
     )
     closed = Prose("What could not be assessed does not pass.", quiet=True)
-    said = Prose(ruled["headline"])
-    return Section.of("policy", "The ruling of the policy", [said, table, closed])
+    said, stated = Prose(ruled["headline"]), tuple(record.of_policy(ruled))
+    blocks: list[Block] = [said, *[Facts(stated)] * bool(stated), table, closed]
+    return Section.of("policy", "The ruling of the policy", blocks)
 
 
 def verdict(found: Doc) -> Section:

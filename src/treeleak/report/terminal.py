@@ -19,7 +19,7 @@ from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts
+from treeleak.report import facts, record
 from treeleak.report.facts import Doc
 from treeleak.report.plainly import Text, escape, plainly
 from treeleak.report.tables import bullets, figures, part, table
@@ -49,7 +49,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
     with plainly(console):
         console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
-            console.print(_ruling(audit.ruling, told["ruling"]["checks"]))
+            console.print(_ruling(audit.ruling, told["ruling"]))
         console.print(_source(audit), style="dim")
         for title, body in _parts(audit, told, include_rows):
             part(console, title, body)
@@ -70,17 +70,18 @@ def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, A
     yield "What to change", bullets(audit.advice)
 
 
-def _ruling(ruling: Ruling, told: Sequence[Doc]) -> Panel:
+def _ruling(ruling: Ruling, told: Doc) -> Panel:
     """What the policy asks for, and what was found."""
     lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("", "asked for", "found"):
         lines.add_column(column)
-    for check, shown in zip(ruling.checks, told, strict=True):
+    for check, shown in zip(ruling.checks, told["checks"], strict=True):
         style = {"met": "", "violated": "red", "not assessed": "yellow"}[check.state]
         found = check.found if check.state == "not assessed" else shown["found"]
-        lines.add_row(check.what, check.bound, Text(f"{found} ({check.state})", style=style))
+        lines.add_row(shown["what"], check.bound, Text(f"{found} ({check.state})", style=style))
     style = "bold green" if ruling.passed else "bold red"
-    body = Group(Text(ruling.headline, style=style), Text(), lines)
+    stated = [Text(f"{what}: {said}", style="dim") for what, said, _ in record.of_policy(told)]
+    body = Group(Text(ruling.headline, style=style), *stated, Text(), lines)
     return Panel(body, title=Text("Policy"), border_style=style)
 
 

@@ -102,7 +102,7 @@ def releasable(
         ],
         "exposure": lambda told: _exposure(told, kept, threshold),
         "article29": lambda told: _article29(told, hidden, threshold),
-        "ruling": lambda told: _ruling(told, names, threshold),
+        "ruling": lambda told: _ruling(told, names, hidden, threshold),
         "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
         "not_assessed": lambda told: [
             p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
@@ -131,6 +131,8 @@ def _in_hundredths(told: Any) -> Any:
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
 )  # fmt: skip
+_OF_COLUMN = "inference."
+_OF_FEW = ("worst_person", "worst_group", "worst_group_over_guess")
 _OF_SINGLE_LEAVES: Mapping[str, Any] = {
     "exposed": [],
     "as_exposed": None,
@@ -178,17 +180,26 @@ def _article29(told: dict[str, Any], hidden: Collection[str], threshold: int) ->
     return told | {"inference": kept}
 
 
-def _ruling(told: dict[str, Any], names: Collection[str], threshold: int) -> dict[str, Any]:
-    """Leave what was found, but for the smallest leaf, and for reasons that name something."""
+def _ruling(
+    told: dict[str, Any], names: Collection[str], hidden: Collection[str], threshold: int
+) -> dict[str, Any]:
+    """Leave what was found, but for what few rows have, and for reasons that name something."""
     checks = []
     for check in told["checks"]:
-        found = check["found"]
+        key, found = check["key"], check["found"]
+        column = key.removeprefix(_OF_COLUMN) if key.startswith(_OF_COLUMN) else None
+        if column in hidden:
+            check = check | {"key": f"{_OF_COLUMN}…", "what": "risk of guessing a column"}
         if check["state"] == "not assessed":
             found = found if speaks_of_none(found, names) else ELSEWHERE
-        elif check["key"] == "smallest_leaf" and float(found.replace(",", "")) < threshold:
+        elif key == "smallest_leaf" and float(found.replace(",", "")) < threshold:
             found = f"fewer than {threshold}"
+        elif key in _OF_FEW or column in hidden:
+            # The worst of all people is one person.
+            found = "within this" if check["state"] == "met" else "above this"
         checks.append(check | {"found": found})
-    return told | {"checks": checks}
+    bounds = {c: b for c, b in told["inference_of"].items() if c not in hidden}
+    return told | {"checks": checks, "inference_of": bounds}
 
 
 def _rows(told: dict[str, Any], sides: bool) -> dict[str, Any]:

@@ -34,7 +34,7 @@ UNKNOWN = Rule("*", "not assessed", "unknown parts", "No rule knows it; it may h
 STORED = Rule("*", "leaks", "training rows in an unknown part",
               "The training rows that were given were found there, value by value.",
               change="rows", rows=True)
-_SUSPICIOUS = Rule("*", "not assessed", "as many entries as there are training rows",
+SUSPICIOUS = Rule("*", "not assessed", "as many entries as there are training rows",
                    "May hold one value for every row; treeleak has no rule for it.",
                    when=conditions.one_per_row, change="per_row", unknown=True)
 
@@ -272,6 +272,6 @@ RULES: tuple[Rule, ...] = (
          "explained_variance_* singular_values_ best_threshold_", "not assessed",
          "fitted parameters", "Computed from all rows together; treeleak does not attack them.",
          form=forms.fitted),
-    _SUSPICIOUS,
+    SUSPICIOUS,
 )
 # fmt: on
