@@ -6,6 +6,7 @@ from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
 from treeleak.auditing.assessors.measurement import Measurement, Variant
 from treeleak.auditing.assessors.shape import Shape
+from treeleak.auditing.assessors.structure import Groups, Structure
 from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
 from treeleak.auditing.disclosure.releasable import Edition
 from treeleak.auditing.findings.finding import Finding, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "Exposed",
     "Exposure",
     "Finding",
+    "Groups",
     "Inference",
     "Measurement",
     "NearLeaf",
@@ -34,6 +36,7 @@ __all__ = [
     "Recovered",
     "Ruling",
     "Shape",
+    "Structure",
     "Uncertainty",
     "Variant",
     "Verdict",

@@ -15,6 +15,7 @@ from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.described import Described
 from treeleak.auditing.disclosure.kept import keep
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
 AUDIT_VERSION = 1
 
 _FIGURES = (
-    "counts", "budget", "reconstruction", "uncertainty", "measurement", "variants", "exposure",
-    "article29",
+    "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
+    "exposure", "article29",
 )  # fmt: skip
-_NAMES = ("what", "name", "column", "group")
+_NAMES = ("what", "name", "column", "group", "by")
 """What tells the items of a list in a document apart."""
 
 _ATTACKS = ("reconstruction", "uncertainty")
@@ -81,6 +82,8 @@ class Found:
     """What the model holds that stems from single rows, or says how rows were drawn."""
     counts: Counts | None = None
     """How few rows stand behind the leaves."""
+    structure: Structure | None = None
+    """How many numbers were learnt, and which rows the model cannot tell apart; None for rules."""
     budget: Budget | None = None
     """What the noise on the counts costs, where there is some."""
     reconstruction: Reconstruction | None = None
@@ -272,6 +275,7 @@ class Audit(Found):
             "findings": [f.to_dict(edition) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
             "counts": _described(self.counts),
+            "structure": _described(self.structure),
             "budget": _described(self.budget),
             "reconstruction": None if rebuilt is None else rebuilt.to_dict(internal),
             "uncertainty": _described(self.uncertainty),

@@ -21,6 +21,7 @@ from treeleak.auditing.assessors import (
     counts,
     exposure,
     singled_out,
+    structure,
     uncertainty,
 )
 from treeleak.auditing.assessors.budget import budget_of
@@ -210,6 +211,7 @@ def _assessors(content: StoredObject | Release | RuleList) -> tuple[Assessor, ..
         Assessor("measurement", comparison.variants),
         Assessor("uncertainty", uncertainty.of_trees),
         Assessor("measurement", comparison.close),
+        Assessor("structure", structure.assess),
         Assessor("exposure", exposure.assess),
         Assessor("inference", article29.assess),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.report import facts, record
+from treeleak.report import facts, record, structure
 from treeleak.report.blocks import (
     Bar,
     Bars,
@@ -157,7 +157,9 @@ def counts(found: Doc) -> Section:
     told, key = found["counts"], "counts"
     if told is None:
         said = [Prose(f"Noise: {found['budget']['noise']}.")] if found["budget"] else []
-        return Section.of(key, _PARTS[key], [*reasons(found, key), *said])
+        return Section.of(
+            key, _PARTS[key], [*reasons(found, key), *said, *structure.blocks(found["structure"])]
+        )
     rows = tuple((facts.capital(what), n, share) for what, n, share in facts.of_counts(told))
     table = Grid(f"Counts of {told['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2}))
     remark = Prose(
@@ -165,7 +167,11 @@ def counts(found: Doc) -> Section:
         "needed nor enough for a leak.",
         quiet=True,
     )
-    return Section.of(key, _PARTS[key], [_of_size(told), table, _by_tree(told), remark])
+    return Section.of(
+        key,
+        _PARTS[key],
+        [_of_size(told), table, _by_tree(told), remark, *structure.blocks(found["structure"])],
+    )
 
 
 def _of_size(counts: Doc) -> Stack:

@@ -19,7 +19,7 @@ from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, record
+from treeleak.report import facts, record, structure
 from treeleak.report.facts import Doc
 from treeleak.report.plainly import Text, escape, plainly
 from treeleak.report.tables import bullets, figures, part, table
@@ -58,6 +58,8 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
 def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
     yield "1. What is in the model", _inventory([e.to_dict() for e in audit.inventory])
     yield f"2. How few rows stand behind its {audit.of}", _counts(audit, told)
+    if told["structure"] is not None:
+        yield structure.TITLE, _structure(told["structure"])
     yield "3. Rebuilding the training rows", _reconstruction(audit, told)
     if told["exposure"] is not None:
         yield "What was recovered, and of whom", _recovered(audit, told)
@@ -132,6 +134,13 @@ def _counts(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     yield figures(_indented(facts.of_counts(told["counts"])))
     if audit.counts.of == "leaves" and len(audit.counts.trees) > 1:
         yield Text(_worst(audit.counts), style="dim")
+
+
+def _structure(told: Doc) -> Iterator[RenderableType]:
+    yield figures(structure.of_structure(told))
+    if told["groups"]:
+        yield table(structure.heads(told), structure.lines(told), widest=10)
+    yield Text(structure.remark(told), style="dim")
 
 
 def _worst(counts: Counts) -> str:

@@ -94,6 +94,7 @@ def releasable(
     rules: Mapping[str, Callable[[Any], Any]] = {
         "inventory": _inventory,
         "counts": lambda told: _counts(told, threshold),
+        "structure": lambda told: _structure(told, threshold),
         "reconstruction": reconstruction,
         "uncertainty": uncertainty,
         "measurement": measurement,
@@ -166,6 +167,17 @@ def _counts(told: dict[str, Any], threshold: int) -> dict[str, Any]:
     total = told["total"] | {"smallest": enough(told["total"]["smallest"])}
     trees = told["trees"] | {"smallest": [enough(n) for n in told["trees"]["smallest"]]}
     return told | {"total": total, "trees": trees}
+
+
+def _structure(told: dict[str, Any], threshold: int) -> dict[str, Any]:
+    """Leave numbers of groups; numbers of rows only where they are enough."""
+
+    def group(own: dict[str, Any]) -> dict[str, Any]:
+        few = {k: own[k] if own[k] >= threshold else None for k in ("smallest", "rows_in_small")}
+        # That no row is in a small group tells of nobody.
+        return own | few | ({} if own["small"] else {"rows_in_small": 0})
+
+    return told | {"groups": [group(own) for own in told["groups"]]}
 
 
 def _quantiles(told: Mapping[str, float], n_rows: int, threshold: int) -> dict[str, float]:
