@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
 from treeleak.release.readers.own_process import refused_by
-from treeleak.release.readers.skops_archive import read_archive
+from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
 from treeleak.release.stored import StoredObject
 
@@ -35,12 +38,39 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     ``trust_pickle``: open the file at all. Raises BadModel: refused without
     ``trust_pickle``, or damaged.
     """
+    _check_trusted(trust_pickle)
+    with _unpickled(path) as out:
+        stored = read_archive(out)
+    # The archive is the worker's own: what is left over in it is what the pickle left unread.
+    unread = (
+        replace(left, where="the pickle", what="values that the model does not hold")
+        for left in stored.leftovers
+    )
+    return replace(stored, leftovers=tuple(unread))
+
+
+def read_pickled_values(path: Path, trust_pickle: bool = False) -> Any:
+    """Read arrays, lists and other plain values in a pickle file, as :func:`read_pickle` does.
+
+    Raises BadModel: refused without ``trust_pickle``, or damaged.
+    """
+    _check_trusted(trust_pickle)
+    with _unpickled(path) as out:
+        return read_value(out)[0]
+
+
+def _check_trusted(trust_pickle: bool) -> None:
     if not trust_pickle:
         raise BadModel(
             "a pickle or joblib file can run any code when it is opened. "
             "If you know who made it, allow it with --trust-pickle (trust_pickle=True), "
             "or save the model with skops instead"
         )
+
+
+@contextmanager
+def _unpickled(path: Path) -> Iterator[Path]:
+    """Let the worker turn a pickle into an archive, and name no path of it in errors."""
     with private_folder() as folder:
         out = folder / "model.zip"
         try:
@@ -50,12 +80,6 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
         if why:
             raise BadModel(f"not a readable pickle ({why})")
         try:
-            stored = read_archive(out)
+            yield out
         except BadModel as error:
             raise BadModel(str(error).removeprefix(f"{out}: ")) from error
-    # The archive is the worker's own: what is left over in it is what the pickle left unread.
-    unread = (
-        replace(left, where="the pickle", what="values that the model does not hold")
-        for left in stored.leftovers
-    )
-    return replace(stored, leftovers=tuple(unread))

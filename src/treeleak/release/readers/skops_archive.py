@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
@@ -16,7 +17,7 @@ from treeleak.release.readers.skops_layout import Node
 from treeleak.release.readers.skops_values import Archive, check_size, unpack
 from treeleak.release.readers.zip_bytes import unused_bytes
 from treeleak.release.registry import reader
-from treeleak.release.stored import StoredObject
+from treeleak.release.stored import Leftover, StoredObject
 
 
 @reader("skops", lambda head: head.startswith(b"PK\x03\x04"))
@@ -26,13 +27,22 @@ def read_archive(path: Path, trust_pickle: bool = False) -> StoredObject:  # noq
     ``trust_pickle``: not used: reading an archive runs nothing. Raises BadModel, naming the file
     and what is wrong with it.
     """
+    value, left = read_value(path)
+    if not isinstance(value, StoredObject):
+        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
+    return replace(value, leftovers=left)
+
+
+def read_value(path: Path) -> tuple[Any, tuple[Leftover, ...]]:
+    """Read whatever an archive holds, and what is left over in it.
+
+    Raises BadModel, naming the file and what is wrong with it.
+    """
     with _located(path), path.open("rb") as file, zipfile.ZipFile(file) as archive:
         reading = Archive(archive, path.stat().st_size)
         value = reading.root()
         left = (*reading.leftovers, *reading.unused_members(), *unused_bytes(archive, file))
-    if not isinstance(value, StoredObject):
-        raise BadModel(f"{path}: the archive holds a {type(value).__name__}, no model")
-    return replace(value, leftovers=left)
+    return value, left
 
 
 @dataclass(frozen=True, eq=False)
