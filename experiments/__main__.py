@@ -13,10 +13,11 @@ from typer.core import TyperCommand
 from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
-from experiments.page import runs_of, write_page
+from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
 from experiments.shown import render_tables, write_figures, write_tables
+from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
 from treeleak.cli.application import commands, run_commands
 from treeleak.cli.files import INTERRUPTED, check_place, say

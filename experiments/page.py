@@ -11,14 +11,12 @@ import pandas as pd
 from experiments.results_version import say_versions
 from experiments.runner import as_frame
 from experiments.shown import as_markdown, write_figures
-from experiments.store import Run, Store, key_of
+from experiments.standing import Standing, runs_of, standing
+from experiments.store import Store
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Study, Table
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
-from treeleak.core.private import dataclass
 
-_SHOWN = 0.5
-"""Share of a study's runs of which more must be done for it to be shown: half may be another's."""
 _INTRODUCTION = """\
 # The papers' experiments
 
@@ -30,51 +28,6 @@ unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, lin
 and *DIFFERS* say whether what a paper reports is so here, too. Runs have a results version, which
 is raised when answers change.
 """
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a study stands.
-
-    Attributes
-    ----------
-    study : Study
-    done, total : int
-        Runs of the full grid.
-    tables : tuple of Table
-    versions : tuple of int
-        Results versions of these runs.
-    """
-
-    study: Study
-    done: int
-    total: int
-    tables: tuple[Table, ...]
-    versions: tuple[int, ...]
-
-    @property
-    def shown(self) -> bool:
-        """Whether enough of it is done."""
-        return self.done > _SHOWN * self.total
-
-    def lines(self, verdict: str) -> int:
-        """Lines of the tables with a verdict."""
-        frames = (t.frame for t in self.tables if "verdict" in t.frame)
-        return sum(int((frame["verdict"] == verdict).sum()) for frame in frames)
-
-
-def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
-    """Find the stored runs of a study's grid: those that count as done, or those of any version."""
-    wanted = {key_of(study.kept_as, parameters) for parameters in study.grid(quick)}
-    runs = store.runs(study.kept_as, None if any_version else study.version)
-    return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
-
-
-def standing(study: Study, runs: Sequence[Run]) -> Standing:
-    """See how a study stands, from runs of its full grid."""
-    total = len(study.grid(quick=False))
-    tables = tuple(study.tables(as_frame(runs))) if runs else ()
-    return Standing(study, len(runs), total, tables, tuple(sorted({r.version for r in runs})))
 
 
 def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]:

@@ -38,8 +38,8 @@ from experiments import (  # fmt: skip
 )
 from experiments.__main__ import app
 from experiments.catalogue import BENCHMARKS
-from experiments.page import Standing, runs_of
 from experiments.shown import as_markdown, said
+from experiments.standing import Standing, runs_of
 from experiments.store import key_of
 from experiments.studies.published import read_published
 from experiments.study import AHEAD, BEHIND, Table

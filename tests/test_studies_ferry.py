@@ -9,8 +9,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
 from experiments import STUDIES, Run, Store, carry_out, find_study, plan
-from experiments.page import runs_of
 from experiments.runner import as_frame
+from experiments.standing import runs_of
 from experiments.studies import ferry, gambs
 from experiments.study import AGREES, DIFFERS
 from treeleak.core.errors import BadInput

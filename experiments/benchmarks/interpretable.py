@@ -15,7 +15,7 @@ import pandas as pd
 from experiments import as_frame, carry_out, find_study, plan
 from experiments.benchmarks.options import Options
 from experiments.benchmarks.tables import CONSOLE, new_table, published_runs, verdict
-from experiments.page import runs_of
+from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
 from experiments.studies.ferry import SIZES, SUPPORTS, TREES, models_of
 
