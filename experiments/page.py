@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.overview import overview, with_reasons
 from experiments.results_version import say_versions
 from experiments.runner import as_frame
 from experiments.shown import as_markdown, write_figures
@@ -20,13 +21,20 @@ from treeleak.core.output import write_file
 _INTRODUCTION = """\
 # The papers' experiments
 
-Made by `python -m experiments page` from stored runs; nothing here is typed by hand. Each study is
-one table or figure of a paper: `python -m experiments run NAME` runs what is missing, with
-`--quick` a part that takes two minutes. A study has its part below once more than half of its runs
-are done. Published figures are the means printed in the papers. Runs that the papers count as
-unanswered are in no mean of theirs. *Ahead* and *BEHIND* compare with them, line by line; *agrees*
-and *DIFFERS* say whether what a paper reports is so here, too. Runs have a results version, which
-is raised when answers change.
+`python -m experiments page` makes this page from stored runs; no figure is typed by hand. It counts
+the lines of the tables below. *Ahead* and *BEHIND* compare with the figures that a paper prints;
+*agrees* and *DIFFERS* say whether what a paper reports is so here, too. Studies that are *only
+drawn* have nothing to compare: their papers print no figures. Those *not run* lack half of their
+runs or more.
+"""
+_ALL_STUDIES = """\
+## All studies
+
+Each study is one table or figure of a paper: `python -m experiments run NAME` runs what is missing,
+with `--quick` a part that takes two minutes. A study has its part below once more than half of its
+runs are done. Published figures are the means printed in the papers. Runs that the papers count as
+unanswered are in no mean of theirs. Runs have a results version, which is raised when answers
+change.
 """
 
 
@@ -57,7 +65,7 @@ def write_page(studies: Iterable[Study], store: Store, page: Path) -> list[Path]
         parts.append(_section(own, [os.path.relpath(p, page.parent) for p in figures]))
     if not parts:
         raise BadInput(f"{store.path}: holds not more than half of the runs of any study")
-    text = "\n".join([_INTRODUCTION, _summary(stand), *parts])
+    text = "\n".join([_INTRODUCTION, overview(stand), _ALL_STUDIES, _summary(stand), *parts])
     write_file(page, text)
     return [page, *written]
 
@@ -79,7 +87,7 @@ def _summary(stand: Sequence[Standing]) -> str:
 def _section(own: Standing, figures: Sequence[str]) -> str:
     out = [f"## {own.study.name}\n", f"{own.study.paper}, {own.study.what}. "]
     out.append(f"{own.done:,} of {own.total:,} runs, {say_versions(own.versions)}.\n")
-    out += [f"### {table.title}\n\n{as_markdown(table)}" for table in own.tables]
+    out += [f"### {table.title}\n\n{as_markdown(with_reasons(table))}" for table in own.tables]
     told = f"{own.study.paper}, {own.study.what}; the tables above have these figures as numbers"
     out += [f"![{told}]({path})\n" for path in figures]
     return "\n".join(out)

@@ -45,14 +45,18 @@ class Standing:
 
 
 def runs_of(study: Study, store: Store, quick: bool, any_version: bool = False) -> list[Run]:
-    """Find the stored runs of a study's grid: those that count as done, or those of any version."""
-    wanted = {key_of(study.kept_as, parameters) for parameters in study.grid(quick)}
+    """Find the stored runs of a study's grid: those that count as done, or those of any version.
+
+    Runs that this machine could not have done, such as those that need WEKA, are among them.
+    """
+    grid = study.grid(quick) if quick else study.whole
+    wanted = {key_of(study.kept_as, parameters) for parameters in grid}
     runs = store.runs(study.kept_as, None if any_version else study.version)
     return [run for run in runs if key_of(study.kept_as, run.parameters) in wanted]
 
 
 def standing(study: Study, runs: Sequence[Run]) -> Standing:
     """See how a study stands, from runs of its full grid."""
-    total = len(study.grid(quick=False))
+    total = len(study.whole)
     tables = tuple(study.tables(as_frame(runs))) if runs else ()
     return Standing(study, len(runs), total, tables, tuple(sorted({r.version for r in runs})))

@@ -81,6 +81,8 @@ class Study:
         Studies of one experiment show the same runs in different ways: they have ``run`` and the
         names of parameters in common, and what was run for one of them is done for all. "" if
         there is no other.
+    everywhere : callable or None
+        Gives the whole grid, where ``full`` leaves out what this machine cannot run.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Study:
     check: Callable[[], None] | None = None
     needs: str = ""
     experiment: str = ""
+    everywhere: Callable[[], Sequence[Parameters]] | None = None
 
     @property
     def kept_as(self) -> str:
@@ -109,10 +112,12 @@ class Study:
 
     def grid(self, quick: bool) -> list[Parameters]:
         """Parameters of all runs, each once."""
-        seen: dict[tuple[Any, ...], Parameters] = {}
-        for parameters in self.quick() if quick else self.full():
-            seen.setdefault(tuple(sorted(parameters.items(), key=lambda p: p[0])), parameters)
-        return list(seen.values())
+        return _each_once(self.quick() if quick else self.full())
+
+    @property
+    def whole(self) -> list[Parameters]:
+        """Parameters of all runs, also of those that this machine cannot do."""
+        return _each_once((self.everywhere or self.full)())
 
     @cached_property
     def names(self) -> list[str]:
@@ -128,6 +133,13 @@ class Study:
         if any(set(p) != set(names) for p in grid):
             raise BadInput(f"{self.name}: runs have different parameters")
         return names
+
+
+def _each_once(grid: Sequence[Parameters]) -> list[Parameters]:
+    seen: dict[tuple[Any, ...], Parameters] = {}
+    for parameters in grid:
+        seen.setdefault(tuple(sorted(parameters.items(), key=lambda p: p[0])), parameters)
+    return list(seen.values())
 
 
 def verdict(ahead: bool) -> str:

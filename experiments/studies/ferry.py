@@ -183,15 +183,6 @@ _WHAT = {
 }
 
 
-_OPTIMAL_TREES = (
-    " Optimal trees are split wherever they can be, which is somewhat more than DL8.5 does: so "
-    "they do not have fewer splits than CART's."
-)
-_OPTIMAL_LISTS = " Of equally accurate lists the shortest is taken, so some stay below the most."
-_DIFFERENCES = {2: _OPTIMAL_TREES, 4: _OPTIMAL_TREES, 5: _OPTIMAL_TREES, 6: _OPTIMAL_LISTS}
-"""Why points differ from the paper's, by figure."""
-
-
 def _means(models: pd.DataFrame, value: str, name: str, title: str, across: str = "limit") -> Table:
     """Means of all points, a column for each size limit or each support."""
     down = "support" if across == "limit" else "limit"
@@ -225,7 +216,6 @@ def _claims(number: int, lines: Sequence[dict[str, Any]]) -> Table:
         "which the two differ. It agrees if that is so of more than half, or of nine in ten where "
         "the paper says always."
     )
-    note += _DIFFERENCES.get(number, "")
     title = f"Ferry 2024, figure {number}: what the paper says of it"
     return Table(f"ferry-figure-{number}-claims", title, frame, note)
 

@@ -1,0 +1,103 @@
+"""The page of results: what stands on top of it, and the reasons beside what is worse."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments import STUDIES, Store
+from experiments.overview import overview, with_reasons
+from experiments.page import write_page
+from experiments.standing import Standing, runs_of, standing
+from experiments.studies import gambs
+from experiments.studies.reasons import NOT_EXPLAINED, REASONS, Reason, worse_lines
+from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Table
+from toy_study import study
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reproduction.md"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The runs behind the page."""
+    store = Store(tmp_path_factory.mktemp("stored") / "runs.sqlite")
+    store.read(PAGE.parent / "reproduction" / "runs.jsonl.xz")
+    return store
+
+
+def table(verdicts, name="t"):
+    n = len(verdicts)
+    return Table(name, "t", pd.DataFrame({"x": range(n), "s": 0.5, "verdict": verdicts}), "Note.")
+
+
+@pytest.fixture
+def reasons(monkeypatch):
+    monkeypatch.setattr(
+        "experiments.studies.reasons.REASONS",
+        (Reason("t", [{"x": 1}, {"x": 3}], "Too odd."), Reason("u", [{"x": 0}], "Of another.")),
+    )
+
+
+def test_what_is_worse_has_its_reason_beside_it(reasons):
+    own = with_reasons(table([BEHIND, BEHIND, AHEAD, DIFFERS]))
+    assert own.frame.verdict.tolist() == ["BEHIND (1)", "BEHIND (2)", "ahead", "DIFFERS (2)"]
+    assert f"- (1) {NOT_EXPLAINED}\n- (2) Too odd.\n\nNote." in own.note
+    fine = table([AHEAD, AGREES])
+    assert with_reasons(fine) is fine
+
+
+def test_the_top_counts_each_paper_and_names_all_that_is_worse(reasons):
+    late, drawn, few = (
+        study(name=name, paper=paper)
+        for name, paper in (("late", "New 2026"), ("drawn", "Old 2012"), ("few", "Old 2012"))
+    )
+    stand = [
+        Standing(late, 20, 20, (table([BEHIND, AHEAD, AHEAD]), table([DIFFERS], "u")), (1,)),
+        Standing(drawn, 20, 20, (Table("d", "d", pd.DataFrame({"x": [1]})),), (1,)),
+        Standing(few, 10, 20, (table([BEHIND]),), (1,)),
+    ]
+    text = overview(stand)
+    lines = text.splitlines()
+    assert lines[2] == "| Old 2012 | 2 | 0 | 0 | 0 | 0 | 1 | 1 |"
+    assert lines[3] == "| New 2026 | 1 | 0 | 2 | 1 | 1 | 0 | 0 |"
+    assert lines[4] == "| all | 3 | 0 | 2 | 1 | 1 | 1 | 1 |"
+    assert "Not run: `few` (squares; 10 of 20 runs)." in text
+    assert f"| New 2026 | BEHIND | [`late`](#late): x 0, s 0.5 | {NOT_EXPLAINED} |" in text
+    assert "| New 2026 | DIFFERS | [`late`](#late): x 0, s 0.5 | Of another. |" in text
+
+
+def test_a_page_with_nothing_worse_says_no_more(reasons):
+    own = Standing(study(), 20, 20, (table([AHEAD]),), (1,))
+    assert overview([own]).count("\n|") == 2
+    assert "BEHIND or" not in overview([own])
+
+
+def test_the_page_shows_the_same_runs_wherever_it_is_made(monkeypatch):
+    monkeypatch.delenv(gambs.WEKA, raising=False)
+    without = STUDIES["gambs-merging"]
+    assert {p["learner"] for p in without.whole} == {gambs.C45, gambs.CART}
+    assert {p["learner"] for p in without.grid(quick=False)} == {gambs.CART}
+
+
+@pytest.mark.slow
+def test_every_reason_explains_a_line(stored):
+    found = [
+        (made.name, line)
+        for own in STUDIES.values()
+        for made in standing(own, runs_of(own, stored, quick=False, any_version=True)).tables
+        for line in worse_lines(made.frame).values()
+    ]
+    for reason in REASONS:
+        for lines in reason.lines:
+            own = Reason(reason.table, [lines], reason.why)
+            assert any(name == own.table and own.explains(line) for name, line in found), lines
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
+    monkeypatch.delenv(gambs.WEKA, raising=False)
+    write_page(STUDIES.values(), stored, tmp_path / PAGE.name)
+    assert (tmp_path / PAGE.name).read_text() == PAGE.read_text(), (
+        "docs/reproduction.md is not what `python -m experiments page` makes of the stored runs"
+    )
