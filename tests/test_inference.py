@@ -175,6 +175,30 @@ def test_who_has_the_rows_infers_everything(case):
     assert found.singling_out.control.share < 0.1
 
 
+def test_who_has_the_rows_links_records_and_who_has_others_does_not(case):
+    X, release, rebuilt = case
+    shuffled = X.sample(frac=1, random_state=0).reset_index(drop=True)
+    found = risks_of(replace(rebuilt, X=shuffled), release, X, (), population(3_000, 20))
+    link = found.linkability
+    assert (link.success.n, link.control.n) == (300, 3_000)
+    # Five columns in two halves: the one with no real number holds many who are alike.
+    assert link.success.share > 0.1
+    assert link.control.share < 0.02
+    assert link.interval.low > 0.05
+    for seed in range(3):
+        blind = replace(rebuilt, X=population(300, 10 + seed))
+        assert risks_of(blind, release, X, (), population(3_000, 20)).linkability.interval.low == 0
+
+
+def test_what_cannot_be_linked_is_said(case):
+    X, release, rebuilt = case
+    known = pd.DataFrame(False, rebuilt.X.index, rebuilt.X.columns)
+    known.iloc[0, 0] = True
+    assert "were given" in risks_of(replace(rebuilt, known=known), release, X, ()).linkability
+    one = replace(rebuilt, free_columns=tuple(c for c in rebuilt.X if c != "age"))
+    assert "each needs a column" in risks_of(one, release, X, ()).linkability
+
+
 @pytest.mark.slow
 def test_the_order_of_the_rows_makes_no_difference(case):
     X, release, rebuilt = case

@@ -193,6 +193,7 @@ def test_figures_are_those_of_the_audit(audited):
         "proved_alone": singled_out(audited.reconstruction, audited.release) / 60,
         "recovered_rows": 1 - audited.exposure.recovered.open,
         "singling_out": audited.article29.singling_out.value,
+        "linkability": audited.article29.linkability.value,
         "inference": max(i.risk.value for i in audited.article29.inference),
         "worst_group": audited.exposure.groups["exact"].max(),
         "worst_group_over_guess": (
@@ -341,8 +342,9 @@ def test_where_parts_were_given_no_leak_is_none(audited):
 
 @pytest.mark.parametrize(
     "key",
-    ["exact_rows", "located_rows", "advantage_over_guess", "singling_out", "inference"],
-)
+    ["exact_rows", "located_rows", "advantage_over_guess", "singling_out", "inference",
+     "linkability", "worst_group", "worst_group_over_guess", "worst_person"],
+)  # fmt: skip
 def test_without_training_rows_what_needs_them_does_not_pass(bare, key):
     ruling = judge(bare, Policy("p", {key: 0.9}))
     assert not ruling.passed

@@ -141,6 +141,15 @@ def _singling_out(audit: Audit) -> float:
     return audit.article29.singling_out.value
 
 
+def _linkability(audit: Audit) -> float:
+    _measured(audit)
+    if audit.article29 is None:
+        raise NotCovered("no rebuilt row was tried")
+    if isinstance(found := audit.article29.linkability, str):
+        raise NotCovered(found.removeprefix("Not assessed: ").rstrip("."))
+    return found.value
+
+
 def _inferred(audit: Audit) -> tuple[Inference, ...]:
     _measured(audit)
     if audit.article29 is None or not audit.article29.inference:
@@ -285,6 +294,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "values of one person that are right beyond the best guess, at most", _worst_person
         ),
         "singling_out": Limit("risk of singling out", _singling_out),
+        "linkability": Limit("risk of linking two records of one person", _linkability),
         "inference": Limit("greatest risk of guessing a sensitive column", _inference),
         "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
         "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
@@ -295,6 +305,6 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 OF_ATTACKS = frozenset({
     "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
     "advantage_over_guess", "advantage_over_population", "worst_group", "worst_group_over_guess",
-    "worst_person", "singling_out", "inference", "left_to_know",
+    "worst_person", "singling_out", "linkability", "inference", "left_to_know",
 })  # fmt: skip
 """Limits on what attacks find."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 
-from treeleak.core.arrays import BoolArray, FloatArray
+from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
 
@@ -193,6 +193,21 @@ def nearest_values(people: FloatArray, rows: FloatArray, values: FloatArray) -> 
         else:
             with np.errstate(invalid="ignore"):
                 found[start : start + step] = own[:, 0] / own[:, 1]
+    return found
+
+
+def nearest_rows(people: FloatArray, rows: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Find the row that is nearest to each person; of several at the least distance, any.
+
+    ``people`` and ``rows``, shape (n, n_known), as for :func:`nearest_values`. Returns numbers of
+    rows, shape (n_people,).
+    """
+    found = np.empty(len(people), dtype=np.int64)
+    step = max(1, AT_ONCE // len(rows))
+    for start in range(0, len(people), step):
+        off = cdist(people[start : start + step], rows, "cityblock")
+        near = off <= off.min(axis=1, keepdims=True) + ROUNDING
+        found[start : start + step] = (near * (1.0 - rng.random(off.shape))).argmax(axis=1)
     return found
 
 

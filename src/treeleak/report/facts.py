@@ -156,5 +156,7 @@ def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
     """Name the risks that were assessed."""
     if article29["singling_out"] is not None:
         yield "Singling out", article29["singling_out"]
+    if not isinstance(article29["linkability"], str):
+        yield "Linking two records", article29["linkability"]
     for risk in article29["inference"]:
         yield f"Guessing {risk['column']!r}", risk

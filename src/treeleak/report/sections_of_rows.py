@@ -176,14 +176,17 @@ def article29(found: Doc) -> Section | None:
         blocks.append(
             Prose(
                 "A rebuilt row singles somebody out if it fits exactly one training row. Somebody "
-                "infers a value who knows all else of a person and reads it off the rebuilt rows.",
+                "infers a value who knows all else of a person and reads it off the rebuilt rows. "
+                "Two records, one with half of the columns and one with the others, are linked if "
+                "the same rebuilt row is nearest to both.",
                 quiet=True,
             )
         )
     if not risks["inference"]:
         blocks.append(Prose("Inference: not assessed, for no column was called sensitive "
                             "(--sensitive)."))  # fmt: skip
-    blocks.append(Prose(risks["linkability"], lead="Linkability:"))
+    if isinstance(risks["linkability"], str):
+        blocks.append(Prose(risks["linkability"], lead="Linkability:"))
     title = "Singling out, linkability, inference"
     return Section.of("article29", title, blocks)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing.assessors.linking import linked
 from treeleak.auditing.assessors.people import attribute_of, labels_of
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
@@ -42,10 +43,7 @@ FEW_TO_SINGLE_OUT = (
     "Singling out was not tried on the control rows: they are fewer than the training rows, and "
     "fewer rows are singled out more or less easily, whoever they are."
 )
-LINKABILITY = (
-    "Not assessed: to link a rebuilt row with another table, that table is needed. Row numbers "
-    "link rows that were rebuilt in their order with every table in the same order."
-)
+NOT_TRIED = "Not assessed: no rebuilt row was tried."
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,14 @@ class Article29(Described):
         exactly one training row; beside random rows under the schema. None if no row was tried.
     inference : tuple of Inference
         One for each sensitive column.
-    linkability : str
-        Why it is not assessed.
+    linkability : Risk or str
+        How often two records of one person, in different columns, are taken for one person's by the
+        rebuilt rows; beside chance. Or why that is not assessed.
     """
 
     singling_out: Risk | None
     inference: tuple[Inference, ...] = ()
-    linkability: str = LINKABILITY
+    linkability: Risk | str = NOT_TRIED
 
 
 def assess(case: Case) -> Case:
@@ -128,7 +127,7 @@ def risks_of(
         _inference(_target(name, rebuilt, release), rebuilt, true, tried, others, rng)
         for name in wanted
     )
-    return Article29(single, inference)
+    return Article29(single, inference, linked(rebuilt, true, tried, others, _known, rng))
 
 
 def _singling_out(
