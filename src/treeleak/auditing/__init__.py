@@ -5,6 +5,7 @@ from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import Counts
 from treeleak.auditing.assessors.exposure import Exposure, NearLeaf, Recovered
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.shape import Shape
 from treeleak.auditing.assessors.structure import Groups, Structure
 from treeleak.auditing.assessors.uncertainty import Exposed, Uncertainty
@@ -30,6 +31,7 @@ __all__ = [
     "Groups",
     "Inference",
     "Measurement",
+    "Membership",
     "NearLeaf",
     "Policy",
     "Provenance",

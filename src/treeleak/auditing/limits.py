@@ -11,6 +11,7 @@ import pandas as pd
 
 from treeleak.auditing.assessors.article29 import Inference
 from treeleak.auditing.assessors.measurement import Measurement
+from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.auditing.result import Audit
@@ -148,6 +149,24 @@ def _linkability(audit: Audit) -> float:
     if isinstance(found := audit.article29.linkability, str):
         raise NotCovered(found.removeprefix("Not assessed: ").rstrip("."))
     return found.value
+
+
+def _membership(audit: Audit) -> Membership:
+    _measured(audit)
+    if audit.membership is None:
+        raise NotCovered(audit.reason("membership", NEEDS_CONTROL))
+    return audit.membership
+
+
+def _membership_auc(audit: Audit) -> float:
+    return _membership(audit).auc.value
+
+
+def _membership_tpr(audit: Audit) -> float:
+    caught = min(_membership(audit).at, key=lambda at: at.false_positives)
+    if not caught.assessed:
+        raise NotCovered(caught.why_not)
+    return caught.share
 
 
 def _inferred(audit: Audit) -> tuple[Inference, ...]:
@@ -295,6 +314,10 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         ),
         "singling_out": Limit("risk of singling out", _singling_out),
         "linkability": Limit("risk of linking two records of one person", _linkability),
+        "membership_auc": Limit(
+            "how often a training row scores above a control row (AUC)", _membership_auc
+        ),
+        "membership_tpr": Limit("training rows told at 0.1% false positives", _membership_tpr),
         "inference": Limit("greatest risk of guessing a sensitive column", _inference),
         "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
         "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
@@ -305,6 +328,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 OF_ATTACKS = frozenset({
     "leak_shown", "proved_rows", "proved_alone", "recovered_rows", "exact_rows", "located_rows",
     "advantage_over_guess", "advantage_over_population", "worst_group", "worst_group_over_guess",
-    "worst_person", "singling_out", "linkability", "inference", "left_to_know",
+    "worst_person", "singling_out", "linkability", "membership_auc", "membership_tpr",
+    "inference", "left_to_know",
 })  # fmt: skip
 """Limits on what attacks find."""

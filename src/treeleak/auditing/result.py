@@ -15,6 +15,7 @@ from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.exposure import Exposure
 from treeleak.auditing.assessors.measurement import Measurement, Variant
+from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.described import Described
@@ -43,7 +44,7 @@ AUDIT_VERSION = 1
 
 _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
-    "exposure", "article29",
+    "exposure", "article29", "membership",
 )  # fmt: skip
 _NAMES = ("what", "name", "column", "group", "by")
 """What tells the items of a list in a document apart."""
@@ -99,6 +100,8 @@ class Found:
     """What was recovered, of which columns, groups and rows; None where nothing was rebuilt."""
     article29: Article29 | None = None
     """Singling out and inference; None where there is no reconstruction or no truth."""
+    membership: Membership | None = None
+    """Whether the model tells who is in the training set; None without control rows."""
     not_assessed: tuple[tuple[str, str], ...] = ()
     """Part and reason."""
     mismatch: str | None = None
@@ -284,6 +287,7 @@ class Audit(Found):
             "ruling": _described(self.ruling),
             "exposure": exposed,
             "article29": _described(self.article29),
+            "membership": _described(self.membership),
             "mismatch": self.mismatch,
             "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
             "advice": list(self.advice),

@@ -20,6 +20,7 @@ from treeleak.auditing.assessors import (
     comparison,
     counts,
     exposure,
+    membership,
     singled_out,
     structure,
     uncertainty,
@@ -214,6 +215,7 @@ def _assessors(content: StoredObject | Release | RuleList) -> tuple[Assessor, ..
         Assessor("structure", structure.assess),
         Assessor("exposure", exposure.assess),
         Assessor("inference", article29.assess),
+        Assessor("membership", membership.assess),
     )
 
 

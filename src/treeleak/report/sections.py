@@ -34,6 +34,7 @@ _PARTS = {
     "uncertainty": "What it leaves to know",
     "measurement": "Comparison with the training rows",
     "population": "Comparison with the population",
+    "membership": "Membership",
 }
 _VERDICTS = (
     (

@@ -19,7 +19,7 @@ from treeleak.core.percent import percent
 from treeleak.metrics import Significance
 from treeleak.metrics.scores import Scores
 from treeleak.reconstruction import Reconstruction
-from treeleak.report import facts, record, structure
+from treeleak.report import facts, membership, record, structure
 from treeleak.report.facts import Doc
 from treeleak.report.plainly import Text, escape, plainly
 from treeleak.report.tables import bullets, figures, part, table
@@ -63,6 +63,8 @@ def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, A
     yield "3. Rebuilding the training rows", _reconstruction(audit, told)
     if told["exposure"] is not None:
         yield "What was recovered, and of whom", _recovered(audit, told)
+    if told["membership"] is not None or audit.reason("membership"):
+        yield membership.TITLE, _membership(audit, told["membership"])
     if audit.uncertainty is not None or audit.reason("uncertainty"):
         yield "4. What it leaves to know of a row", _uncertainty(audit, told)
     if include_rows and audit.reconstruction is not None:
@@ -300,6 +302,14 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         yield table(("Risks in Article 29's terms", *heads), tried)
     yield from _reasons(audit, "exposure")
     yield from _reasons(audit, "inference")
+
+
+def _membership(audit: Audit, told: Doc | None) -> Iterator[RenderableType]:
+    if told is None:
+        yield from _reasons(audit, "membership")
+        return
+    yield figures((what, found) for what, found, _ in membership.of_membership(told))
+    yield Text(membership.remark(told), style="dim")
 
 
 def _of_group(group: Doc) -> tuple[str, ...]:

@@ -103,6 +103,7 @@ def releasable(
         ],
         "exposure": lambda told: _exposure(told, kept, threshold),
         "article29": lambda told: _article29(told, hidden, threshold),
+        "membership": lambda told: told if told["n_members"] >= threshold else None,
         "ruling": lambda told: _ruling(told, names, hidden, threshold),
         "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
         "not_assessed": lambda told: [

@@ -1,0 +1,177 @@
+"""Membership: whether the model tells who is in the training set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.spatial.distance import cdist
+
+from treeleak.auditing.assessors.leaf_words import leaves_of
+from treeleak.auditing.assessors.rows_given import THE_SAME
+from treeleak.auditing.described import Described
+from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.private import dataclass
+from treeleak.metrics.membership import (
+    FALSE_POSITIVES,
+    Bounded,
+    Caught,
+    advantage,
+    auc,
+    caught,
+)
+from treeleak.reconstruction import Reconstruction
+from treeleak.release import Release
+
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Case
+
+FEWEST = 20
+"""Members, and other people, without which no score tells anything."""
+MOST_MEMBERS, MOST_OTHERS = 10_000, 30_000
+"""People that are scored; of more, a random part."""
+MOST_WORK = 1_000_000_000
+"""Leaves that are compared to find the nearest rebuilt rows."""
+
+GIVEN = "parts of the training rows were given: nobody else can be compared with them"
+POSTERIOR = "the probability that the row is in the table, over all tables that fit the model"
+CELLS = (
+    "how many rebuilt rows reach the same leaves in all trees, over how many other people do; "
+    "where none does, in how many trees the nearest rebuilt row reaches the same leaf"
+)
+
+
+@dataclass(frozen=True)
+class Membership(Described):
+    """How well scores of rows, from the rebuilt table, tell training rows from control rows.
+
+    Attributes
+    ----------
+    score : str
+        What the score of a row is.
+    n_members, n_others : int
+        Training rows and control rows that were scored.
+    auc : Bounded
+        How often a training row has the higher score: 0.5 by chance.
+    advantage : Bounded
+        Share of training rows less share of control rows above a threshold chosen on others.
+    at : tuple of Caught
+        Training rows told where few control rows are.
+    """
+
+    score: str
+    n_members: int
+    n_others: int
+    auc: Bounded
+    advantage: Bounded
+    at: tuple[Caught, ...]
+
+
+def assess(case: Case) -> Case:
+    """Score training rows and control rows, as a part of an audit."""
+    found, given, others = case.found, case.given, case.others
+    rebuilt, truth = found.reconstruction, found.truth
+    if given.control is None or truth is None:
+        return case
+    if others is None:
+        return case.without("membership", THE_SAME if case.alike else "there are no control rows")
+    if rebuilt is None or rebuilt.X is None or rebuilt.X.empty:
+        return case.without("membership", "no rows were rebuilt")
+    known = [given.beside[name] for name in ("known_rows", "known_columns")]
+    if rebuilt.given.any() or any(table is not None for table in known):
+        return case.without("membership", GIVEN)
+    if (n := min(len(truth.X), len(others))) < FEWEST:
+        why = f"it asks for {FEWEST} training rows and control rows or more, not {n}"
+        return case.without("membership", why)
+    return case.plus(
+        membership=membership_of(rebuilt, rebuilt.X, case.release, truth.X, others, given.seed)
+    )
+
+
+def membership_of(
+    rebuilt: Reconstruction,
+    rows: pd.DataFrame,
+    release: Release,
+    true: pd.DataFrame,
+    others: pd.DataFrame,
+    seed: int,
+) -> Membership:
+    """Score members and other people by the same rule, which never looks at labels."""
+    rng = np.random.default_rng(seed)
+    columns = list(release.feature_names)
+    members, others = (
+        X[columns].iloc[rng.permutation(len(X))[:most]].reset_index(drop=True)
+        for X, most in ((true, MOST_MEMBERS), (others, MOST_OTHERS))
+    )
+    if rebuilt.posterior is not None:
+        inside, outside = (
+            np.asarray(rebuilt.membership(X, 0.5), dtype=np.float64) for X in (members, others)
+        )
+        said = POSTERIOR
+    else:
+        own, *tables = (leaves_of(X, release) for X in (rows, members, others))
+        inside, outside = _by_cells(own, tables[0], tables[1], _weights(rebuilt), rng)
+        said = CELLS
+    return Membership(
+        score=said,
+        n_members=len(members),
+        n_others=len(others),
+        auc=auc(inside, outside),
+        advantage=advantage(inside, outside, rng),
+        at=tuple(caught(inside, outside, share) for share in FALSE_POSITIVES),
+    )
+
+
+def _by_cells(
+    own: IntArray,
+    members: IntArray,
+    others: IntArray,
+    weights: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Score rows by the rebuilt rows in their cell, beside the other people there.
+
+    ``own``, ``members``, ``others``: leaf of each row in each tree. ``weights``: how sure each
+    rebuilt row is.
+    """
+    tables = (own, members, others)
+    cell = np.unique(np.vstack(tables), axis=0, return_inverse=True)[1].ravel()
+    n_cells = int(cell.max()) + 1
+    ends = np.cumsum([len(t) for t in tables])
+    of_own, of_members, of_others = np.split(cell, ends[:-1])
+    here = np.bincount(of_own, weights=weights, minlength=n_cells)
+    # Everybody is held against as many others, never against themselves: else they would differ.
+    there = np.bincount(of_others, minlength=n_cells)
+    left_out = of_others[rng.integers(len(of_others), size=len(of_members))]
+    beside = [there[of_members] - (left_out == of_members), there[of_others] - 1]
+    scores = []
+    for at, leaves, n in zip((of_members, of_others), tables[1:], beside, strict=True):
+        score = here[at] / (n + 1.0)
+        none = here[at] == 0
+        if none.any():
+            score[none] = -_off(leaves[none], own)
+        scores.append(score)
+    return scores[0], scores[1]
+
+
+def _weights(rebuilt: Reconstruction) -> FloatArray:
+    """How sure each rebuilt row is: its least confidence in what trees test."""
+    if rebuilt.confidence is None:
+        return np.ones(rebuilt.n_rows)
+    tested = ~rebuilt.confidence.columns.isin(rebuilt.free_columns)
+    least: FloatArray = rebuilt.confidence.to_numpy()[:, tested].min(axis=1, initial=1.0)
+    return np.maximum(least, 1e-6)
+
+
+def _off(leaves: IntArray, own: IntArray) -> FloatArray:
+    """Share of the trees in which the nearest rebuilt row reaches another leaf."""
+    points = np.unique(own, axis=0)
+    trees = max(1, min(own.shape[1], MOST_WORK // (len(leaves) * len(points))))
+    chosen = np.linspace(0, own.shape[1] - 1, trees).round().astype(int)
+    found = np.empty(len(leaves))
+    step = max(1, 10_000_000 // len(points))
+    for start in range(0, len(leaves), step):
+        part = leaves[start : start + step, chosen]
+        found[start : start + step] = cdist(part, points[:, chosen], "hamming").min(axis=1)
+    return found

@@ -1,0 +1,152 @@
+"""How well scores tell members of the training set from other people."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from treeleak.core.arrays import FloatArray
+from treeleak.core.errors import BadInput
+from treeleak.core.private import dataclass
+from treeleak.metrics.inference import LEVEL, Interval, wilson
+
+FALSE_POSITIVES = (0.01, 0.001)
+"""Shares of the other people that are taken for members, at which members are counted."""
+
+
+def clopper_pearson(hits: int, n: int, level: float = LEVEL) -> Interval:
+    """Bound the probability of a success exactly; from 0 to 1 where nothing was tried."""
+    if not 0 <= hits <= n:
+        raise BadInput(f"{hits} successes in {n} tries")
+    tail = (1 - level) / 2
+    low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
+    high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    return Interval(low, high)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A figure, and an interval of 95 % around it."""
+
+    value: float
+    interval: Interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json)."""
+        return {"value": self.value, **self.interval._asdict()}
+
+
+@dataclass(frozen=True)
+class Caught:
+    """Members that are told at a low share of false positives.
+
+    Attributes
+    ----------
+    false_positives : float
+        Share of the other people that may be taken for members.
+    hits, n : int
+        Members above the threshold, and all members.
+    needed : int
+        Other people that there must be, for this share to be that of one of them at least.
+    n_others : int
+    """
+
+    false_positives: float
+    hits: int
+    n: int
+    needed: int
+    n_others: int
+
+    @property
+    def assessed(self) -> bool:
+        """Whether there were people enough."""
+        return self.n_others >= self.needed
+
+    @property
+    def share(self) -> float:
+        """Share of the members."""
+        return self.hits / self.n
+
+    @property
+    def why_not(self) -> str:
+        """Why it was not assessed; empty where it was."""
+        if self.assessed:
+            return ""
+        return (
+            f"a share of {100 * self.false_positives:g}% of false positives asks for "
+            f"{self.needed:,} control rows or more, of which there are {self.n_others:,}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe it (formats/audit.schema.json); the share is null where not assessed."""
+        told = None
+        if self.assessed:
+            interval = clopper_pearson(self.hits, self.n)
+            told = {"share": self.share, "n": self.n, **interval._asdict()}
+        return {"false_positives": self.false_positives, "true_positives": told,
+                "needed": self.needed}  # fmt: skip
+
+
+def caught(members: FloatArray, others: FloatArray, false_positives: float) -> Caught:
+    """Count members whose score is above that of all but a share of the other people.
+
+    Of people with equal scores, all are told or none.
+    """
+    most = math.floor(false_positives * len(others) + 1e-9)
+    # Above the score of the first that must not be told.
+    threshold = np.sort(others)[::-1][most] if most < len(others) else -np.inf
+    needed = round(1 / false_positives)
+    return Caught(
+        false_positives, int((members > threshold).sum()), len(members), needed, len(others)
+    )
+
+
+def auc(members: FloatArray, others: FloatArray, level: float = LEVEL) -> Bounded:
+    """Area under the curve: how often a member's score is above that of somebody else.
+
+    Equal scores count half. The interval is DeLong's; where scores part all members from all others
+    its width would be nothing, so the exact one of as many tries as there are people on the smaller
+    side stands there.
+    """
+    m, n = len(members), len(others)
+    if min(m, n) < 2:
+        raise BadInput(f"{m} members and {n} other people: two of each are needed")
+    above, below = _share_below(members, others), 1.0 - _share_below(others, members)
+    area = float(above.mean())
+    sd = math.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n)
+    if sd == 0.0 and area in (0.0, 1.0):
+        k = min(m, n)
+        return Bounded(area, clopper_pearson(k if area else 0, k, level))
+    half = float(ndtri((1 + level) / 2)) * sd
+    return Bounded(area, Interval(max(area - half, 0.0), min(area + half, 1.0)))
+
+
+def _share_below(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """Share of the others that each score is above; equal ones count half."""
+    order = np.sort(others)
+    ends = (np.searchsorted(order, scores, side) for side in ("left", "right"))
+    found: FloatArray = (next(ends) + next(ends)) / (2.0 * len(others))
+    return found
+
+
+def advantage(members: FloatArray, others: FloatArray, rng: np.random.Generator) -> Bounded:
+    """Share of members less share of other people above a threshold: 0 for who guesses, 1 at most.
+
+    The threshold is the best for half of the people, drawn at random; the shares are those of the
+    other half, so that none is large by choice. The interval is Newcombe's.
+    """
+    m, n = rng.permutation(members), rng.permutation(others)
+    tuned, held = (m[::2], n[::2]), (m[1::2], n[1::2])
+    marks = np.unique(np.concatenate(tuned))
+    above = [1.0 - np.searchsorted(np.sort(own), marks, "left") / len(own) for own in tuned]
+    mark = marks[(above[0] - above[1]).argmax()]
+    a, b = ((int((own >= mark).sum()), len(own)) for own in held)
+    p, q = a[0] / a[1], b[0] / b[1]
+    of_a, of_b = wilson(*a), wilson(*b)
+    gain = p - q
+    low = gain - math.hypot(p - of_a.low, of_b.high - q)
+    high = gain + math.hypot(of_a.high - p, q - of_b.low)
+    return Bounded(max(gain, 0.0), Interval(max(low, 0.0), min(max(high, 0.0), 1.0)))

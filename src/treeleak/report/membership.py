@@ -1,0 +1,50 @@
+"""Figures of membership in words, for the page and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from treeleak.core.percent import percent
+from treeleak.report.blocks import Facts, Prose, Section
+from treeleak.report.facts import Doc, Fact, capital
+
+TITLE = "Membership: who is in the training set"
+
+
+def of_membership(told: Doc) -> Iterator[Fact]:
+    """Say how well training rows are told from control rows."""
+    area, gain = told["auc"], told["advantage"]
+    least, most = f"{area['low']:.2f}", f"{area['high']:.2f}"
+    yield "Area under the curve (AUC)", f"{area['value']:.2f} ({least} to {most})", "0.5 by chance"
+    share = f"{percent(gain['value'])} ({percent(gain['low'])} to {percent(gain['high'])})"
+    yield "Advantage", share, "0% by chance; the threshold was chosen on other people"
+    for caught in told["at"]:
+        rate = f"{100 * caught['false_positives']:g}%"
+        what, found = f"Members told at {rate} false positives", caught["true_positives"]
+        if found is None:
+            yield what, "not assessed", f"needs {caught['needed']:,} control rows or more"
+        else:
+            ends = f"{percent(found['low'], 1)} to {percent(found['high'], 1)}"
+            yield what, f"{percent(found['share'], 1)} ({ends})", f"{rate} by chance"
+
+
+def remark(told: Doc) -> str:
+    """Say who was compared, and by what."""
+    return (
+        f"{told['n_members']:,} training rows against {told['n_others']:,} control rows. The score "
+        f"of a row: {told['score']}. Intervals are at 95%."
+    )
+
+
+def membership(found: Doc) -> Section | None:
+    """Whether the model tells who is in the training set."""
+    if (told := found["membership"]) is None:
+        why = [p["reason"] for p in found["not_assessed"] if p["part"] == "membership"]
+        said = [Prose(f"{capital(reason)}.", lead="Not assessed:") for reason in why]
+        return Section.of("membership", TITLE, said)
+    asks = Prose(
+        "Somebody has a row, and asks whether it is in the training set. Each training row and "
+        "each control row gets a score from what the attack rebuilt."
+    )
+    facts = Facts(tuple(of_membership(told)))
+    return Section.of("membership", TITLE, [asks, facts, Prose(remark(told), quiet=True)])

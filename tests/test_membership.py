@@ -1,0 +1,209 @@
+"""Membership: how well training rows are told from others, and when nothing is said of it."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
+
+import treeleak
+from helpers.documents import valid
+from treeleak.auditing import Policy, judge
+from treeleak.auditing.assessors.membership import CELLS, POSTERIOR, membership_of
+from treeleak.metrics.membership import advantage, auc, caught, clopper_pearson
+from treeleak.report import render_html
+
+# ------------------------------------------------------------------------------------- figures
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (1, 10), (7, 10), (10, 10), (3, 1000)])
+def test_clopper_pearson_is_that_of_scipy(hits, n):
+    own, other = clopper_pearson(hits, n), binomtest(hits, n).proportion_ci(0.95, "exact")
+    assert own == pytest.approx((other.low, other.high))
+
+
+def test_nothing_tried_bounds_nothing():
+    assert clopper_pearson(0, 0) == (0.0, 1.0)
+    with pytest.raises(treeleak.BadInput, match="3 successes in 2 tries"):
+        clopper_pearson(3, 2)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_area_is_that_of_scikit_learn(ties):
+    rng = np.random.default_rng(0)
+    members, others = rng.normal(0.7, size=60), rng.normal(size=200)
+    if ties:
+        members, others = members.round(), others.round()
+    truth = np.repeat([1, 0], [60, 200])
+    found = auc(members, others)
+    assert found.value == pytest.approx(roc_auc_score(truth, np.concatenate([members, others])))
+    assert found.interval.low < found.value < found.interval.high
+
+
+def test_the_interval_of_the_area_covers_as_often_as_it_says():
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(400):
+        found = auc(rng.normal(size=80), rng.normal(size=150))
+        hits += found.interval.low <= 0.5 <= found.interval.high
+    assert 360 <= hits <= 396
+
+
+def test_where_all_are_told_apart_the_area_is_not_said_to_be_sure():
+    members = np.arange(20) + 100.0
+    best, worst = auc(members, np.arange(50.0)), auc(-members, np.arange(50.0))
+    assert (best.value, worst.value) == (1.0, 0.0)
+    assert best.interval.low == pytest.approx(0.8316, abs=1e-4)
+    assert worst.interval.high == pytest.approx(0.1684, abs=1e-4)
+    with pytest.raises(treeleak.BadInput, match="two of each"):
+        auc(members[:1], members)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 0.999])
+def test_members_are_told_above_a_share_of_others(share):
+    rng = np.random.default_rng(2)
+    members, others = rng.integers(8, size=90) + 1.0, rng.integers(8, size=200) * 1.0
+    found = caught(members, others, max(share, 1e-9))
+    marks = np.unique(np.append(others, np.inf))
+    allowed = [m for m in marks if (others >= m).mean() <= share + 1e-12]
+    # The best threshold that tells no more of the others.
+    assert found.hits == max((members > others[others < m].max(initial=-1)).sum() for m in allowed)
+
+
+def test_people_too_few_are_said_to_be_too_few():
+    scores = np.arange(999.0)
+    few, enough = (caught(scores, np.arange(n) * 1.0, 0.001) for n in (999, 1000))
+    assert not few.assessed
+    assert few.to_dict()["true_positives"] is None
+    assert few.why_not == (
+        "a share of 0.1% of false positives asks for 1,000 control rows or more, of which there "
+        "are 999"
+    )
+    assert enough.assessed
+    assert enough.why_not == ""
+    assert enough.to_dict()["true_positives"]["n"] == 999
+
+
+def test_who_guesses_has_no_advantage():
+    rng = np.random.default_rng(3)
+    null = [advantage(rng.normal(size=100), rng.normal(size=300), rng) for _ in range(200)]
+    assert sum(a.interval.low > 0 for a in null) <= 12
+    sure = advantage(rng.normal(10, size=100), rng.normal(size=300), rng)
+    assert sure.value > 0.95
+    assert sure.interval.low > 0.85
+
+
+# --------------------------------------------------------------------------------------- audits
+
+
+@pytest.fixture(scope="module")
+def data():
+    compas = treeleak.datasets.load_compas()
+    X = compas.X.sample(100, random_state=3)
+    return X, compas.y[X.index], compas
+
+
+@pytest.fixture(scope="module")
+def audited(data):
+    X, y, compas = data
+    forest = RandomForestClassifier(30, random_state=0).fit(X, y)
+    others = compas.X.drop(X.index).sample(1500, random_state=0)
+    return treeleak.audit(
+        forest, X, y, schema=compas.schema, control=others, time_limit=30, threshold=10
+    )
+
+
+def test_a_model_that_gives_its_rows_away_tells_who_is_in_it(audited):
+    found = audited.membership
+    assert (found.n_members, found.n_others, found.score) == (100, 1500, CELLS)
+    # People of the population repeat the same rows: nobody tells these apart.
+    assert found.auc.interval.low > 0.5
+    assert found.advantage.value > 0
+    assert [c.false_positives for c in found.at] == [0.01, 0.001]
+    # One in a hundred would be told by chance.
+    assert clopper_pearson(found.at[0].hits, found.at[0].n).low > 0.02
+
+
+def test_rows_of_others_tell_nobody(audited, data):
+    X, _, compas = data
+    rest = compas.X.drop(X.index)
+    columns = list(audited.truth.X.columns)
+    tables = [rest.sample(100, random_state=s)[columns].reset_index(drop=True) for s in range(12)]
+    areas = []
+    for seed, own in enumerate(tables):
+        others = rest.drop(rest.sample(100, random_state=seed).index)
+        others = others.sample(1500, random_state=seed)[columns]
+        blind = replace(audited.reconstruction, X=own, confidence=None, posterior=None)
+        areas.append(membership_of(blind, own, audited.release, audited.truth.X, others, seed).auc)
+    inside = sum(a.interval.low <= 0.5 <= a.interval.high for a in areas)
+    assert inside >= 9
+    assert np.mean([a.value for a in areas]) == pytest.approx(0.5, abs=0.03)
+
+
+def test_it_stands_in_the_documents_and_reports(audited):
+    for edition in ("releasable", "internal"):
+        told = valid(json.loads(audited.to_json(edition)))["membership"]
+        assert told["auc"]["value"] == audited.membership.auc.value
+        assert told["at"][1]["true_positives"]["n"] == 100
+    assert "Members told at 0.1% false positives" in render_html(audited)
+    frame = audited.to_frame()
+    assert "auc: value" in set(frame.loc[frame.part == "membership", "figure"])
+    few = audited.to_dict(threshold=101)
+    assert few["membership"] is None
+
+
+def test_a_policy_bounds_it_and_fails_closed(audited):
+    def states(audit, **limits):
+        checks = judge(audit, Policy("p", limits)).checks
+        return {c.key: (c.state, c.found) for c in checks if c.key.startswith("membership")}
+
+    loose = states(audited, membership_auc=1.0, membership_tpr=1.0)
+    assert [state for state, _ in loose.values()] == ["met", "met"]
+    tight = states(audited, membership_auc=0.5, membership_tpr=0.0)
+    assert tight["membership_auc"][0] == "violated"
+    few = replace(
+        audited.membership, at=tuple(replace(c, n_others=999) for c in audited.membership.at)
+    )
+    state, found = states(replace(audited, membership=few), membership_tpr=1.0)["membership_tpr"]
+    assert state == "not assessed"
+    assert "1,000 control rows or more" in found
+    without = replace(audited, membership=None)
+    assert states(without, membership_auc=1.0)["membership_auc"][0] == "not assessed"
+    assert "--control" in states(without, membership_auc=1.0)["membership_auc"][1]
+
+
+def test_too_few_control_rows_are_a_reason(data):
+    X, y, compas = data
+    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
+    others = compas.X.drop(X.index)[:19]
+    found = treeleak.audit(forest, X, y, schema=compas.schema, control=others, time_limit=20)
+    assert found.membership is None
+    said = dict(found.not_assessed)["membership"]
+    assert "20 training rows and control rows or more, not 19" in said
+    valid(json.loads(found.to_json()))
+
+
+def test_given_values_are_a_reason(data):
+    X, y, compas = data
+    forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
+    others = compas.X.drop(X.index)[:200]
+    found = treeleak.audit(
+        forest, X, y, schema=compas.schema, control=others, known_rows=X.assign(label=y)[:5],
+        time_limit=20,
+    )  # fmt: skip
+    assert found.membership is None
+    assert "parts of the training rows were given" in dict(found.not_assessed)["membership"]
+
+
+@pytest.mark.slow
+def test_hidden_draws_are_scored_by_the_posterior(data):
+    X, y, compas = data
+    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
+    others = compas.X.drop(X.index).sample(1000, random_state=0)
+    found = treeleak.audit(
+        forest, X, y, schema=compas.schema, control=others, bootstrap="hidden", time_limit=30
+    ).membership
+    assert found.score == POSTERIOR
+    assert found.auc.interval.low > 0.5
