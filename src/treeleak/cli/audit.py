@@ -25,6 +25,7 @@ from treeleak.cli.files import (
 )
 from treeleak.cli.options import check_options, columns_of, read_schema
 from treeleak.cli.tables import Beside, Tables, named, training_rows
+from treeleak.cli.targets import target_at, told_by
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
@@ -69,6 +70,10 @@ def audit(
         Path | None,
         typer.Option(metavar="FILE", help="Also write a report as HTML, for those who decide."),
     ] = None,
+    sacro_report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also add an entry to a report of SACRO-ML (JSON)."),
+    ] = None,
     internal: Annotated[
         bool,
         typer.Option(
@@ -83,25 +88,32 @@ def audit(
     """Find out what a model gives away: inventory, counts, reconstruction."""
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
+    from treeleak.bridges.sacro_report import add_report, report_entry
     from treeleak.report import render, render_html
 
     check_options(time_limit, bootstrap)
     clock = Clock.of(time_limit)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
-    secret = columns_of("--sensitive", sensitive, train)
-    by = columns_of("--groups", groups, train)
     beside = Beside(known_rows, known_columns, population, earlier)
     others = None
     with clock.enforced():
+        target = target_at(model, trust_pickle, train=train, label=label, control=control)
+        if target is not None:
+            model, train = target.model, None if target.X_train is None else target.description
+        secret = columns_of("--sensitive", sensitive, train)
+        by = columns_of("--groups", groups, train)
         known = read_schema(schema)
         rule = None if policy is None else treeleak.read_policy(policy)
         tables = Tables(model, known, label, trust_pickle)
-        rows, labels = training_rows(tables, train, beside.tables)
+        if target is not None:
+            rows, labels, others, known = told_by(target, tables, known, quiet)
+        else:
+            rows, labels = training_rows(tables, train, beside.tables)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
         given = beside.read(tables)
-    for place in (json, report):
+    for place in (json, report, sacro_report):
         if place is not None:
             check_place(place, model, schema, train, control, policy, *beside.files)
     if json is not None and report is not None and json.resolve() == report.resolve():
@@ -135,6 +147,8 @@ def audit(
     if report is not None:
         page = render_html(result, edition, _typed(ctx, None if internal else _named(result)))
         write_file(report, page, private=internal)
+    if sacro_report is not None:
+        add_report(sacro_report, report_entry(result, None if target is None else target.about))
     render(result, console(), internal)
     if report is not None:
         say(f"treeleak: the report, {edition} edition, is in {report}")

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 _FILES = "A .skops, .pkl, .joblib or release.json file, or the text of a J48 tree"
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help=f"{_FILES}.")]
 Audited = Annotated[
-    Path, typer.Argument(metavar="MODEL", help=f"{_FILES}; also rules.json, of rule lists.")
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help=f"{_FILES}; also rules.json, of rule lists; or SACRO-ML's target folder.",
+    ),
 ]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="What a row can be (TOML or JSON).")

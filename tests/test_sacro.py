@@ -1,0 +1,411 @@
+"""Target folders of SACRO-ML: read as data, audited, and reported in its layout."""
+
+import importlib
+import json
+import pickle
+import subprocess
+import sys
+import types
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import treeleak
+from helpers.cli import run
+from treeleak.bridges.plain_yaml import MOST_LEVELS, OPAQUE, parse_yaml
+from treeleak.bridges.sacro_report import ATTACK_NAME
+from treeleak.bridges.sacro_target import read_target
+from treeleak.core.errors import BadInput
+from treeleak.release import to_release
+from treeleak.schema import OneHot
+
+TEXT = """\
+dataset_name: people
+dataset_module_path: ''
+features:
+  0:
+    name: colour
+    indices:
+    - 0
+    - 1
+    - 2
+    encoding: onehot
+  1:
+    name: flag
+    indices: &id001
+    - 3
+    encoding: int64
+generalisation_gap: !!python/object/apply:numpy._core.multiarray.scalar
+- !!python/object/apply:numpy.dtype
+  args:
+  - f8
+  - false
+  - true
+- !!binary |
+  AAAAAAAA8D8=
+safemodel: []
+model_type: SklearnModel
+model_name: RandomForestClassifier
+model_params:
+  bootstrap: false
+  ccp_alpha: 0.0
+  class_weight: null
+  n_estimators: 20
+  random_state: 0
+model_path: model.EXT
+X_train_path: X_train.pkl
+y_train_path: y_train.pkl
+X_test_path: X_test.pkl
+y_test_path: y_test.pkl
+X_train_orig_path: ''
+proba_train_path: ''
+indices_train_path: ''
+"""
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    X = np.zeros((n, 6))
+    X[np.arange(n), rng.integers(0, 3, n)] = 1
+    X[:, 3:] = rng.integers(0, 2, (n, 3))
+    return X, (X[:, 0] + X[:, 3] + rng.integers(0, 2, n) > 1).astype(int)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return RandomForestClassifier(20, bootstrap=False, random_state=0).fit(*rows(60, 0))
+
+
+@pytest.fixture
+def folder(tmp_path, model):
+    """What ``Target.save`` leaves, once with its own pickle and once with skops for the model."""
+    own = tmp_path / "target"
+    own.mkdir()
+    for part, (X, y) in {"train": rows(60, 0), "test": rows(120, 1)}.items():
+        (own / f"X_{part}.pkl").write_bytes(pickle.dumps(X, pickle.HIGHEST_PROTOCOL))
+        (own / f"y_{part}.pkl").write_bytes(pickle.dumps(y, pickle.HIGHEST_PROTOCOL))
+    (own / "model.pkl").write_bytes(pickle.dumps(model, pickle.HIGHEST_PROTOCOL))
+    (own / "target.yaml").write_text(TEXT.replace("EXT", "pkl"))
+    return own
+
+
+# --------------------------------------------------------------------------------------- audit
+
+
+def test_a_folder_is_audited_with_its_rows(folder):
+    out = folder.parent / "audit.json"
+    done = run("audit", folder, "--trust-pickle", "--json", out, "--time-limit", 20)
+    assert done.exit_code == 0, done.output
+    found = json.loads(out.read_text())
+    assert found["measurement"]["exact_rows"] > 0.9
+    assert found["measurement"]["significance"]["n_control"] == 120
+    assert found["structure"]["groups"][0]["by"] == "answer"
+
+
+def test_the_description_is_the_folder(folder):
+    by_file = read_target(folder / "target.yaml", trust_pickle=True)
+    assert np.array_equal(by_file.X_train, read_target(folder, trust_pickle=True).X_train)
+
+
+def test_groups_of_the_description_become_one_hot(folder, model):
+    target = read_target(folder, trust_pickle=True)
+    schema, notes = target.schema_for(to_release(model))
+    groups = [a for a in schema.attributes if isinstance(a, OneHot)]
+    assert [(g.name, g.columns, g.at_most_one) for g in groups] == [
+        ("colour", ("x0", "x1", "x2"), False)
+    ]
+    assert notes == ()
+    assert schema.for_model(to_release(model).feature_names)
+
+
+def test_rows_speak_against_a_group(folder, model):
+    X, _ = rows(60, 0)
+    X[0, :3] = 1
+    (folder / "X_train.pkl").write_bytes(pickle.dumps(X))
+    schema, notes = read_target(folder, trust_pickle=True).schema_for(to_release(model))
+    assert schema is None
+    assert "several 1" in notes[0]
+
+
+def test_pickles_are_refused_unless_trusted(folder):
+    refused = run("audit", folder)
+    assert refused.exit_code == 2
+    assert "--trust-pickle" in refused.stderr
+    assert "X_train.pkl" in refused.stderr
+
+
+def test_without_pickles_nothing_needs_trust(folder, model):
+    skops.io.dump(model, folder / "model.skops")
+    for part, (X, y) in {"train": rows(60, 0), "test": rows(120, 1)}.items():
+        np.save(folder / f"X_{part}.npy", X)
+        pd.DataFrame(y).to_csv(folder / f"y_{part}.csv", header=False, index=False)
+    text = (folder / "target.yaml").read_text().replace("model.pkl", "model.skops")
+    text = text.replace("_train.pkl", "_train.npy").replace("_test.pkl", "_test.npy")
+    text = text.replace("y_train.npy", "y_train.csv").replace("y_test.npy", "y_test.csv")
+    (folder / "target.yaml").write_text(text)
+    done = run("audit", folder, "--time-limit", 10)
+    assert done.exit_code == 0, done.output
+    assert "Against the training rows" in done.stdout
+
+
+def test_a_pickle_runs_nothing_even_if_trusted(folder, tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    (folder / "X_train.pkl").write_bytes(pickle.dumps(Hostile()))
+    with pytest.raises(BadInput, match=r"X_train\.pkl"):
+        read_target(folder, trust_pickle=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_arrays_of_objects_in_npy_are_refused(folder):
+    np.save(folder / "X_train.npy", np.array([[1, "a"]], dtype=object), allow_pickle=True)
+    text = (folder / "target.yaml").read_text().replace("X_train.pkl", "X_train.npy")
+    (folder / "target.yaml").write_text(text)
+    with pytest.raises(BadInput, match="X_train"):
+        read_target(folder, trust_pickle=True)
+
+
+def test_rows_from_code_are_left_aside(folder):
+    text = (folder / "target.yaml").read_text().replace("path: ''\nf", "path: dataset.py\nf")
+    for name in ("X_train", "y_train", "X_test", "y_test"):
+        text = text.replace(f"{name}.pkl", "''")
+    (folder / "target.yaml").write_text(text)
+    (folder / "dataset.py").write_text("raise SystemExit(99)")
+    done = run("audit", folder, "--trust-pickle", "--time-limit", 5)
+    assert done.exit_code == 0, done.output
+    assert "'dataset.py'" in done.stderr
+    assert "Against the training rows" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.pkl", "/etc/passwd", "C:\\x.pkl", "link.pkl", "sub/.."]
+)
+def test_nothing_outside_the_folder_is_read(folder, name):
+    (folder.parent / "secret.pkl").write_bytes(b"x")
+    (folder / "link.pkl").symlink_to(folder.parent / "secret.pkl")
+    text = (folder / "target.yaml").read_text().replace("X_train.pkl", f"'{name}'")
+    (folder / "target.yaml").write_text(text)
+    with pytest.raises(BadInput, match="X_train_path"):
+        read_target(folder, trust_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("model_path: model.pkl", "model_path: ''", "model_path"),
+        ("model_path: model.pkl", "model_path: other.pkl", "no file"),
+        ("model_path: model.pkl", "model_path: 3", "name of a file"),
+        ("SklearnModel", "PytorchModel", "PytorchModel"),
+        ("    - 2\n", "    - -2\n", "whole numbers"),
+        ("    - 2\n", "    - 1\n", "different"),
+        ("y_train_path: y_train.pkl", "y_train_path: y_test.pkl", "60 rows"),
+        ("X_train_path: X_train.pkl", "X_train_path: ''", "labels without rows"),
+        ("safemodel: []", "safemodel: [", "line"),
+    ],
+)
+def test_what_is_wrong_is_named(folder, old, new, said):
+    text = (folder / "target.yaml").read_text()
+    assert old in text
+    (folder / "target.yaml").write_text(text.replace(old, new))
+    with pytest.raises(BadInput, match=said) as error:
+        read_target(folder, trust_pickle=True)
+    assert str(folder) in str(error.value)
+
+
+def test_a_folder_leaves_no_room_for_other_rows(folder):
+    refused = run("audit", folder, "--trust-pickle", "--train", folder / "x.csv")
+    assert refused.exit_code == 2
+    assert "--train" in refused.stderr
+
+
+def test_any_other_folder_is_no_model(tmp_path):
+    refused = run("audit", tmp_path)
+    assert refused.exit_code == 2
+    assert "target.yaml" in refused.stderr
+
+
+# --------------------------------------------------------------------------------------- report
+
+
+def test_reports_hold_one_entry_per_run_beside_those_of_others(folder):
+    out = folder.parent / "report.json"
+    other = {"WorstCase attack_1": {"log_id": "1", "metadata": {"attack_name": "WorstCase attack"}}}
+    out.write_text(json.dumps(other))
+    for _ in range(2):
+        arguments = ("--trust-pickle", "--sacro-report", out, "--time-limit", 10)
+        assert run("audit", folder, *arguments).exit_code == 0
+    held = json.loads(out.read_text())
+    assert held["WorstCase attack_1"] == other["WorstCase attack_1"]
+    own = {key: entry for key, entry in held.items() if key.startswith(ATTACK_NAME)}
+    assert len(own) == 2
+    for key, entry in own.items():
+        assert key == f"{ATTACK_NAME}_{entry['log_id']}"
+        metadata = entry["metadata"]
+        assert metadata["attack_name"] == ATTACK_NAME
+        assert metadata["target_model"] == "RandomForestClassifier"
+        assert metadata["target_model_params"]["bootstrap"] is False
+        # It would tell which rows each tree drew.
+        assert "random_state" not in metadata["target_model_params"]
+        figures = entry["attack_experiment_logger"]["attack_instance_logger"]["instance_0"]
+        assert figures["exact_rows"] > 0.9
+        assert figures["dof_risk"] is True
+        assert figures["k_anonymity_risk"] in (True, False)
+        assert figures["class_disclosure_risk"] is True
+
+
+def test_a_report_says_what_the_releasable_edition_says(folder):
+    out = folder.parent / "report.json"
+    run("audit", folder, "--trust-pickle", "--sacro-report", out, "--internal", "--time-limit", 10)
+    figures = next(iter(json.loads(out.read_text()).values()))["attack_experiment_logger"]
+    details = figures["attack_instance_logger"]["instance_0"]["details"]
+    assert details["by_leaf_of_every_tree"]["smallest"] is None
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"a": 3}'])
+def test_a_file_that_is_no_report_stays(folder, text):
+    out = folder.parent / "report.json"
+    out.write_text(text)
+    done = run("audit", folder, "--trust-pickle", "--sacro-report", out, "--time-limit", 5)
+    assert done.exit_code == 2
+    assert out.read_text() == text
+
+
+def test_a_report_needs_no_folder(tmp_path, model):
+    skops.io.dump(model, tmp_path / "m.skops")
+    out = tmp_path / "report.json"
+    assert run("audit", tmp_path / "m.skops", "--sacro-report", out).exit_code == 0
+    entry = next(iter(json.loads(out.read_text()).values()))
+    assert "RandomForestClassifier" in entry["metadata"]["target_model"]
+
+
+# ----------------------------------------------------------------------------------------- yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("a: 1\nb: [1, x]\nc: {}\n", {"a": 1, "b": [1, "x"], "c": {}}),
+        ("a:\n- 1\n-\n  - 2\n- - 3\n  - 4\n", {"a": [1, [2], [3, 4]]}),
+        ("- a: 1\n  b: 'it''s'\n- c\n", [{"a": 1, "b": "it's"}, "c"]),
+        ('a: "x\\ty\\u00e9 \\\n  \\ z"\n', {"a": "x\ty\u00e9  z"}),
+        ("a: one\n  two\nb: 1.0e-05\n", {"a": "one two", "b": 1e-05}),
+        ("a: &x\n- 1\nb: *x\n", {"a": [1], "b": [1]}),
+        ("a: !!python/object:os.system\n  b: 1\nc: 2\n", {"a": OPAQUE, "c": 2}),
+        ("a: !!binary |\n  AAA=\n  BBB=\nb: |\n  x\n  y\n", {"a": OPAQUE, "b": "x\ny"}),
+        ("http://a:1: x # why\n", {"http://a:1": "x"}),
+        ("1: ~\n-2: .nan\n", {1: None, -2: float("nan")}),
+    ],
+)
+def test_yaml_is_read(text, value):
+    assert repr(parse_yaml(text)) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: |x\n  x",
+        "? a\n: b",
+        "a: 1\n  b: 2",
+        "a: *x",
+        "a: 'x",
+        "a: {b: 1}",
+        "a: 1\na: 2",
+        "\ta: 1",
+        'a: "\\q"',
+        "a: [1",
+        "".join(f"{'  ' * k}a:\n" for k in range(MOST_LEVELS + 5)),
+        "".join("- " * 3000),
+    ],
+)
+def test_other_yaml_is_refused(text):
+    with pytest.raises(BadInput, match=r"line \d"):
+        parse_yaml(text)
+
+
+def test_audit_takes_a_folder_in_python(folder):
+    target = read_target(folder, trust_pickle=True)
+    result = treeleak.audit(
+        target.model, target.X_train, target.y_train, trust_pickle=True, time_limit=10
+    )
+    assert result.measurement.exact_rows > 0.9
+
+
+# -------------------------------------------------------------------------------------- sacroml
+
+
+@pytest.fixture
+def attacks(monkeypatch, tmp_path):
+    """The part of sacroml's interface that an attack needs, and nothing behind it."""
+
+    class Attack:
+        def __init__(self, output_dir, write_report):
+            self.output_dir, self.write_report, self.metadata = output_dir, write_report, {}
+
+        def attack(self, target):
+            return self._attack(target) if type(self).attackable(target) else {}
+
+        def _construct_metadata(self):
+            self.metadata = {"attack_name": str(self), "global_metrics": {}}
+
+        def _make_report(self, target):
+            self._construct_metadata()
+            logged = self._get_attack_metrics_instances()
+            return {"metadata": self.metadata, "attack_experiment_logger": logged}
+
+        def _write_report(self, output):
+            assert self._make_pdf(output) is None
+            json.dumps(output)
+
+    names = ("sacroml", "sacroml.attacks", "sacroml.attacks.attack", "sacroml.attacks.factory")
+    own = {name: types.ModuleType(name) for name in names}
+    own["sacroml.attacks.attack"].Attack = Attack
+    own["sacroml.attacks.factory"].registry = {}
+    own["sacroml.attacks"].factory = own["sacroml.attacks.factory"]
+    for name, module in own.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "treeleak.bridges.sacro_attack", raising=False)
+    module = importlib.import_module("treeleak.bridges.sacro_attack")
+    module.register()
+    yield own["sacroml.attacks.factory"].registry
+    sys.modules.pop("treeleak.bridges.sacro_attack", None)
+
+
+def as_target(model, X=None, y=None, X_test=None):
+    return SimpleNamespace(
+        model=SimpleNamespace(model=model),
+        has_model=lambda: model is not None,
+        X_train=X,
+        y_train=y,
+        X_test=X_test,
+    )
+
+
+def test_sacroml_runs_the_attack_by_its_name(attacks, model):
+    attack = attacks["treeleak"](time_limit=10, seed=1)
+    output = attack.attack(as_target(model, *rows(60, 0), rows(120, 1)[0]))
+    assert output["metadata"]["attack_name"] == ATTACK_NAME
+    assert output["metadata"]["global_metrics"]["exact_rows"] > 0.9
+    found = output["attack_experiment_logger"]["attack_instance_logger"]["instance_0"]
+    assert found["class_disclosure_risk"] is True
+
+
+def test_sacroml_learns_what_is_no_target(attacks):
+    attack = attacks["treeleak"]
+    assert not attack.attackable(as_target(None))
+    assert not attack.attackable(as_target(LogisticRegression().fit(*rows(60, 0))))
+    assert attack().attack(as_target(None)) == {}
+
+
+def test_nothing_else_asks_for_sacroml(folder):
+    code = "import sys, treeleak.cli.audit, treeleak.bridges.sacro_target as _; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "treeleak.bridges.sacro_target" in done.stdout.split()
+    assert "sacroml" not in done.stdout.split()
