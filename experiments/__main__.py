@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 from experiments import catalogue
 from experiments.catalogue import BENCHMARKS, find_benchmark, find_study
 from experiments.data import use_folders_beside
+from experiments.headline import rewrite
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
@@ -138,12 +139,19 @@ def show(
 def page(
     to: Annotated[Path, typer.Argument(metavar="PAGE", help="A Markdown file; overwritten.")],
     out: Folder = FOLDER,
+    tables_in: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Also write the marked tables of this document anew."),
+    ] = None,
 ) -> None:
     """Write the page that compares all studies with the papers, from runs of any version."""
     store = _made(out)
     check_place(to)
     try:
         for path in write_page(catalogue.STUDIES.values(), store, to):
+            say(str(path))
+        for path in tables_in or []:
+            rewrite(path, catalogue.STUDIES, store)
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error

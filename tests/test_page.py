@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments import STUDIES, Store
+from experiments.headline import TABLES, rewrite, with_tables
 from experiments.overview import overview, with_reasons
 from experiments.page import write_page
 from experiments.standing import Standing, runs_of, standing
@@ -13,6 +14,7 @@ from experiments.studies import gambs
 from experiments.studies.reasons import NOT_EXPLAINED, REASONS, Reason, worse_lines
 from experiments.study import AGREES, AHEAD, BEHIND, DIFFERS, Table
 from toy_study import study
+from treeleak.core.errors import BadInput
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -101,3 +103,34 @@ def test_the_page_is_what_the_stored_runs_say(stored, tmp_path, monkeypatch):
     assert (tmp_path / PAGE.name).read_text() == PAGE.read_text(), (
         "docs/reproduction.md is not what `python -m experiments page` makes of the stored runs"
     )
+
+
+def test_only_marked_tables_are_written_anew(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+    assert with_tables("| a |\n", STUDIES, store) == "| a |\n"
+    file = tmp_path / "a.md"
+    for text, why in (
+        ("| a |", "no table in it is marked"),
+        ("<!-- made by python -m experiments page: none -->\n<!-- end -->", "is called 'none'"),
+        (
+            "<!-- made by python -m experiments page: private-forests -->\n<!-- end -->",
+            "holds no runs of draft-dp-table-1",
+        ),
+    ):
+        file.write_text(text)
+        with pytest.raises(BadInput, match=why):
+            rewrite(file, STUDIES, store)
+        assert file.read_text() == text
+
+
+@pytest.mark.slow
+def test_marked_tables_of_the_readme_are_what_the_stored_runs_say(stored, tmp_path):
+    text = (ROOT / "README.md").read_text()
+    assert all(f"experiments page: {name} -->" in text for name in TABLES)
+    assert with_tables(text, STUDIES, stored) == text, (
+        "make it anew: python -m experiments page docs/reproduction.md --tables-in README.md"
+    )
+    other = tmp_path / "other.md"
+    other.write_text(text.replace("0.201", "0.1"))
+    rewrite(other, STUDIES, stored)
+    assert other.read_text() == text

@@ -171,6 +171,8 @@ def _against(part: pd.DataFrame, line: Mapping[Any, Any], draws: str) -> dict[st
     theirs = line["unanswered" if draws == "none" else "unanswered_bootstrap"]
     known = {"published s": line["seconds"]} if draws == "none" else {}
     ratio = {"ratio": line["seconds"] / seconds} if known else {}
+    error = line.get("error" if draws == "none" else "error_bootstrap")
+    printed = {} if error is None else {"published error": error}
     ahead = open_ / len(part) <= theirs / 5 and (not known or seconds < line["seconds"])
     return {
         **known,
@@ -178,6 +180,7 @@ def _against(part: pd.DataFrame, line: Mapping[Any, Any], draws: str) -> dict[st
         **ratio,
         "published open": f"{theirs} of 5",
         "open": f"{open_} of {len(part)}",
+        **printed,
         "error": float(part.error.mean()),
         "guess": float(part.guess.mean()),
         "verdict": verdict(ahead),

@@ -1,0 +1,144 @@
+"""Tables of other documents that are made from stored runs, too: those marked as such.
+
+A table stands between two comments, ``<!-- made by python -m experiments page: NAME -->`` and
+``<!-- end -->``; what is between them is written anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data import DATASETS
+from experiments.runner import as_frame
+from experiments.shown import as_markdown
+from experiments.standing import runs_of
+from experiments.store import Store
+from experiments.studies.dp_cells import CELL, beside_published, summed
+from experiments.studies.published import read_published
+from experiments.study import Study, Table
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+
+_Means = dict[Any, dict[Any, Any]]
+"""By dataset and depth: seconds, error."""
+
+_MARKED = re.compile(
+    r"(?P<head><!-- made by python -m experiments page: (?P<name>[a-z-]+) -->\n)"
+    r".*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+
+
+def private_forests(runs: pd.DataFrame) -> pd.DataFrame:
+    """DRAFT-DP's table I, all cells of a budget that the paper answered in one."""
+    noisy = runs[runs.epsilon.notna()]
+    cells = beside_published(noisy, read_published("draft_dp_table_1"), "error", 2, CELL)
+    means = summed(cells, ["epsilon"]).sort_values("epsilon")
+    lines = {
+        "treeleak": [f"{v:.3f}" for v in means.treeleak],
+        "paper": [f"{v:.3f}" for v in means.published],
+        "ratio": [f"{v:.2f}" for v in 1 / means.ratio],
+    }
+    names = [f"{v:g}" for v in means.epsilon]
+    return pd.DataFrame(
+        [[name, *line] for name, line in lines.items()], columns=["ε", *names], dtype=object
+    )
+
+
+def unlimited_forests(runs: pd.DataFrame) -> pd.DataFrame:
+    """DRAFT's table 2, no bootstrap, trees of any depth."""
+    ours, theirs = _of_table_2(runs)
+    lines = []
+    for dataset in DATASETS:
+        own, paper = ours[dataset, "None"], theirs[dataset, "None"]
+        sides = [[_seconds(s["seconds"]), f"{s['error']:.4f}"] for s in (own, paper)]
+        lines.append([dataset, *sides[0], *sides[1]])
+    names = ["", "seconds", "error", "DRAFT, seconds", "DRAFT, error"]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
+def shallow_forests(runs: pd.DataFrame) -> pd.DataFrame:
+    """DRAFT's table 2, no bootstrap, by depth."""
+    ours, theirs = _of_table_2(runs)
+    lines = []
+    for depth in ("2", "3", "4", "5"):
+        line = [depth]
+        for dataset in DATASETS:
+            sides = (ours[dataset, depth], theirs[dataset, depth])
+            line += [f"{s['error']:.3f}, {_seconds(s['seconds'])} s" for s in sides]
+        lines.append(line)
+    names = ["depth", *(name for dataset in DATASETS for name in (dataset, "paper"))]
+    return pd.DataFrame(lines, columns=names, dtype=object)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]] = MappingProxyType(
+    {
+        "private-forests": ("draft-dp-table-1", private_forests),
+        "unlimited-forests": ("draft-table-2", unlimited_forests),
+        "shallow-forests": ("draft-table-2", shallow_forests),
+    }
+)
+"""By the name in its mark: the study that a table shows, and what makes it."""
+
+
+def with_tables(text: str, studies: Mapping[str, Study], store: Store) -> str:
+    """Write the marked tables of a text anew.
+
+    Raises
+    ------
+    BadInput
+        If a mark has a name that is not known, or a study has no runs.
+    """
+
+    def made(mark: re.Match[str]) -> str:
+        if mark["name"] not in TABLES:
+            raise BadInput(f"no table is called {mark['name']!r}: {', '.join(TABLES)}")
+        study, make = TABLES[mark["name"]]
+        runs = runs_of(studies[study], store, quick=False, any_version=True)
+        if not runs:
+            raise BadInput(f"{store.path}: holds no runs of {study}")
+        body = as_markdown(Table(mark["name"], "", make(as_frame(runs))))
+        return f"{mark['head']}\n{body}\n{mark['end']}"
+
+    return _MARKED.sub(made, text)
+
+
+def rewrite(path: Path, studies: Mapping[str, Study], store: Store) -> None:
+    """Write the marked tables of a file anew.
+
+    Raises
+    ------
+    BadInput
+        If it has none, or one that is not known.
+    """
+    text = path.read_text(encoding="utf-8")
+    if not _MARKED.search(text):
+        raise BadInput(f"{path}: no table in it is marked as made from stored runs")
+    write_file(path, with_tables(text, studies, store))
+
+
+def _of_table_2(runs: pd.DataFrame) -> tuple[_Means, _Means]:
+    """Means over seeds without bootstrap, ours and the paper's, by dataset and depth."""
+    own = runs[runs.bootstrap == "none"]
+    depth = ["None" if pd.isna(d) else f"{d:g}" for d in own.depth]
+    ours = own.assign(depth=depth).groupby(["dataset", "depth"])[["seconds", "error"]].mean()
+    theirs = read_published("draft_table_2").set_index(["dataset", "depth"])
+    return _by_point(ours), _by_point(theirs)
+
+
+def _by_point(means: pd.DataFrame) -> _Means:
+    points = means.index.to_list()
+    return dict(zip(points, means.to_dict("records"), strict=True))
+
+
+def _seconds(value: float) -> str:
+    """Write seconds with two digits, large ones in full."""
+    digits = max(0, 1 - int(np.floor(np.log10(value))))
+    return f"{value:,.{digits}f}"
