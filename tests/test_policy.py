@@ -25,6 +25,7 @@ from treeleak.auditing.findings.verdict import LEAK, NO_LEAK, OPEN
 from treeleak.auditing.limits import LIMITS
 from treeleak.cli import app
 from treeleak.core.errors import BadInput
+from treeleak.core.message import Reader
 from treeleak.report import render_html
 
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
@@ -298,7 +299,7 @@ def test_a_column_that_may_not_be_named_is_not_in_a_ruling(audited):
         audited, ruling=judge(audited, Policy("p", {}, inference_of={"priors": 0.0}))
     ).to_dict("internal")
     kept = Kept((False,) * len(told["exposure"]["groups"]), hidden=frozenset({"priors"}))
-    shown = releasable(told, frozenset(), kept, 10)["ruling"]
+    shown = releasable(told, kept, Reader(10))["ruling"]
     assert "priors" not in str(shown)
     assert shown["checks"][-1]["found"] in ("above this", "within this")
 

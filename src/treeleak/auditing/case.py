@@ -10,6 +10,7 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
+from treeleak.core.message import message_of
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -115,6 +116,6 @@ class Assessor:
             with case.clock.enforced():
                 return self.assess(case)
         except self.listed as error:
-            why = case.clock.said if isinstance(error, TimeUp) else str(error)
+            why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             case = case.plus(mismatch=why) if isinstance(error, Mismatch) else case
             return case.without(self.part, why)

@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict, field
 from typing import Any, ClassVar, Literal
 
+from treeleak.auditing import wording
 from treeleak.auditing.findings.finding import LEAK, OPEN, POSSIBLE
 from treeleak.auditing.inventory.kinds import kinds_of
 from treeleak.auditing.limits import (
@@ -24,15 +25,23 @@ from treeleak.auditing.limits import (
 from treeleak.auditing.policy import Policy
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
 
-ONLY_LIKELY = f"{UNDECIDED}, for likely rows prove nothing without training rows (--train)"
-ONLY_THE_REST = (
-    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
-    "rest only. Audit without them"
+ONLY_LIKELY = own_words(
+    "the verdict of the audit is: not assessed, for likely rows prove nothing without training "
+    "rows (--train)",
+    "only_likely",
 )
-CUT_SHORT = "the time was too short for the whole walk: give it more (--time-limit)"
+ONLY_THE_REST = own_words(
+    "parts of the rows were given, and of these nothing was rebuilt: what was found holds for the "
+    "rest only. Audit without them",
+    "only_the_rest",
+)
+CUT_SHORT = own_words(
+    "the time was too short for the whole walk: give it more (--time-limit)", "cut_short"
+)
 
 
 @dataclass(frozen=True)
@@ -169,21 +178,21 @@ def _bounds_leaks(key: str, bound: float) -> bool:
 def _ended(audit: Audit) -> Check:
     """Check that some attack said all it can say, and that a verdict follows from it."""
     what, bound = "the attack came to an answer", "in time"
-    rebuilt = audit.reconstruction
+    rebuilt, found = audit.reconstruction, ""
     if audit.mismatch is not None:
         found = NOT_THESE
     elif audit.budget is not None and audit.budget.refuted is not None:
-        found = audit.budget.refuted
+        found = own_words(audit.budget.refuted)
     elif audit.of == "rules" and audit.uncertainty is not None and audit.verdict != OPEN:
         return Check("ended", what, bound, "what is left to know was counted", "met")
     elif rebuilt is None:
-        found = audit.reason("reconstruction", "no attack was run")
+        found = audit.reason("reconstruction", own_words("no attack was run"))
     elif rebuilt.interrupted:
-        found = "interrupted"
+        found = own_words("interrupted")
     elif why := audit.reason("reconstruction"):
         found = why
     elif rebuilt.status in ("unknown", "infeasible"):
-        found = rebuilt.meaning
+        found = wording.IN_ONE_WAY(meaning=rebuilt.meaning)
     elif audit.verdict != LEAK and rebuilt.given.any():
         found = ONLY_THE_REST
     elif audit.verdict != LEAK and _cut_short(rebuilt):
@@ -210,7 +219,7 @@ def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:
     try:
         figure = limit.figure(audit)
         if math.isnan(figure):
-            raise NotCovered("there is no such figure")
+            raise NotCovered(own_words("there is no such figure"))
     except NotCovered as why:
         return Check(key, limit.what, asked, str(why), "not assessed")
     met = figure >= bound if limit.least else figure <= bound

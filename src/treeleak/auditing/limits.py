@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Inference
 from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
@@ -16,20 +17,35 @@ from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
 
-NOT_THESE = "the rows given are not the model's training rows"
-UNDECIDED = f"the verdict of the audit is: {OPEN}"
-DRAWS = "the model counts draws, and a row may be drawn several times: rows may be fewer"
-NO_PROOF = "training rows are not possible under the schema, so that no proof holds"
-NEEDS_TRAIN = "no training rows were given to compare with (in Python X, else --train)"
-NEEDS_SENSITIVE = "no column was called sensitive (in Python sensitive, else --sensitive)"
-NEEDS_GROUPS = (
-    "the training rows stand in no groups (in Python y or groups, else --label or --groups)"
+NOT_THESE = own_words("the rows given are not the model's training rows", "limits_not_these")
+UNDECIDED = own_words("the verdict of the audit is: not assessed", "limits_undecided")
+DRAWS = own_words(
+    "the model counts draws, and a row may be drawn several times: rows may be fewer",
+    "limits_draws",
 )
-NEEDS_CONTROL = "no rows of the population were given (in Python control, else --control)"
+NO_PROOF = own_words(
+    "training rows are not possible under the schema, so that no proof holds", "limits_no_proof"
+)
+NEEDS_TRAIN = own_words(
+    "no training rows were given to compare with (in Python X, else --train)", "limits_needs_train"
+)
+NEEDS_SENSITIVE = own_words(
+    "no column was called sensitive (in Python sensitive, else --sensitive)",
+    "limits_needs_sensitive",
+)
+NEEDS_CONTROL = own_words(
+    "no rows of the population were given (in Python control, else --control)",
+    "limits_needs_control",
+)
+NEEDS_GROUPS = own_words(
+    "the training rows stand in no groups (in Python y or groups, else --label or --groups)",
+    "limits_needs_groups",
+)
 
 OF_COLUMN = "inference."
 """Begins the key of a check of one sensitive column."""
@@ -79,10 +95,10 @@ _OF_ROWS = ("small", "single", "smallest")
 def _of_leaves(key: str) -> Callable[[Audit], float]:
     def share(audit: Audit) -> float:
         if audit.counts is None:
-            raise NotCovered(audit.reason("counts", "no rows were counted"))
+            raise NotCovered(audit.reason("counts", own_words("no rows were counted")))
         number, leaves = audit.counts.total[key], audit.counts.total["leaves"]
         if number is None or not leaves:
-            raise NotCovered("the model counts no classes")
+            raise NotCovered(own_words("the model counts no classes"))
         if audit.counts.unit == "draws" and key in _OF_ROWS:
             raise NotCovered(DRAWS)
         return number if key == "smallest" else number / leaves
@@ -93,11 +109,11 @@ def _of_leaves(key: str) -> Callable[[Audit], float]:
 def _rebuilt(audit: Audit) -> Reconstruction:
     rebuilt = audit.reconstruction
     if rebuilt is None:
-        raise NotCovered(audit.reason("reconstruction", "no attack was run"))
+        raise NotCovered(audit.reason("reconstruction", own_words("no attack was run")))
     if rebuilt.X is None or rebuilt.status == "unknown":
-        raise NotCovered(rebuilt.meaning)
+        raise NotCovered(wording.IN_ONE_WAY(meaning=rebuilt.meaning))
     if rebuilt.given.all():
-        raise NotCovered("all rows were given: there was nothing to rebuild")
+        raise NotCovered(own_words("all rows were given: there was nothing to rebuild"))
     return rebuilt
 
 
@@ -123,14 +139,14 @@ def _proved(audit: Audit) -> float:
 def _proved_alone(audit: Audit) -> float:
     rebuilt = _under_a_true_schema(audit)
     if audit.release is None:
-        raise NotCovered("the model's trees are not known")
+        raise NotCovered(own_words("the model's trees are not known"))
     return singled_out(rebuilt, audit.release) / max(rebuilt.n_rows, 1)
 
 
 def _recovered(audit: Audit) -> float:
     _rebuilt(audit)
     if audit.exposure is None:
-        raise NotCovered("it was not found out how sure single rows are")
+        raise NotCovered(own_words("it was not found out how sure single rows are"))
     recovered = audit.exposure.recovered
     return recovered.proved + recovered.probable
 
@@ -138,14 +154,14 @@ def _recovered(audit: Audit) -> float:
 def _singling_out(audit: Audit) -> float:
     _measured(audit)
     if audit.article29 is None or audit.article29.singling_out is None:
-        raise NotCovered("no rebuilt row was tried")
+        raise NotCovered(own_words("no rebuilt row was tried"))
     return audit.article29.singling_out.value
 
 
 def _linkability(audit: Audit) -> float:
     _measured(audit)
     if audit.article29 is None:
-        raise NotCovered("no rebuilt row was tried")
+        raise NotCovered(own_words("no rebuilt row was tried"))
     if isinstance(found := audit.article29.linkability, str):
         raise NotCovered(found.removeprefix("Not assessed: ").rstrip("."))
     return found.value
@@ -186,7 +202,7 @@ def inference_of(column: str) -> Limit:
     def risk(audit: Audit) -> float:
         found = [i.risk.value for i in _inferred(audit) if i.column == column]
         if not found:
-            raise NotCovered("this column was not called sensitive")
+            raise NotCovered(own_words("this column was not called sensitive"))
         return max(found)
 
     return Limit(f"risk of guessing {column!r}", risk)
@@ -224,12 +240,12 @@ def _worst_group_over_guess(audit: Audit) -> float:
 def _worst_person(audit: Audit) -> float:
     pairs = _measured(audit).pairs
     if pairs is None:
-        raise NotCovered("errors of single people are not known")
+        raise NotCovered(own_words("errors of single people are not known"))
     with np.errstate(invalid="ignore"):
         best = np.min([tried.guesses.row_errors for tried in pairs.tried], axis=0)
         gain = best - pairs.errors
     if np.isnan(gain).all():
-        raise NotCovered("errors of single people are not known")
+        raise NotCovered(own_words("errors of single people are not known"))
     return max(0.0, float(np.nanmax(gain)))
 
 
@@ -255,26 +271,26 @@ def _over_population(audit: Audit) -> float:
     if test is None:
         raise NotCovered(audit.reason("population", NEEDS_CONTROL))
     if test.overlapping:
-        raise NotCovered("too few rows of the population were given")
+        raise NotCovered(own_words("too few rows of the population were given"))
     others = float(test.errors.mean())
     return max(0.0, 1.0 - test.error / others) if others > 0 else 0.0
 
 
 def _left(audit: Audit) -> float:
     if audit.uncertainty is None:
-        raise NotCovered(audit.reason("uncertainty", "neither one tree nor rules"))
+        raise NotCovered(audit.reason("uncertainty", own_words("neither one tree nor rules")))
     if audit.uncertainty.dist is None:
-        raise NotCovered("there are no rows")
+        raise NotCovered(own_words("there are no rows"))
     return audit.uncertainty.dist
 
 
 def _epsilon(audit: Audit) -> float:
     if audit.budget is None:
-        raise NotCovered("the counts carry no noise")
+        raise NotCovered(own_words("the counts carry no noise"))
     if audit.budget.cost is None:
-        raise NotCovered(f"nothing bounds what it costs: {audit.budget.why}")
+        raise NotCovered(wording.NOT_BOUNDED(why=own_words(audit.budget.why)))
     if audit.budget.weaker:
-        raise NotCovered("the noise seems weaker than what is stated")
+        raise NotCovered(own_words("the noise seems weaker than what is stated"))
     return audit.budget.cost
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors.article29 import Article29
 from treeleak.auditing.assessors.budget import Budget
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
@@ -20,17 +21,11 @@ from treeleak.auditing.assessors.structure import Structure
 from treeleak.auditing.assessors.uncertainty import Uncertainty
 from treeleak.auditing.described import Described
 from treeleak.auditing.disclosure.kept import keep
-from treeleak.auditing.disclosure.releasable import (
-    ELSEWHERE,
-    Edition,
-    Kept,
-    releasable,
-    speaks_of_none,
-)
+from treeleak.auditing.disclosure.releasable import Edition, Kept, releasable
 from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.core.message import Reader, message_of
 from treeleak.core.notebook import html_of
-from treeleak.core.plain import plain
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction, as_json, versions
 from treeleak.release import Release
@@ -40,7 +35,7 @@ from treeleak.verification.training_rows import TrainingRows
 if TYPE_CHECKING:
     from treeleak.auditing.judging import Ruling
 
-AUDIT_VERSION = 1
+AUDIT_VERSION = 2
 
 _FIGURES = (
     "counts", "structure", "budget", "reconstruction", "uncertainty", "measurement", "variants",
@@ -150,9 +145,6 @@ class Audit(Found):
     provenance : Provenance
     ruling : Ruling or None
         Whether it meets a policy, where it was held against one.
-    foreign : tuple of str
-        Texts of a release file or rule file: what somebody wrote into it. Not in the releasable
-        edition.
     """
 
     _said: ClassVar = ("verdict", "findings", "not_assessed", "variants")
@@ -162,35 +154,19 @@ class Audit(Found):
     advice: tuple[str, ...]
     provenance: Provenance
     ruling: Ruling | None = None
-    foreign: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
-        return self.headline_of("internal")
+        return self._headline(None)
 
-    def headline_of(self, edition: Edition) -> str:
-        """Say the verdict in one sentence, as it may stand in an edition."""
-        said = next((f.said(edition) for f in self.findings if f.verdict == self.verdict), "")
+    def _headline(self, reader: Reader | None) -> str:
+        """Say the verdict in one sentence, as a reader may read it."""
+        said = next((f.told(reader) for f in self.findings if f.verdict == self.verdict), "")
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
-            why = reasons[0]
-            if edition == "releasable" and not speaks_of_none(why, self.names):
-                why = ELSEWHERE
-            said = f"No attack was run: {why}. Nothing follows, neither leak nor safety."
+            said = wording.NOT_RUN(why=reasons[0]).told(reader)
         return f"{self.verdict.capitalize()}. {said}".rstrip()
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Columns, labels, texts of data and file: no sentence of a releasable edition has them."""
-        found: set[str] = set(self.foreign)
-        if self.release is not None:
-            found |= {*self.release.feature_names, *map(str, self.release.classes)}
-            found |= {text for texts in self.release.levels.values() for text in texts}
-        if self.reconstruction is not None:
-            found |= {a.name for a in self.reconstruction.schema.attributes}
-        # In errors, and so in reasons, they are plain.
-        return frozenset(name for name in (*found, *map(plain, found)) if name)
 
     def to_dict(
         self, edition: Edition = "releasable", threshold: int | None = None
@@ -208,12 +184,14 @@ class Audit(Found):
             policy says that the audit was held against, else those of a leaf that is not small.
         """
         if edition == "internal":
-            return self._document(edition)
+            return self._document(None)
         if threshold is None and self.ruling is not None:
             threshold = self.ruling.policy.threshold
         elif threshold is None:
             threshold = THRESHOLD if self.counts is None else self.counts.threshold
-        return releasable(self._document(edition), self.names, self._kept(threshold), threshold)
+        kept = self._kept(threshold)
+        reader = Reader(threshold, kept.named - kept.hidden)
+        return releasable(self._document(reader), kept, reader)
 
     def to_frame(self, edition: Edition = "releasable") -> pd.DataFrame:
         """List the figures of the audit, one per line.
@@ -263,8 +241,8 @@ class Audit(Found):
         least = np.minimum(ones, len(self.truth.X) - ones)
         return frozenset(c for c, n in zip(flags, least, strict=True) if 0 < n < threshold)
 
-    def _document(self, edition: Edition) -> dict[str, Any]:
-        internal = edition == "internal"
+    def _document(self, reader: Reader | None) -> dict[str, Any]:
+        internal = reader is None
         rebuilt = self.reconstruction
         exposed = _described(self.exposure)
         if internal and exposed is not None and self.exposure is not None:
@@ -272,10 +250,10 @@ class Audit(Found):
         return {
             "format": "treeleak-audit",
             "version": AUDIT_VERSION,
-            "edition": edition,
+            "edition": "internal" if internal else "releasable",
             "verdict": self.verdict,
-            "headline": self.headline_of(edition),
-            "findings": [f.to_dict(edition) for f in self.findings],
+            "headline": self._headline(reader),
+            "findings": [f.to_dict(reader) for f in self.findings],
             "inventory": [e.to_dict() for e in self.inventory],
             "counts": _described(self.counts),
             "structure": _described(self.structure),
@@ -289,7 +267,7 @@ class Audit(Found):
             "article29": _described(self.article29),
             "membership": _described(self.membership),
             "mismatch": self.mismatch,
-            "not_assessed": [{"part": p, "reason": r} for p, r in self.not_assessed],
+            "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
             "advice": list(self.advice),
             "notes": list(self.notes),
             "provenance": self.provenance.to_dict(),
@@ -302,6 +280,12 @@ class Audit(Found):
     def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
         """Write :meth:`to_dict` as JSON."""
         return as_json(self.to_dict(edition, threshold))
+
+
+def _reason(part: str, why: str, reader: Reader | None) -> dict[str, Any]:
+    """Describe why a part was not assessed."""
+    said = message_of(why)
+    return {"part": part, "reason": said.told(reader), **said.described(reader)}
 
 
 def _described(part: Any) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors import (
     article29,
     comparison,
@@ -37,6 +38,7 @@ from treeleak.auditing.inventory.inventory import take_inventory
 from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
+from treeleak.core.message import message_of, own_words
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
@@ -58,17 +60,20 @@ _NOT_OF_RULES = (
     "known_rows", "known_columns", "population", "earlier", "control", "n_rows",
 )  # fmt: skip
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
-HOLDS_MORE = (
+HOLDS_MORE = own_words(
     "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
-    "holds beside that tells more of them, and was not used"
+    "holds beside that tells more of them, and was not used",
+    "run_holds_more",
 )
-LEFT_OPEN = (
+LEFT_OPEN = own_words(
     "other rows may fit what was used of the file just as well; what it holds beside that was not "
-    "used"
+    "used",
+    "run_left_open",
 )
-NOT_BUILT = (
+NOT_BUILT = own_words(
     "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
-    "them"
+    "them",
+    "run_not_built",
 )
 
 
@@ -178,14 +183,12 @@ def audit(
     origin = content.type if isinstance(content, StoredObject) else content.origin
     if found.release is not None:
         origin = found.release.origin
-    told = content if found.release is None else found.release
     return Audit(
         **found.__dict__,
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),
         provenance=Provenance(file, sha256, origin, given.seed, time.perf_counter() - started),
-        foreign=getattr(told, "foreign", ()),
     )
 
 
@@ -286,7 +289,7 @@ def _begun(case: Case) -> Case:
                   "n_rows": given.n_rows}  # fmt: skip
         for name in _NOT_OF_RULES:
             if unused[name] is not None:
-                raise NotCovered(f"the audit of rules makes no use of {name}")
+                raise NotCovered(wording.UNUSED(what=name))
         n_rows = None if content.counts is None else sum(map(sum, content.counts))
         inventory = take_inventory(content, Context(n_rows), given.X)
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
@@ -321,15 +324,12 @@ def _fitted_part(case: Case, release: Release) -> Case:
     try:
         own = np.sort(fitted_rows(held, n, None if y is None else release.class_numbers(y)))
     except BadInput as error:
-        return case.noting(f"early stopping held rows back, and not all were fitted: {error}")
+        return case.noting(wording.HELD_BACK_FITTED(why=message_of(error)))
     if len(own) != release.n_rows:
         return case
     X = given.X.iloc[own].reset_index(drop=True) if hasattr(given.X, "iloc") else given.X[own]
     case = replace(case, given=replace(given, X=X, y=None if y is None else y[own]))
-    return case.noting(
-        f"Early stopping held {n - len(own):,} of the {n:,} rows back, which follows from the seed "
-        f"in the file: the others are compared."
-    )
+    return case.noting(wording.HELD_BACK(held=n - len(own), rows=n))
 
 
 def _with_control(case: Case, release: Release) -> Case:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from treeleak.core.errors import BadInput, TimeUp
+from treeleak.core.message import Kind, Message
 
 GRACE = 2.0
 """Seconds after the limit when a step is broken off; those that look at the clock end before."""
@@ -19,6 +20,8 @@ _AGAIN = 0.25
 """Seconds until a step that caught the alarm is told again."""
 _LONGEST = 1e8
 """Seconds that an alarm can be set to."""
+
+TIME_UP = Kind("time_limit_reached", "the time limit of {seconds} s was reached")
 
 _OWN_FILES = (__file__, contextlib.__file__)
 _ONCE = ("importlib.", "_frozen_importlib", "numba.", "llvmlite.")
@@ -152,9 +155,9 @@ class Clock:
         return Clock(end, self.report, self.started, self.trace, self, elsewhere, self.asked)
 
     @property
-    def said(self) -> str:
+    def said(self) -> Message:
         """That the time is up, in words."""
-        return f"the time limit of {self.asked:g} s was reached"
+        return TIME_UP(seconds=f"{self.asked:g}")
 
     @contextmanager
     def enforced(self, grace: float = GRACE) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from treeleak.core.message import Message
 from treeleak.core.plain import plain
 
 
@@ -13,7 +14,11 @@ class TreeleakError(Exception):
     exit_code = 2
 
     def __init__(self, *said: object) -> None:
-        super().__init__(*(plain(s) if isinstance(s, str) else s for s in said))
+        super().__init__(*map(_shown, said))
+
+
+def _shown(said: object) -> object:
+    return plain(said) if isinstance(said, str) and not isinstance(said, Message) else said
 
 
 class BadInput(TreeleakError, ValueError):

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.sampling import AllRows
@@ -119,9 +120,9 @@ class Assumed:
         no counts.
         """
         if self.release.sampling.kind == "unknown":
-            raise NotCovered("noise, and how rows reached the trees is not known")
+            raise NotCovered(own_words("noise, and how rows reached the trees is not known"))
         if self.n_rows is None:
-            raise NotCovered("noise on an unknown number of rows")
+            raise NotCovered(own_words("noise on an unknown number of rows"))
         check_size(self.release, self.n_rows)
         for t, tree in enumerate(self.release.trees):
             if tree.counts is None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.evidence.assumed import HOW_ROWS_CAME, Assumed
 from treeleak.evidence.leaves import leaf_counts
@@ -40,7 +41,9 @@ class LeafLabels:
             return None
         n_rows = assumed.noisy_rows()
         if sampling.kind == Bootstrap.kind and noise.rule not in ("majority", "present"):
-            raise NotCovered("leaves that name a class only, of trees that drew their rows")
+            raise NotCovered(
+                own_words("leaves that name a class only, of trees that drew their rows")
+            )
         return partial(cls, n_rows=n_rows, noise=noise, sampling=sampling.kind)
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.evidence.assumed import Assumed
 from treeleak.evidence.exact_counts import ExactCounts
 from treeleak.evidence.exact_totals import ExactTotals
@@ -69,7 +70,7 @@ def evidence_for(
     if release.not_covered:
         raise NotCovered(release.not_covered)
     if not release.trees:
-        raise NotCovered("the release holds no tree")
+        raise NotCovered(own_words("the release holds no tree"))
     release.check_ordered()
     for kind in _KINDS:
         if (make := kind.fitting(assumed)) is not None:

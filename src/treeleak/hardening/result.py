@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from treeleak.auditing import Audit, Entry
+from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.described import Described
 from treeleak.auditing.findings.finding import OPEN
+from treeleak.core.message import Reader
 from treeleak.core.private import dataclass
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.retrain import Retraining
@@ -50,7 +52,7 @@ class Leak(Described):
         rebuilt, m = found.reconstruction, found.measurement
         why = found.reason("reconstruction") or None
         if why is None and found.verdict == OPEN:
-            said = (f.said("releasable") for f in found.findings if f.verdict == OPEN)
+            said = (f.told(Reader(THRESHOLD)) for f in found.findings if f.verdict == OPEN)
             why = next(said, None)
         wrong = None if rebuilt is None else rebuilt.expected_error
         return cls(

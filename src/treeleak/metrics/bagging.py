@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import reconstruction_error
 from treeleak.release import to_release
@@ -98,7 +99,9 @@ def bagging_bound(
         raise BadInput(f"{n_ties} ways to break ties: at least one is needed")
     release = to_release(model)
     if release.counts_are not in ("rows", "draws") or not release.classes:
-        raise NotCovered("the bound needs a model that counts the rows of each class in its leaves")
+        raise NotCovered(
+            own_words("the bound needs a model that counts the rows of each class in its leaves")
+        )
     if draws is not None:
         match_training(release, X, y, draws)
     table, label, _ = in_model_columns(release, X, y)

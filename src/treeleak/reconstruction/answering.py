@@ -14,6 +14,7 @@ from treeleak.attacks.answer import nothing_open
 from treeleak.attacks.samples import Samples
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.evidence import Evidence, KnownDraws, LeafSteps, LossSums, MakeEvidence
 from treeleak.partition import Geometry
@@ -30,6 +31,17 @@ from treeleak.side_information.given import Given
 from treeleak.side_information.known_tables import Filled, KnownTables
 from treeleak.side_information.population import Population
 from treeleak.verification.loss_sums import leaves_off
+
+OFF = Kind(
+    "sums_of_leaves_missed",
+    "a second check of these rows misses what {leaves:number} leaves sum up: not relied on",
+)
+DISAGREE = Kind("chains_disagree", "the chains do not agree{yet} (R = {disagreement}): {told}")
+MIDPOINTS = Kind(
+    "midpoints_met",
+    "every test of a number splits midway between two values of the training set; of these rows, "
+    "{met} do: {sign}",
+)
 
 _AGREED = 1.5
 """Gelman and Rubin's R up to which chains are taken to agree."""
@@ -71,7 +83,9 @@ class Task:
             return self.done(clock, None)
         without = self.done(clock.part(clock.left / 2), None)
         if without.status in ("unique", "infeasible"):
-            note = "a population cannot change what the counts alone prove"
+            note = own_words(
+                "a population cannot change what the counts alone prove", "no_use_of_population"
+            )
             return replace(without, without_population=without, notes=(*without.notes, note))
         with_ = self.done(clock.part(clock.left), self.population)
         return replace(with_, without_population=without)
@@ -170,7 +184,7 @@ def _with_rows(
         if off := leaves_off(both.later, own, whole.label):
             # Real numbers that a file may have made up so that they hardly tell anything apart.
             whole = replace(whole, proved=np.zeros_like(whole.proved))
-            note = f"a second check of these rows misses what {off:,} leaves sum up: not relied on"
+            note = OFF(leaves=int(off))
             out = replace(out, status="unknown", notes=(*out.notes, note))
     chosen, low, high = _chosen(whole.table, geometry, both, known)
     if both.misfit(chosen.table, whole.label, distinct) != misfit:
@@ -247,7 +261,8 @@ def _with_posterior(
         if release.noise is not None:
             # Behind noise, only walks that time cut short grow longer with more of it.
             yet, told = "", "confidences are too sure, more time may help"
-        notes = (*notes, f"the chains do not agree{yet} (R = {samples.disagreement:.2f}): {told}")
+        disagreement = f"{samples.disagreement:.2f}"
+        notes = (*notes, DISAGREE(yet=yet, disagreement=disagreement, told=told))
     written = posterior.written(samples.most_probable(likeliest))
     return replace(out, posterior=posterior, most_likely=written, notes=notes)
 
@@ -281,10 +296,7 @@ def _of_midpoints(met: float | None) -> tuple[str, ...]:
         sign = "so many of the rows are like those of the training set, but not all"
     else:
         sign = "so few of the rows are like those of the training set, whatever counts they meet"
-    return (
-        f"every test of a number splits midway between two values of the training set; of these "
-        f"rows, {met:.0%} do: {sign}",
-    )
+    return (MIDPOINTS(met=f"{met:.0%}", sign=sign),)
 
 
 def _unsure(table: FloatArray, label: IntArray) -> Filled:

@@ -11,6 +11,7 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import Kind, message_of, own_words
 from treeleak.core.private import dataclass
 from treeleak.evidence import (
     draws_needed,
@@ -31,13 +32,33 @@ from treeleak.side_information.earlier_release import Releases
 from treeleak.side_information.known_tables import KnownTables
 from treeleak.side_information.population import Population
 
+TAKEN_AS_HIDDEN = Kind("draws_taken_as_hidden", "the draws are taken as hidden: {why:foreign}")
+WHICH_ROWS = Kind("rows_of_trees_unknown", "{what:message}: {why:foreign}")
+N_ROWS_UNKNOWN = Kind(
+    "number_of_rows_unknown",
+    "the release does not tell how many training rows there were ({counted}); give their number "
+    "(n_rows, --n-rows)",
+)
+NOT_EQUAL = Kind(
+    "draws_not_equal",
+    "every row is taken to be as likely to be drawn as any other, but: {why:foreign}",
+)
+MORE_WEIGHT = own_words("rows of more weight were drawn more often", "rows_of_more_weight")
+NOT_CONFIRMED = own_words(
+    "the model has no numbers of distinct rows that would confirm its draws", "draws_not_confirmed"
+)
+NO_SCHEMA = own_words("no schema given: rebuilt under what the model alone says", "no_schema_given")
+
 _SEARCH_SHARE = 0.3
 """Share of the time that the search for a forest's seed may take if nobody insists on it."""
 _MANY, _VAGUE = 20_000, 20
 """More rows than this are not rebuilt if their number is uncertain by more than this factor."""
 
 
-HIDDEN_SUBSAMPLE = "each tree drew rows without replacement, and it is not known which"
+HIDDEN_SUBSAMPLE = own_words(
+    "each tree drew rows without replacement, and it is not known which",
+    "question_hidden_subsample",
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +79,12 @@ def find_draws(
     """Find the draws, if there are any, and say what is in doubt."""
     if release.noise is not None and not release.not_covered:
         if before is not None:
-            raise NotCovered("an earlier release, where the counts carry noise")
+            raise NotCovered(own_words("an earlier release, where the counts carry noise"))
         if bootstrap not in ("auto", "none"):
             raise NotCovered(f'bootstrap="{bootstrap}", where the counts carry noise')
         return Found(hidden=True), ()
     if before is not None and before.noise is not None:
-        raise NotCovered("an earlier release whose counts carry noise")
+        raise NotCovered(own_words("an earlier release whose counts carry noise"))
     needed = draws_needed(release, bootstrap)
     without = isinstance(release.sampling, Subsample)
     if without and bootstrap == "hidden" and not release.not_covered:
@@ -81,11 +102,13 @@ def find_draws(
         if bootstrap == "known" or clock.stopped:
             raise
         if without:
-            raise NotCovered(f"{HIDDEN_SUBSAMPLE}: {why}") from why
-        return Found(hidden=True), (f"the draws are taken as hidden: {why}", *_unequal(release))
+            both = WHICH_ROWS(what=HIDDEN_SUBSAMPLE, why=message_of(why))
+            raise NotCovered(both) from why
+        taken = TAKEN_AS_HIDDEN(why=message_of(why))
+        return Found(hidden=True), (taken, *_unequal(release))
     if all(own is None or own.checked for own in (found.draws, found.earlier)):
         return found, ()
-    return found, ("the model has no numbers of distinct rows that would confirm its draws",)
+    return found, (NOT_CONFIRMED,)
 
 
 def _unequal(release: Release) -> tuple[str, ...]:
@@ -95,20 +118,18 @@ def _unequal(release: Release) -> tuple[str, ...]:
         return ()
     if sampling.row_weights is None and not sampling.hidden:
         return ()
-    told = sampling.hidden or "rows of more weight were drawn more often"
-    return (f"every row is taken to be as likely to be drawn as any other, but: {told}",)
+    return (NOT_EQUAL(why=sampling.hidden or MORE_WEIGHT),)
 
 
 def _check_told(counted: RowCount) -> None:
     """Raise NotCovered without rows, or if many would be rebuilt, of which there may be but few."""
     low, high = counted.between
     if not counted.n:
-        raise NotCovered("the release says that there were no training rows: nothing to rebuild")
-    if counted.n > _MANY and high > _VAGUE * low:
         raise NotCovered(
-            f"the release does not tell how many training rows there were ({counted}); give their "
-            "number (n_rows, --n-rows)"
+            own_words("the release says that there were no training rows: nothing to rebuild")
         )
+    if counted.n > _MANY and high > _VAGUE * low:
+        raise NotCovered(N_ROWS_UNKNOWN(counted=counted))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +176,7 @@ class Question:
         else:
             self.check_row_count(None, None)
         both = self._both(counted, use_distinct)
-        notes: tuple[str, ...] = ("no schema given: rebuilt under what the model alone says",)
+        notes: tuple[str, ...] = (NO_SCHEMA,)
         if schema is None:
             schema = infer_schema(both.trees_of_both)
             whole = both.trees_of_both
@@ -168,11 +189,13 @@ class Question:
         )  # fmt: skip
         wider = both.whole.n_features > release.n_features
         if self.known_rows is not None and wider:
-            raise NotCovered("known rows together with an earlier release, unless draws are known")
+            raise NotCovered(
+                own_words("known rows together with an earlier release, unless draws are known")
+            )
         if self.known_columns is not None and self.before is not None and self.found.hidden:
             # Which rows of the table are the earlier ones is not known.
             raise NotCovered(
-                "known columns together with an earlier release whose draws are hidden"
+                own_words("known columns together with an earlier release whose draws are hidden")
             )
         known = KnownTables.of(
             both.whole, both.schema(schema), both.n_rows, self.known_rows,
@@ -182,7 +205,9 @@ class Question:
         if self.population is not None:
             if wider:
                 raise NotCovered(
-                    "a population together with an earlier release, unless draws are known"
+                    own_words(
+                        "a population together with an earlier release, unless draws are known"
+                    )
                 )
             prior = Population.of(self.population, schema, release)
         return Task(
@@ -234,6 +259,8 @@ def _draws(release: Release, seed_search: int, clock: Clock) -> Draws:
         return known_draws(release, seed_search=seed_search, tick=tick)
     except OutOfTime:
         raise NotCovered(
-            "the search for the draws was stopped before it found them; give it more time, or "
-            "fewer seeds"
+            own_words(
+                "the search for the draws was stopped before it found them; give it more time, or "
+                "fewer seeds"
+            )
         ) from None

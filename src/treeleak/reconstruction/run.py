@@ -10,6 +10,7 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import Kind, message_of, own_words
 from treeleak.evidence import LeafSteps
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
@@ -23,21 +24,31 @@ from treeleak.release.stated_noise import check_counts_agree
 from treeleak.schema import Schema
 from treeleak.side_information.earlier_release import aligned
 
-COUNTS_ALONE = "of the model's sums of the loss, only the numbers of rows are used"
-FROM_STEPS = "the file counts no rows: they were rebuilt from what its leaves add"
-ASSUMED = (
-    "with a learning rate of {:g} and a regularisation of {:g}, which the file does not say, these "
-    "rows explain what all leaves add"
+COUNTS_ALONE = own_words(
+    "of the model's sums of the loss, only the numbers of rows are used", "run_counts_alone"
 )
-SHARES = (
+FROM_STEPS = own_words(
+    "the file counts no rows: they were rebuilt from what its leaves add", "run_from_steps"
+)
+ASSUMED = Kind(
+    "fitting_assumed",
+    "with a learning rate of {rate} and a regularisation of {l2}, which the file does not say, "
+    "these rows explain what all leaves add",
+)
+NEITHER = Kind(
+    "neither_counts_nor_sums", "{counts:foreign}; and of the sums in its leaves, {sums:foreign}"
+)
+SHARES = own_words(
     "what leaves add tells the shares of rows only: their number is the least that makes all of "
-    "them whole"
+    "them whole",
+    "run_shares",
 )
 _RATES = (0.1, 0.05, 0.2, 0.01, 0.5, 1.0, 0.02, 0.15, 0.25, 0.03)
 """Learning rates that are tried where none is said and the default explains nothing."""
-UNLABELLED = (
+UNLABELLED = own_words(
     "no count of the model tells classes apart, and nothing that was given does: rows are rebuilt "
-    "without labels"
+    "without labels",
+    "run_unlabelled",
 )
 
 
@@ -146,7 +157,9 @@ def reconstruct(
         if space == "input":
             if release.inputs is None:
                 raise NotCovered(
-                    "the file holds no transformers: no columns are known but the model's"
+                    own_words(
+                        "the file holds no transformers: no columns are known but the model's"
+                    )
                 )
             release.inputs.check()
             inputs = release.inputs
@@ -186,7 +199,8 @@ def _answered(
     except NotCovered as no_counts:
         if not why:
             raise
-        raise NotCovered(f"{no_counts}; and of the sums in its leaves, {why}") from no_counts
+        both = NEITHER(counts=message_of(no_counts), sums=message_of(why))
+        raise NotCovered(both) from no_counts
 
 
 def _assuming(question: Question, ensemble: Ensemble, clock: Clock) -> Reconstruction:
@@ -212,7 +226,7 @@ def _said(answer: Reconstruction, ensemble: Ensemble) -> Reconstruction:
         return answer
     notes = [FROM_STEPS]
     if fitting.assumed:
-        notes.append(ASSUMED.format(ensemble.learning_rate, fitting.l2))
+        notes.append(ASSUMED(rate=f"{ensemble.learning_rate:g}", l2=f"{fitting.l2:g}"))
     if not fitting.l2:
         notes.append(SHARES)
     return replace(answer, notes=(*answer.notes, *notes))

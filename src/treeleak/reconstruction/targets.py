@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from treeleak.attacks.targets import Solved, solve
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.evidence.target_sums import MOST_ENTRIES, TargetSums, target_sums
 from treeleak.release.release import Release
@@ -36,9 +37,10 @@ _TOLD = 1e-4
 """Width of an interval, as a share of how far means of leaves lie apart, up to which it tells a
 target."""
 
-CONTRADICTED = (
+CONTRADICTED = own_words(
     "the sums of targets in the leaves do not fit the rebuilt rows: some of these are not those of "
-    "the training set, and targets are told only where leaves, or rows that are proved, tell them"
+    "the training set, and targets are told only where leaves, or rows that are proved, tell them",
+    "targets_contradicted",
 )
 
 

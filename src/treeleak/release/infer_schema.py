@@ -14,7 +14,7 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput, NotCovered
-from treeleak.core.listed import listed
+from treeleak.core.message import Kind
 from treeleak.release.check_schema import ENDLESS, check_schema, match_levels, read_columns
 from treeleak.release.column_kinds import (
     from_categories,
@@ -39,6 +39,21 @@ __all__ = [
     "told_by_file",
     "untested_binary",
 ]
+
+ENDS = Kind(
+    "ends_in_the_file",
+    "the file holds the least and the greatest value of {columns:number} columns: they end there",
+)
+ANY_OTHER = Kind(
+    "code_of_any_other",
+    "{column:column}: {code:value} stands for any category that no tree names",
+)
+TRANSFORMERS = Kind("told_by_transformers", "the fitted transformers before the model tell: {told}")
+TAKEN_AS_BINARY = Kind(
+    "taken_as_binary",
+    "{n:number} columns that the model never tests were taken to hold 0 and 1, as all that it "
+    "tests do: {columns:quoted}.",
+)
 
 SEPARATORS = "_:=."
 MOST_NAMED = 4
@@ -203,11 +218,7 @@ def told_by_file(schema: Schema, release: Release) -> list[str]:
     """
     bounds = {a.name: a.bounds for a in schema.attributes if not isinstance(a, OneHot)}
     kept = sum(bounds.get(column) == ends for column, ends in release.ranges.items())
-    ends = (
-        [f"the file holds the least and the greatest value of {kept} columns: they end there"]
-        if kept
-        else []
-    )
+    ends = [ENDS(columns=kept)] if kept else []
     return [*_told_by_transformers(schema, release), *ends]
 
 
@@ -216,7 +227,7 @@ def told_of_categories(schema: Schema, release: Release) -> list[str]:
     sets = zip(release.feature_names, release.category_sets, strict=True)
     coded = {c for c, own in sets if own and c not in release.levels}
     return [
-        f"column {a.name!r}: {a.values[-1]:g} stands for any category that no tree names"
+        ANY_OTHER(column=a.name, code=f"{a.values[-1]:g}")
         for a in schema.attributes
         if isinstance(a, Categorical) and a.name in coded
     ]
@@ -232,7 +243,7 @@ def _told_by_transformers(schema: Schema, release: Release) -> list[str]:
         "ranges of numbers": sum(np.isfinite(a.bounds).all() for a in taken if a.kind == "numeric"),
     }
     found = ", ".join(f"{kind} ({n})" for kind, n in kinds.items() if n)
-    return [f"the fitted transformers before the model tell: {found}"] if found else []
+    return [TRANSFORMERS(told=found)] if found else []
 
 
 def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
@@ -243,13 +254,10 @@ def untested_binary(schema: Schema, tested: Iterable[str]) -> list[str]:
     """
     known = set(tested)
     binary = (a.name for a in schema.attributes if isinstance(a, Binary))
-    taken = [repr(name) for name in binary if name not in known]
+    taken = [name for name in binary if name not in known]
     if not taken:
         return []
-    return [
-        f"{len(taken)} columns that the model never tests were taken to hold 0 and 1, as all that "
-        f"it tests do: {listed(taken, MOST_NAMED)}."
-    ]
+    return [TAKEN_AS_BINARY(n=len(taken), columns=taken)]
 
 
 def _judge(

@@ -12,6 +12,7 @@ from scipy.special import gammaln, rel_entr
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.noise.laws import CountNoise, LabelNoise
 from treeleak.release.noise.table import FLOOR, NoiseTable, excess_bound, sum_laws
 from treeleak.release.release import Release
@@ -96,8 +97,10 @@ def count_rows(
         return RowCount(low, (low, low), "as the model's number of draws says")
     if release.counts_are == "labels" or isinstance(release.noise, LabelNoise):
         raise NotCovered(
-            "labels of leaves do not tell how many training rows there were; give their number "
-            "(n_rows, --n-rows)"
+            own_words(
+                "labels of leaves do not tell how many training rows there were; give their number "
+                "(n_rows, --n-rows)"
+            )
         )
     if isinstance(release.noise, CountNoise):
         if low > MAX_ROWS_BEHIND_NOISE:
@@ -120,8 +123,10 @@ def count_rows(
     between = int(rows[ends[0]]), int(rows[min(ends[1], len(rows) - 1)])
     if between[1] > 0.9 * _MOST:
         raise NotCovered(
-            "the numbers of distinct rows do not tell how many training rows there were; give "
-            "their number (n_rows, --n-rows)"
+            own_words(
+                "the numbers of distinct rows do not tell how many training rows there were; give "
+                "their number (n_rows, --n-rows)"
+            )
         )
     return RowCount(n, between, "the likeliest for the numbers of distinct rows")
 
@@ -162,7 +167,7 @@ def rows_behind_noise(
     """
     noise = release.noise
     if not isinstance(noise, CountNoise):
-        raise NotCovered("the release says nothing of noise on its counts")
+        raise NotCovered(own_words("the release says nothing of noise on its counts"))
     sums, numbers = _noisy_sums(release, reachable)
     reach, step, laws = sum_laws(noise, set(numbers))
     low, high = between

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
 from treeleak.release.live import snapshot
@@ -25,6 +26,8 @@ AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 HEAD_BYTES = 4096
+NO_TREES = Kind("no_known_trees", "{what:foreign} is not a tree model that treeleak knows")
+NO_KNOWN_TREES = own_words("this is not a tree model that treeleak knows", "no_known_trees")
 HOW_TO_SAVE = 'Save a fitted model with skops.io.dump(model, "model.skops").'
 
 
@@ -156,10 +159,12 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
             "treeleak.uncertainty.from_rule_list also take the fitted model"
         )
     if function is None:
-        raise NotCovered(f"{origin}{stored.type} is not a tree model that treeleak knows")
+        raise NotCovered(NO_TREES(what=f"{origin}{stored.type}").with_instead(NO_KNOWN_TREES))
     try:
         return function(stored)
     except TreeleakError as error:
+        if not origin:
+            raise
         raise type(error)(f"{origin}{error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # A damaged file may hold anything anywhere; a check per attribute would drown the rest.

@@ -11,6 +11,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import (
     MOST_CLASSES,
@@ -28,9 +29,10 @@ from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistic
 from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
 
-NO_COLUMNS = (
+NO_COLUMNS = own_words(
     "the model tests no column, and its file names none: what a row could be is not known; for "
-    "J48, give an ARFF header in Python (read_j48)"
+    "J48, give an ARFF header in Python (read_j48)",
+    "release_no_columns",
 )
 
 
@@ -83,8 +85,6 @@ class Release:
         What the reader of an audit should know of how the release was read.
     leftovers : tuple of Leftover
         What its file holds beside it.
-    of_file : bool
-        Whether ``origin``, ``notes`` and reasons are what a release file says, whoever wrote it.
     ensemble : Ensemble or None
         How the outputs of the trees are added up; None for a forest.
 
@@ -117,7 +117,6 @@ class Release:
     origin: str = ""
     notes: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
-    of_file: bool = False
     ensemble: Ensemble | None = None
 
     def __post_init__(self) -> None:
@@ -193,13 +192,6 @@ class Release:
             if (entry := tree.statistics.get(*COUNTS, per_class=True)) is not None:
                 return entry.quantity.name  # type: ignore[return-value]
         return "none"
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """Texts that are a file's own words, for which nobody answers."""
-        sampling = (getattr(self.sampling, name, "") for name in ("why", "hidden", "rule"))
-        told = (self.origin, self.not_covered or "", *sampling, *self.notes)
-        return tuple(text for text in told if text) if self.of_file else ()
 
     @property
     def n_features(self) -> int:

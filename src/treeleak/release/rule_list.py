@@ -142,8 +142,6 @@ class RuleList:
     origin : str
         The library, its version and the class that made the model.
     notes : tuple of str
-    of_file : bool
-        Whether ``origin`` and ``notes`` are what a rule file says, whoever wrote it.
 
     Raises
     ------
@@ -162,13 +160,6 @@ class RuleList:
     n_rows: int | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
-    of_file: bool = False
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """Texts that are a file's own words, for which nobody answers."""
-        told = (self.origin, *self.notes)
-        return tuple(text for text in told if text) if self.of_file else ()
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...] | None:

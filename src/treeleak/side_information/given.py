@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.partition import Geometry
 from treeleak.schema import Joint
@@ -57,7 +58,9 @@ class Given:
         if self.parts is not None and not any(
             isinstance(part.attribute, Joint) for part in geometry.parts
         ):
-            raise NotCovered("this attack sees known parts only where a tree counts them")
+            raise NotCovered(
+                own_words("this attack sees known parts only where a tree counts them")
+            )
 
 
 NOTHING = Given()

@@ -12,6 +12,7 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
+from treeleak.core.message import own_words
 from treeleak.release import RuleList, read_model
 from treeleak.schema import Schema
 from treeleak.uncertainty.counting import Tests
@@ -63,7 +64,9 @@ def from_rule_list(
     if (X is None) != (y is None):
         raise BadInput("rows without labels" if y is None else "labels without rows: give X with y")
     if found.default.counts is None and X is None:
-        raise NotCovered("the rules do not say how many training rows they capture; give X and y")
+        raise NotCovered(
+            own_words("the rules do not say how many training rows they capture; give X and y")
+        )
     schema = Schema.from_columns(found.columns) if schema is None else checked_schema(schema)
     schema.for_model(found.columns)
     space = space_of(schema, found.columns, _cuts_of(found), "float64")

@@ -10,7 +10,18 @@ import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import Mismatch
+from treeleak.core.message import Kind
 from treeleak.release.release import Release
+
+UNNAMED = Kind(
+    "columns_taken_in_order",
+    "The model has no column names: the columns of the {what} were taken in order.",
+)
+IGNORED = Kind(
+    "columns_ignored",
+    "Columns of the {what} that the model lacks were ignored: {columns:quoted}.",
+)
+ALIGNED = Kind("columns_aligned", "The {what} had their columns in another order: aligned by name.")
 
 
 def in_model_columns(
@@ -69,7 +80,7 @@ def columns_by_name(
     absent = [c for c in names if c not in table]
     numbered = names == [f"x{i}" for i in range(len(names))]
     if len(absent) == len(names) == table.shape[1] and numbered:
-        note = f"The model has no column names: the columns of the {what} were taken in order."
+        note = UNNAMED(what=what)
         return table.set_axis(names, axis=1), (note,)
     if absent:
         raise Mismatch(
@@ -79,10 +90,9 @@ def columns_by_name(
         )
     notes = []
     if extra := [c for c in table if c not in set(names)]:
-        listed = ", ".join(map(repr, extra[:5])) + (", …" if len(extra) > 5 else "")
-        notes.append(f"Columns of the {what} that the model lacks were ignored: {listed}.")
+        notes.append(IGNORED(what=what, columns=list(map(str, extra))))
     if [c for c in table if c in set(names)] != names:
-        notes.append(f"The {what} had their columns in another order: aligned by name.")
+        notes.append(ALIGNED(what=what))
     return table[names], tuple(notes)
 
 

@@ -18,6 +18,7 @@ from treeleak.attacks.known_draws import row_kernels as kernels
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.parallel import THREADS, run_all, threads
 from treeleak.core.private import dataclass
 from treeleak.evidence import KnownDraws, Pairs
@@ -292,7 +293,7 @@ class RowProblem:
 
 def _equations(leaf: NDArray[np.int32], label: IntArray, n_classes: int) -> NDArray[np.int32]:
     if (int(leaf.max(initial=0)) + 1) * n_classes >= 2**31:
-        raise NotCovered("the leaves times the classes are over 2^31")
+        raise NotCovered(own_words("the leaves times the classes are over 2^31"))
     return np.ascontiguousarray((leaf * n_classes + label[:, None].astype(np.int32)).T)
 
 

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import Mismatch, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass, shows_no_value
 from treeleak.partition import Geometry, GridTooLarge
 from treeleak.partition.atoms import rules_hold
@@ -112,7 +113,7 @@ class MissingRow:
         """Raise Mismatch if these rows, taken for all, are not those that the model counted."""
         release = self.geometry.release
         if np.isneginf(self._says(held)).any():
-            raise Mismatch("the leaves say what these rows cannot make them say")
+            raise Mismatch(own_words("the leaves say what these rows cannot make them say"))
         if not isinstance(release.noise, CountNoise):
             return
         off = np.split(_told(release) - held, self.geometry.leaf_start[1:-1])
@@ -144,8 +145,10 @@ class MissingRow:
         best = out.max()
         if np.isneginf(best):
             raise Mismatch(
-                "no row makes up for what the known rows lack of the counts. They must be all "
-                "training rows but one; if the counts carry noise, the release must say its law"
+                own_words(
+                    "no row makes up for what the known rows lack of the counts. They must be all "
+                    "training rows but one; if the counts carry noise, the release must say its law"
+                )
             )
         n_possible = int(np.isfinite(out).sum())
         np.exp(out - best, out=out)
@@ -258,7 +261,7 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
         )
     told = _told(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":
-        raise NotCovered("a missing row, where leaves name all classes that they hold")
+        raise NotCovered(own_words("a missing row, where leaves name all classes that they hold"))
     if isinstance(noise, LabelNoise):
         law, named = noise, told.argmax(axis=1)
         return lambda held: law.log_prob(held)[np.arange(len(held)), named]

@@ -16,6 +16,7 @@ from treeleak.attacks.real_valued.search import Found, Search
 from treeleak.attacks.solvers.integer import Bounds, IntegerProblem, bounds
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.partition import (
     Geometry,
@@ -29,9 +30,10 @@ from treeleak.side_information.given import NOTHING, Given
 
 MOST_ENTRIES = 2**26
 """Most (cell, tree) pairs: each takes up to 20 bytes."""
-UNEXPLAINED = (
+UNEXPLAINED = own_words(
     "the file holds no numbers of rows, and none were found that explain what its leaves add: they "
-    "leave it open, it was not trained as was assumed, or the schema is not that of its rows"
+    "leave it open, it was not trained as was assumed, or the schema is not that of its rows",
+    "run_unexplained",
 )
 _PROOF_SHARE = 0.5
 """Share of the time that is left for a proof."""

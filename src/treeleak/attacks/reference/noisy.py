@@ -36,6 +36,7 @@ from treeleak.attacks.solvers.program import (
 )
 from treeleak.core.clock import Clock, OutOfTime
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.evidence import NoisyCounts
 from treeleak.partition import Geometry
 from treeleak.partition.values import Values, values_of
@@ -73,12 +74,16 @@ def reference_noisy(
     """
     refuse("constraint program", geometry, given)
     if not evidence.noise.whole:
-        raise NotCovered("the published constraint program knows whole noise only")
+        raise NotCovered(own_words("the published constraint program knows whole noise only"))
     if evidence.sampling != AllRows.kind:
-        raise NotCovered("the published constraint program knows trees that saw every row only")
+        raise NotCovered(
+            own_words("the published constraint program knows trees that saw every row only")
+        )
     least_rows, most_rows = evidence.rows_between
     if given.parts is not None and least_rows != most_rows:
-        raise NotCovered("the published constraint program knows no parts of an unknown number")
+        raise NotCovered(
+            own_words("the published constraint program knows no parts of an unknown number")
+        )
     check_parts(given.parts, most_rows)
     values = values_of(geometry.parts, geometry.release.n_classes)
     try:

@@ -13,6 +13,7 @@ from treeleak.auditing.assessors.people import attribute_of, labels_of
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.metrics.baseline import random_rows
 from treeleak.metrics.encoding import column_range
@@ -38,10 +39,13 @@ MOST_PAIRS = 100_000_000
 FEWEST_PEOPLE = 500
 """People that are tried, however many rebuilt rows there are."""
 
-NO_ROWS = "there are no rebuilt rows that could be compared with the training rows"
-FEW_TO_SINGLE_OUT = (
+NO_ROWS = own_words(
+    "there are no rebuilt rows that could be compared with the training rows", "article29_no_rows"
+)
+FEW_TO_SINGLE_OUT = own_words(
     "Singling out was not tried on the control rows: they are fewer than the training rows, and "
-    "fewer rows are singled out more or less easily, whoever they are."
+    "fewer rows are singled out more or less easily, whoever they are.",
+    "article29_few_to_single_out",
 )
 NOT_TRIED = "Not assessed: no rebuilt row was tried."
 

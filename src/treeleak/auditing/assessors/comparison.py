@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors.measurement import Measurement, Variant, measure, with_shape
 from treeleak.auditing.assessors.rows_given import THE_SAME, check_given, too_like
 from treeleak.auditing.assessors.shape import guesses_from_shape
 from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
+from treeleak.core.message import Message
 from treeleak.evidence import evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import RuleList
@@ -150,41 +152,31 @@ def close(case: Case) -> Case:
     found, open_ = case.found, dict(case.found.not_assessed)
     case = replace(case, unfinished=bool(open_.keys() & {"reconstruction", "measurement"}))
     if found.measurement is not None and found.measurement.significance is None:
-        why = "no rows of the population were given (control, --control)"
+        why = wording.NO_CONTROL()
         if case.alike:
             why = THE_SAME
         elif case.others is not None:
-            why = "some values were given, and are nearer to the training rows than to any others"
+            why = wording.VALUES_GIVEN()
         return case.without("population", why)
     if case.given.X is not None and found.measurement is None and "measurement" not in open_:
         rows = found.reconstruction is not None and found.reconstruction.n_rows > 0
-        return case.without(
-            "measurement", "all rows were given" if rows else "no rows were rebuilt"
-        )
+        cause = "all rows were given" if rows else "no rows were rebuilt"
+        return case.without("measurement", wording.NOTHING_COMPARED(why=cause))
     return case
 
 
-def _of_sizes(case: Case) -> list[str]:
+def _of_sizes(case: Case) -> list[Message]:
     """Say where the numbers of rows that were compared do not fit, or the schema does not."""
-    found, said = case.found, list[str]()
+    found, said = case.found, list[Message]()
     if found.truth is None or found.reconstruction is None:
         return said
     n, rebuilt = len(found.truth.X), found.reconstruction.n_rows
     if found.measurement is not None and rebuilt != n:
         done = "left out" if rebuilt > n else "repeated"
-        said.append(
-            f"{rebuilt:,} rows were rebuilt, {n:,} are the training rows: to compare them, some "
-            f"rows chosen at random were {done}. {N_ROWS_HINT}"
-        )
+        said.append(wording.OTHER_NUMBER(rebuilt=rebuilt, rows=n, done=done, hint=N_ROWS_HINT))
     test = None if found.measurement is None else found.measurement.significance
     if test is not None and test.overlapping:
-        said.append(
-            f"{test.n_control:,} control rows are too few to test {n:,} training rows against: the "
-            "verdict does not rest on them. Give twice as many or more, better ten times."
-        )
+        said.append(wording.CONTROL_TOO_FEW(control=test.n_control, rows=n))
     if found.impossible:
-        said.append(
-            f"{found.impossible} of the training rows are not possible under the schema: nothing "
-            "that is said to be proved under it holds."
-        )
+        said.append(wording.IMPOSSIBLE_ROWS(rows=found.impossible))
     return said

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from treeleak.auditing import wording
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -86,11 +88,11 @@ def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:
     if release.noise is not None:
         noisy = release.counts_are != "labels"
         why = "the counts carry noise" if noisy else "the leaves name a class and count no rows"
-        raise NotCovered(why)
+        raise NotCovered(wording.MODEL_COUNTS_NO(why=why))
     rows = [_rows(tree) for tree in release.trees]
     known = [r for r in rows if r is not None]
     if not known or len(known) < len(rows):
-        raise NotCovered("the model does not say how many rows lie in its leaves")
+        raise NotCovered(own_words("the model does not say how many rows lie in its leaves"))
     distinct = all(tree.distinct is not None for tree in release.trees)
     table = pd.DataFrame(
         [
@@ -108,7 +110,7 @@ def count_rules(rules: RuleList, threshold: int = THRESHOLD) -> Counts:
     Raises NotCovered if nothing says how many rows the rules capture.
     """
     if rules.counts is None:
-        raise NotCovered("the rules do not say how many rows they capture")
+        raise NotCovered(own_words("the rules do not say how many rows they capture"))
     table = np.array(rules.counts)
     line = _line(table.sum(axis=1), table, threshold)
     return Counts(threshold, "rows", pd.DataFrame([line]), of="rules")

@@ -12,6 +12,7 @@ from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.auditing.assessors.rows_given import THE_SAME
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
+from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.metrics.membership import (
     FALSE_POSITIVES,
@@ -34,7 +35,16 @@ MOST_MEMBERS, MOST_OTHERS = 10_000, 30_000
 MOST_WORK = 1_000_000_000
 """Leaves that are compared to find the nearest rebuilt rows."""
 
-GIVEN = "parts of the training rows were given: nobody else can be compared with them"
+NO_CONTROL = own_words("there are no control rows", "membership_no_control")
+NO_ROWS = own_words("no rows were rebuilt", "membership_no_rows")
+TOO_FEW = Kind(
+    "membership_too_few",
+    "it asks for {fewest:number} training rows and control rows or more, not {rows:people}",
+)
+GIVEN = own_words(
+    "parts of the training rows were given: nobody else can be compared with them",
+    "membership_given",
+)
 POSTERIOR = "the probability that the row is in the table, over all tables that fit the model"
 CELLS = (
     "how many rebuilt rows reach the same leaves in all trees, over how many other people do; "
@@ -75,15 +85,14 @@ def assess(case: Case) -> Case:
     if given.control is None or truth is None:
         return case
     if others is None:
-        return case.without("membership", THE_SAME if case.alike else "there are no control rows")
+        return case.without("membership", THE_SAME if case.alike else NO_CONTROL)
     if rebuilt is None or rebuilt.X is None or rebuilt.X.empty:
-        return case.without("membership", "no rows were rebuilt")
+        return case.without("membership", NO_ROWS)
     known = [given.beside[name] for name in ("known_rows", "known_columns")]
     if rebuilt.given.any() or any(table is not None for table in known):
         return case.without("membership", GIVEN)
     if (n := min(len(truth.X), len(others))) < FEWEST:
-        why = f"it asks for {FEWEST} training rows and control rows or more, not {n}"
-        return case.without("membership", why)
+        return case.without("membership", TOO_FEW(fewest=FEWEST, rows=n))
     return case.plus(
         membership=membership_of(rebuilt, rebuilt.X, case.release, truth.X, others, given.seed)
     )

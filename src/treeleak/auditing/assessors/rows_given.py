@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.errors import Mismatch
+from treeleak.core.message import own_words
 from treeleak.reconstruction import Reconstruction
 
-THE_SAME = (
+THE_SAME = own_words(
     "the control rows are too like the training rows to be other draws of their population (less "
-    "than once in a thousand times by chance): were the training rows among them?"
+    "than once in a thousand times by chance): were the training rows among them?",
+    "rows_given_the_same",
 )
 _DRAWS = 999
 _MISSING = -3e38

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.described import Described
 from treeleak.core.errors import NotCovered
-from treeleak.core.listed import listed
-from treeleak.core.percent import percent
+from treeleak.core.message import Message, message_of
 from treeleak.core.private import dataclass
 from treeleak.release import Release, RuleList
 from treeleak.release.infer_schema import infer_rule_schema, infer_schema, untested_binary
@@ -28,15 +28,9 @@ if TYPE_CHECKING:
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_EXPOSED = 8
-MOST_NAMED = 4
 MOST_LETTERS = 160
 
-FILLED = (
-    "The model counts no rows. What it leaves to know was computed with the counts of the training "
-    "rows, as for somebody who has them."
-)
-
-GIVE_ROWS = "give the training rows and their labels (in Python X and y, else --train and --label)"
+FILLED = wording.FILLED()
 
 
 @dataclass(frozen=True)
@@ -135,29 +129,30 @@ class Uncertainty(Described):
     notes: tuple[str, ...] = ()
 
     @property
-    def average(self) -> str:
-        """What is left on average, in words: nothing of single leaves."""
+    def average(self) -> Message:
+        """What is left on average: nothing of single leaves."""
         if self.dist_g is None:
-            return "The model counts no rows at all."
-        return (
-            f"Of what there is to know about a row, the model leaves {percent(self.dist_g)} open "
-            "on average."
-        )
+            return wording.NO_ROWS_COUNTED()
+        return wording.LEFT(left=self.dist_g)
 
     def __str__(self) -> str:
         return self.average
 
     @property
-    def in_full(self) -> str:
-        """The same, and the leaf or rule that leaves least: for the owner only."""
+    def in_full(self) -> Message:
+        """The same, and the leaf or rule that leaves least: that for the owner only."""
         if self.dist_g is None:
             return self.average
         least = self.exposed[0]
-        others = f" and {self.as_exposed - 1:,} more" if self.as_exposed > 1 else ""
-        return (
-            f"{self.average[:-1]}, and for {self.rows_as_exposed:,} of {self.n_rows:,} rows "
-            f"{percent(least.left)}: {least.name} ({least.place}){others}."
-        )
+        return wording.LEFT_IN_FULL(
+            left=self.dist_g,
+            least=self.rows_as_exposed,
+            rows=self.n_rows,
+            left_least=least.left,
+            leaf=least.name,
+            where=least.place,
+            more=f" and {self.as_exposed - 1:,} more" if self.as_exposed > 1 else "",
+        ).with_instead(self.average)
 
 
 def of_trees(case: Case) -> Case:
@@ -199,7 +194,7 @@ def left_by_tree(
     if filled and X is None:
         raise NotCovered(
             release.not_covered
-            or f"the tree does not say how many training rows its leaves hold: {GIVE_ROWS}"
+            or wording.COUNTS_MISSING(who="the tree does not say", what="its leaves hold")
         )
     known, source = _bounded(schema, lambda rows: infer_schema(release, rows), X)
     data = from_tree(release, known, *((X, y) if filled else ()))
@@ -216,8 +211,8 @@ def left_by_tree(
     try:
         nearest = data.distance(X, y)
     except NotCovered as error:
-        why = f"How far the training rows are from what the counts allow was not found out: {error}"
-        return replace(left, notes=(*left.notes, f"{why}."))
+        why = wording.DISTANCE_OPEN(why=message_of(error))
+        return replace(left, notes=(*left.notes, why))
     return replace(left, contains=nearest == 0, nearest=nearest)
 
 
@@ -230,10 +225,10 @@ def left_by_rules(
     """Say what one rule list, or one rule set, leaves to know; the rest as in `left_by_tree`."""
     filled = rules.default.counts is None
     if filled and (X is None or y is None):
-        raise NotCovered(f"the rules do not say how many training rows they capture: {GIVE_ROWS}")
+        raise NotCovered(wording.COUNTS_MISSING(who="the rules do not say", what="they capture"))
     known, source = _bounded(schema, lambda rows: infer_rule_schema(rules, rows), X)
     data = from_rule_list(rules, known, *((X, y) if filled else ()))
-    notes = [FILLED] * filled
+    notes: list[str] = [FILLED] * filled
     if schema is None and X is None:
         notes += untested_binary(known, [c.column for r in rules.rules for c in r.conditions])
     left = _left(data, "rules", source, not filled, notes)
@@ -265,12 +260,8 @@ def _bounded(
         known = Schema(attributes, known.rules)
         source = "given; missing bounds are those of the training rows"
     if endless := _endless(known):
-        names = listed([repr(a.name) for a in endless], MOST_NAMED)
         s = "s" * (len(endless) > 1)
-        raise NotCovered(
-            f"nobody can say how much of a range is left that has no bounds (column{s} {names}): "
-            "give a schema with bounds, or the training rows"
-        )
+        raise NotCovered(wording.NO_RANGE(s=s, columns=[a.name for a in endless]))
     return known, source
 
 
@@ -299,11 +290,7 @@ def _left(
     told, small = bits == 0, support < THRESHOLD
     numeric = [a.attribute.name for a in data.space.axes if isinstance(a.attribute, Numeric)]
     if numeric:
-        notes = [
-            *notes,
-            f"Columns of numbers count as {NUMERIC_STEPS:,} steps of their range each: "
-            f"{listed(numeric, MOST_NAMED)}.",
-        ]
+        notes = [*notes, wording.STEPS(steps=NUMERIC_STEPS, columns=numeric)]
     some = data.n_rows > 0
     return Uncertainty(
         of=of,

@@ -45,6 +45,7 @@ def keep(
         groups=tuple(told.tolist()),
         individual=individual,
         hidden=frozenset(hidden | _nested(behind, columns, hidden, own[:, kept], threshold)),
+        named=frozenset(columns),
     )
 
 

@@ -6,33 +6,20 @@ speaks of are left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from pathlib import PurePath
 from typing import Any, Literal
 
 from treeleak.auditing.inventory.vocabulary import known_names, known_origin, known_place
+from treeleak.core.message import ELSEWHERE, Message, Reader, message_of
 from treeleak.core.private import dataclass
 
 Edition = Literal["releasable", "internal"]
 
-ELSEWHERE = "what was found names single leaves, columns or values: it is in the internal edition"
 _CONTRADICTION = "the counts of the model contradict each other or the schema"
+_LEFT_OUT = "remarks that may name single leaves, columns or values"
 _MISMATCH = "the model did not count these rows"
-
-# A share says nothing of one row; any other number may be a value or the count of a leaf.
-# An apostrophe is no quotation: that begins a word.
-_TELLING = re.compile(r"""(?<!\w)'|\bb'|"|\d(?![\d.]*\s?%)""")
-
-
-def speaks_of_none(text: str, names: Collection[str]) -> bool:
-    """Say whether a text holds no number but shares, nothing in quotes, and none of these names."""
-    if _TELLING.search(text):
-        return False
-    # There may be a hundred thousand columns, of which a text names none.
-    near = (name for name in names if name in text)
-    return not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in near)
 
 
 @dataclass(frozen=True)
@@ -45,22 +32,22 @@ class Kept:
     """Whether rows that resemble others, and those that stand apart, may be."""
     hidden: frozenset[str] = field(default_factory=frozenset)
     """Columns that may not be named, or of which nothing may be said."""
+    named: frozenset[str] = field(default_factory=frozenset)
+    """Columns that are known to be fit to be named in a sentence."""
 
 
-def releasable(
-    document: Mapping[str, Any], names: Collection[str], kept: Kept, threshold: int
-) -> dict[str, Any]:
+def releasable(document: Mapping[str, Any], kept: Kept, reader: Reader) -> dict[str, Any]:
     """Take out of an audit's document what may tell of single people.
 
-    ``document``: as the internal edition has it, without rows. ``names``: columns, labels and texts
-    of the data, that no free text may hold. ``kept``: what of columns and groups may be told.
-    ``threshold``: rows that a group must have to be told.
+    ``document``: without rows, and with the findings as the reader may read them. ``kept``: what of
+    columns and groups may be told. ``reader``: names the rows that a group must have to be told.
     """
+    threshold = reader.threshold
 
     def sentences(texts: Sequence[str]) -> list[str]:
-        kept = [t for t in texts if speaks_of_none(t, names)]
-        left = len(texts) - len(kept)
-        return [*kept, f"Left out of this edition: {ELSEWHERE}."] if left else kept
+        told = [t.told(reader) for t in texts if isinstance(t, Message)]
+        left = len(texts) - len(told)
+        return [*told, f"Left out of this edition: {_LEFT_OUT}."] if left else told
 
     def reconstruction(told: dict[str, Any]) -> dict[str, Any]:
         return told | {
@@ -104,11 +91,8 @@ def releasable(
         "exposure": lambda told: _exposure(told, kept, threshold),
         "article29": lambda told: _article29(told, hidden, threshold),
         "membership": lambda told: told if told["n_members"] >= threshold else None,
-        "ruling": lambda told: _ruling(told, names, hidden, threshold),
+        "ruling": lambda told: _ruling(told, hidden, reader),
         "mismatch": lambda _: f"{_MISMATCH}; {ELSEWHERE}",
-        "not_assessed": lambda told: [
-            p if speaks_of_none(p["reason"], names) else p | {"reason": ELSEWHERE} for p in told
-        ],
         "notes": sentences,
         "provenance": _provenance,
     }
@@ -132,6 +116,7 @@ def _in_hundredths(told: Any) -> Any:
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
+    "not_assessed",
 )  # fmt: skip
 _OF_COLUMN = "inference."
 _OF_FEW = ("worst_person", "worst_group", "worst_group_over_guess")
@@ -193,10 +178,9 @@ def _article29(told: dict[str, Any], hidden: Collection[str], threshold: int) ->
     return told | {"inference": kept}
 
 
-def _ruling(
-    told: dict[str, Any], names: Collection[str], hidden: Collection[str], threshold: int
-) -> dict[str, Any]:
-    """Leave what was found, but for what few rows have, and for reasons that name something."""
+def _ruling(told: dict[str, Any], hidden: Collection[str], reader: Reader) -> dict[str, Any]:
+    """Leave what was found, but for what few rows have, and what of reasons is for the owner."""
+    threshold = reader.threshold
     checks = []
     for check in told["checks"]:
         key, found = check["key"], check["found"]
@@ -204,7 +188,7 @@ def _ruling(
         if column in hidden:
             check = check | {"key": f"{_OF_COLUMN}…", "what": "risk of guessing a column"}
         if check["state"] == "not assessed":
-            found = found if speaks_of_none(found, names) else ELSEWHERE
+            found = message_of(found).told(reader)
         elif key == "smallest_leaf" and float(found.replace(",", "")) < threshold:
             found = f"fewer than {threshold}"
         elif key in _OF_FEW or column in hidden:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from treeleak.auditing.disclosure.releasable import Edition
+from treeleak.core.message import Message, Reader, sentences
 from treeleak.core.private import dataclass
 
 Verdict = Literal[
@@ -23,32 +23,56 @@ Part = Literal["inventory", "counts", "noise", "reconstruction", "uncertainty"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that the audit found.
+    """Something that the audit found: codes and figures; the words follow from them.
 
     Attributes
     ----------
     part : {"inventory", "counts", "noise", "reconstruction", "uncertainty"}
     verdict : str or None
-        None for a remark that the verdict does not rest on.
-    text : str
-        In plain words, for somebody who has not read the rest.
-    unnamed : str or None
-        The same for the releasable edition, where :attr:`text` speaks of single leaves or values.
-    rule : str
-        The condition that held, and led to the verdict; empty for a remark.
+        How severe it is; None for a remark that the verdict does not rest on.
+    said : tuple of Message
+        What was found. The code of the first is that of the finding.
+    evidence : Message or None
+        The condition that held, and led to the verdict.
+    fix : tuple of str
+        Codes of the advice that is about this.
     """
+
+    _said: ClassVar = ("part", "verdict")
 
     part: Part
     verdict: Verdict | None
-    text: str
-    unnamed: str | None = None
-    rule: str = ""
+    said: tuple[Message, ...]
+    evidence: Message | None = None
+    fix: tuple[str, ...] = ()
 
-    def said(self, edition: Edition) -> str:
-        """The text, as it may stand in an edition."""
-        return self.text if edition == "internal" or self.unnamed is None else self.unnamed
+    @property
+    def code(self) -> str:
+        """What was found, whatever the words."""
+        return self.said[0].code
 
-    def to_dict(self, edition: Edition = "internal") -> dict[str, Any]:
+    @property
+    def text(self) -> str:
+        """In plain words, for the owner of the data who has not read the rest."""
+        return self.told(None)
+
+    @property
+    def rule(self) -> str:
+        """The evidence in words; empty for a remark."""
+        return str(self.evidence or "")
+
+    def told(self, reader: Reader | None) -> str:
+        """The words that a reader may read; all, if None."""
+        return sentences(*(m.told(reader) for m in self.said))
+
+    def to_dict(self, reader: Reader | None = None) -> dict[str, Any]:
         """Describe the finding (formats/audit.schema.json)."""
-        told = {"part": self.part, "verdict": self.verdict, "text": self.said(edition)}
-        return told | {"rule": self.rule}
+        return {
+            "code": self.code,
+            "part": self.part,
+            "verdict": self.verdict,
+            "text": self.told(reader),
+            "rule": "" if self.evidence is None else self.evidence.told(reader),
+            "messages": [m.described(reader) for m in self.said],
+            "fix": list(self.fix),
+        }

@@ -1,40 +1,37 @@
-"""Scores in words: categories and numbers are never mixed in one figure."""
+"""Scores as messages: categories and numbers are never mixed in one figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from treeleak.core.percent import percent
+from treeleak.auditing import wording
+from treeleak.core.message import Kind, Message
 from treeleak.metrics.scores import Numbers, Scores
 
 
-def in_full(scores: Scores) -> str:
+def in_full(scores: Scores) -> Message:
     """Say how far rows are off, as the beginning of a sentence."""
-    wrong, numbers = scores.categories, scores.numbers
-    if numbers is None and wrong is None:
-        return f"The rebuilt values have an error of {percent(scores.error, 1)} (DRAFT)"
-    if numbers is None:
-        return f"{percent(wrong or 0.0, 1)} of the rebuilt values are wrong"
-    told = (
-        f"numbers are {off_by(numbers)} on average, {percent(numbers.exact, 1)} of them exactly "
-        f"right and {percent(numbers.near, 1)} within 1% of their column's range"
-    )
-    if wrong is None:
-        return f"The rebuilt {told}"
-    return f"{percent(wrong, 1)} of the rebuilt categories are wrong; {told}"
+    kinds = wording.ERROR, wording.WRONG, wording.OFF, wording.WRONG_AND_OFF
+    return _said(scores, *kinds)
 
 
-def in_short(scores: Scores) -> str:
+def in_short(scores: Scores) -> Message:
     """Say the same of a yardstick, beside the rebuilt rows."""
-    wrong, numbers = scores.categories, scores.numbers
-    if numbers is None and wrong is None:
-        return f"an error of {percent(scores.error, 1)}"
+    kinds = (
+        wording.ERROR_SHORT, wording.WRONG_SHORT, wording.OFF_SHORT, wording.WRONG_AND_OFF_SHORT,
+    )  # fmt: skip
+    return _said(scores, *kinds)
+
+
+def _said(scores: Scores, error: Kind, wrong: Kind, off: Kind, both: Kind) -> Message:
+    numbers, of_categories = scores.numbers, {"wrong": scores.categories}
     if numbers is None:
-        return f"{percent(wrong or 0.0, 1)} wrong"
-    if wrong is None:
-        return f"{off_by(numbers)}, {percent(numbers.near, 1)} within 1%"
-    return f"{percent(wrong, 1)} wrong; numbers {off_by(numbers)}"
+        return error(error=scores.error) if scores.categories is None else wrong(**of_categories)
+    of_numbers = {"off": numbers.off, "exact": numbers.exact, "near": numbers.near}
+    if scores.categories is None:
+        return off(**of_numbers)
+    return both(**of_categories, **of_numbers)
 
 
 def read_scores(told: Mapping[str, Any]) -> Scores:
@@ -48,8 +45,3 @@ def by_chance(probability: float) -> str:
     if probability < 1e-4:
         return "<0.01%"
     return f"{100 * probability:.2g}%" if probability < 0.1 else f"{100 * probability:.0f}%"
-
-
-def off_by(numbers: Numbers) -> str:
-    """Say how far numbers are off, in the unit of their spread."""
-    return f"off by {numbers.off:.2f} standard deviations"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from treeleak.auditing import wording
 from treeleak.auditing.assessors.counts import THRESHOLD, Counts
 from treeleak.auditing.assessors.uncertainty import FILLED, Uncertainty
 from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE, Finding, Verdict
 from treeleak.auditing.findings.rows_finding import of_rows, of_variant
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.listed import listed
+from treeleak.core.message import Message
 from treeleak.reconstruction import Reconstruction
 
 if TYPE_CHECKING:
@@ -41,11 +44,15 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     budget, rebuilt = found.budget, found.reconstruction
     said = [*_of_inventory(found.inventory), *_of_counts(found.counts)]
     if budget is not None:
-        said.append(Finding("noise", OPEN if budget.doubted else None, str(budget)))
+        doubt = OPEN if budget.doubted else None
+        fix = ("law",) if budget.overspent or budget.cost is None else ()
+        said.append(Finding("noise", doubt, (wording.NOISE(budget=budget),), fix=fix))
     if rebuilt is not None:
         said += of_rows(rebuilt, found.measurement, singled_out, found.proofs_hold, unfinished)
         said += _of_draws(rebuilt)
-        said += [of_variant(v.what, v.measurement) for v in found.variants if v.measurement]
+        said += [
+            of_variant(v.what, v.measurement, rebuilt) for v in found.variants if v.measurement
+        ]
     if found.uncertainty is not None:
         said.append(_of_uncertainty(found.uncertainty, found.proofs_hold))
     return tuple(said)
@@ -66,77 +73,75 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
 def _of_inventory(inventory: Sequence[Entry]) -> list[Finding]:
     found = []
-    if stored := ", ".join(dict.fromkeys(e.where for e in inventory if e.rows)):
-        text = f"The model stores training rows as they are, in {stored}."
-        rule = "Training rows stand in the file as they are."
-        found.append(Finding("inventory", LEAK, text, rule=rule))
+    if stored := list(dict.fromkeys(e.where for e in inventory if e.rows)):
+        named, known = (
+            wording.STORED(where=", ".join(places)) for places in (stored, map(known_place, stored))
+        )
+        said = (named.with_instead(known),)
+        found.append(Finding("inventory", LEAK, said, wording.STORED_RULE(), ("rows",)))
     if unknown := [e for e in inventory if e.unknown]:
         n = len(unknown)
-        of = "1 part of the model is" if n == 1 else f"{n:,} parts of the model are"
+        of = "part of the model is" if n == 1 else "parts of the model are"
         places = list(dict.fromkeys(e.where for e in unknown))
-        text = f"{of} known to no rule: rows may stand there, and nothing is said about them"
-        found.append(Finding("inventory", OPEN, f"{text} ({listed(places, 3)})."))
+        named, known = (
+            wording.UNKNOWN_PARTS(parts=n, of=of, where=listed(list(dict.fromkeys(own)), 3))
+            for own in (places, map(known_place, places))
+        )
+        said = (named.with_instead(known),)
+        found.append(Finding("inventory", OPEN, said, fix=("unknown",)))
     if leaks := [e for e in inventory if e.mark == "leaks"]:
         kinds = ", ".join(dict.fromkeys(e.what for e in leaks))
-        found.append(
-            Finding("inventory", None, f"The model holds what attacks are made of: {kinds}.")
-        )
+        fix = tuple(dict.fromkeys(str(e.change) for e in leaks if e.change))
+        said = (wording.MATERIAL_FOR_ATTACKS(kinds=kinds),)
+        found.append(Finding("inventory", None, said, fix=fix))
     return found
 
 
 def _of_counts(counts: Counts | None) -> list[Finding]:
     if counts is None:
         return []
-    total, unit, of = counts.total, counts.unit, counts.of
-    found = []
+    total, unit, of, found = counts.total, counts.unit, counts.of, []
     if total["small"]:
-        found.append(
-            f"{total['small']:,} of {total['leaves']:,} {of} hold fewer than {counts.threshold} "
-            f"{unit}, {total['single']:,} of them a single one."
-        )
+        said = wording.SMALL(
+            small=total["small"], leaves=total["leaves"], of=of, threshold=counts.threshold,
+            unit=unit, single=total["single"],
+        )  # fmt: skip
+        found.append(Finding("counts", None, (said,), fix=(of,)))
     if total["one_class"]:
-        found.append(
-            f"{total['one_class']:,} {of} hold one class only: whoever is known to lie there "
-            "is known to be of that class."
-        )
-    return [Finding("counts", None, text) for text in found]
+        said = wording.ONE_CLASS(leaves=total["one_class"], of=of)
+        found.append(Finding("counts", None, (said,), fix=(of,)))
+    return found
 
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:
+    def found(verdict: Verdict | None, *said: Message, evidence: Message | None = None) -> Finding:
+        fix = ("rules", "rule counts") if verdict == LEAK else ()
+        return Finding("uncertainty", verdict, said, evidence, fix)
+
     if left.of == "leaves":
-        return Finding("uncertainty", None, left.in_full, left.average)
+        return found(None, left.in_full)
     if not left.exact:
-        return Finding("uncertainty", OPEN, f"{FILLED} {left.in_full}", f"{FILLED} {left.average}")
+        return found(OPEN, FILLED, left.in_full)
     if not proofs_hold:
-        text = "Training rows are not possible under the schema: nothing is told for sure."
-        return Finding("uncertainty", OPEN, text)
+        return found(OPEN, wording.NOTHING_SURE())
     if left.n_rows and left.told == left.n_rows:
-        text = f"All {left.n_rows:,} training rows are told in every value. "
-        rule = "Nothing is left to know of any row."
-        return Finding("uncertainty", LEAK, f"{text}{left.in_full}", f"{text}{left.average}", rule)
+        told, rule = wording.ALL_TOLD(rows=left.n_rows), wording.ALL_TOLD_RULE()
+        return found(LEAK, told, left.in_full, evidence=rule)
     if left.told_in_small:
-        how = (
-            "rows are told in every value, and share their rule with fewer "
-            f"than {THRESHOLD} in all."
-        )
-        text, unnamed = f"{left.told_in_small:,} {how} {left.in_full}", f"Some {how} {left.average}"
-        rule = (
-            f"Nothing is left to know of some rows that share a rule with fewer than {THRESHOLD}."
-        )
-        return Finding("uncertainty", LEAK, text, unnamed, rule)
-    rule = "Something is left to know of every row that shares its rule with few others."
-    return Finding("uncertainty", NO_LEAK, left.in_full, left.average, rule)
+        told = wording.SOME_TOLD(told=left.told_in_small, threshold=THRESHOLD)
+        rule = wording.SOME_TOLD_RULE(threshold=THRESHOLD)
+        return found(LEAK, told, left.in_full, evidence=rule)
+    return found(NO_LEAK, left.in_full, evidence=wording.LEFT_RULE())
 
 
 def _of_draws(reconstruction: Reconstruction) -> list[Finding]:
     if reconstruction.draws_hidden:
-        text = (
-            "Which rows each tree drew is not known: the rows are likely over all possible draws."
-        )
-        return [Finding("reconstruction", None, text)]
+        hidden = wording.DRAWS_HIDDEN()
+        return [Finding("reconstruction", None, (hidden,), fix=("hidden",))]
     if reconstruction.draws is None:
         return []
-    texts = [f"Which rows each tree drew is known from: {reconstruction.draws}."]
+    known = wording.DRAWS_KNOWN(draws=reconstruction.draws)
+    found = [Finding("reconstruction", None, (known,), fix=("seeds",))]
     if never := reconstruction.numbers.get("rows_never_drawn", 0):
-        texts.append(f"{never:,} rows were drawn by no tree: the model says nothing of them.")
-    return [Finding("reconstruction", None, text) for text in texts]
+        found.append(Finding("reconstruction", None, (wording.NEVER_DRAWN(never=never),)))
+    return found

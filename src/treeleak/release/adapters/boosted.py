@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadModel
+from treeleak.core.message import own_words
 from treeleak.release.bounds import MOST_LEVELS, at_most
 from treeleak.release.checked_json import is_finite
 from treeleak.release.statistics import NodeStatistic, Quantity
@@ -18,8 +19,13 @@ from treeleak.release.tree import LEAF
 EXACT_FLOAT32 = 2**24
 """Whole numbers from here on are rounded in single precision."""
 
-NUMBERED = "The file does not hold the labels of the classes: they are numbered from 0."
-UNNAMED = "The file's column names are not usable; columns are numbered."
+NUMBERED = own_words(
+    "The file does not hold the labels of the classes: they are numbered from 0.",
+    "boosted_numbered",
+)
+UNNAMED = own_words(
+    "The file's column names are not usable; columns are numbered.", "boosted_unnamed"
+)
 
 
 def numbers(data: Mapping[str, Any], key: str, n: int | None, where: str) -> FloatArray:

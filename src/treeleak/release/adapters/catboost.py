@@ -22,6 +22,7 @@ import numpy as np
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.boosted import column_names
 from treeleak.release.adapters.catboost_trees import Columns, Grown, grown, oblivious
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, MOST_TREES, at_most
@@ -40,14 +41,24 @@ NAMES = ("CatBoost", "CatBoostClassifier", "CatBoostRegressor", "CatBoostRanker"
 WITH_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll", "Focal")
 MOST_TEXT = 2**24
 
-WEIGHTED = (
+WEIGHTED = own_words(
     "the CatBoost model was trained with weights of rows or classes: its leaves hold sums of "
-    "weights, not numbers of rows"
+    "weights, not numbers of rows",
+    "catboost_weighted",
 )
-COUNTLESS = "the CatBoost file holds no numbers of rows (leaf_weights)"
-UNEQUAL = "the trees of the CatBoost model count different numbers of rows"
-SEVERAL = "Leaves hold {} numbers each, of several targets: they are not read."
-HASHED = "Categories are known by hashes of their texts, in {}."
+COUNTLESS = own_words(
+    "the CatBoost file holds no numbers of rows (leaf_weights)", "catboost_countless"
+)
+UNEQUAL = own_words(
+    "the trees of the CatBoost model count different numbers of rows", "catboost_unequal"
+)
+SEVERAL = Kind(
+    "several_targets",
+    "Leaves hold {numbers:number} numbers each, of several targets: they are not read.",
+)
+HASHED = Kind(
+    "categories_hashed", "Categories are known by hashes of their texts, in {columns:all_quoted}."
+)
 
 
 @describes("catboost", *NAMES)
@@ -94,7 +105,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     loss = _inside(params, "loss_function", "type")
     classes = _classes(info.get("class_params"), len(bias)) if loss in WITH_CLASSES else ()
     if len(bias) not in (1, len(classes)):
-        notes = (*notes, SEVERAL.format(len(bias)))
+        notes = (*notes, SEVERAL(numbers=len(bias)))
     weights = _inside(params, "data_processing_options", "class_weights")
     balanced = _inside(params, "data_processing_options", "auto_class_weights")
     quantity, not_covered = _unit(trees, bool(weights) or balanced not in (None, "None"))
@@ -103,7 +114,7 @@ def _release(data: Mapping[str, Any], name: str) -> Release:
     if quantity == ROWS and trees[0].weights is not None and not_covered is None:
         n_rows = int(trees[0].weights.sum())
     if columns.levels:
-        notes = (*notes, HASHED.format(", ".join(map(repr, sorted(columns.levels)[:5]))))
+        notes = (*notes, HASHED(columns=sorted(columns.levels)[:5]))
     version = str(info.get("catboost_version_info", ""))
     return Release(
         trees=tuple(_told(tree, quantity, scale, len(classes)) for tree in trees),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treeleak.core.errors import BadModel
+from treeleak.core.message import own_words
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
 _START = re.compile(r"^[ \t]*(?:OPTIMAL RULE LIST|RULELIST:)[ \t]*$", re.MULTILINE)
@@ -59,7 +60,7 @@ def read_corels(
         columns = _listed(listed[1])
     elif columns is None:
         columns = list(dict.fromkeys(c.column for conditions, _ in said for c in conditions))
-        notes = ("the columns are those that a rule tests: the text names no others",)
+        notes = (own_words("the columns are those that a rule tests: the text names no others"),)
     names = {name for _, name in said}
     label: dict[str, Any] = {name: name for name in names}
     if names <= set(_TRUTH):

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadModel
+from treeleak.core.message import own_words
 from treeleak.release.adapters.sklearn import class_labels, feature_names, fitted, tree_and_values
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.release.readers.release_file import noise_from_dict
@@ -36,15 +37,20 @@ from treeleak.release.stored import StoredObject
 
 __all__: list[str] = []
 
-MIXED_UP = (
+MIXED_UP = own_words(
     "diffprivlib takes a label for its number in a forest whose classes are not 0, 1, 2 and so "
-    "on: its leaves do not tell of their rows"
+    "on: its leaves do not tell of their rows",
+    "diffprivlib_mixed_up",
 )
-WARM = "with warm_start, each call of fit cuts the rows anew, and the file does not tell the calls"
-SEEDED = (
+WARM = own_words(
+    "with warm_start, each call of fit cuts the rows anew, and the file does not tell the calls",
+    "diffprivlib_warm",
+)
+SEEDED = own_words(
     "The model holds the seed of each tree, from which its splits and the noise of its labels were "
     "drawn: who has the model can draw them again, and the privacy budget does not bound what it "
-    "gives away."
+    "gives away.",
+    "diffprivlib_seeded",
 )
 
 

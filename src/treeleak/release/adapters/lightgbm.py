@@ -27,6 +27,7 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.boosted import (
     NUMBERED,
     column_names,
@@ -63,34 +64,53 @@ _NUMBER = r"-?\d{1,320}(?:\.\d{1,40})?(?:e[-+]?\d{1,4})?"
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING = {"none": 0, "zero": 1, "nan": 2}
 
-LINEAR = "LightGBM trees with linear models in their leaves (linear_tree) are not covered"
+LINEAR = own_words(
+    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
+    "lightgbm_linear",
+)
 ZEROS = (
     "tree {}, node {}: zeros count as missing there (zero_as_missing) and go the other way than "
     "their value: such tests are not covered"
 )
-COUNTLESS = (
+COUNTLESS = own_words(
     "the LightGBM file holds no numbers of rows (leaf_count), and rebuilding rows from other "
-    "statistics is not covered yet"
+    "statistics is not covered yet",
+    "lightgbm_countless",
 )
-VALUES_ALONE = (
+VALUES_ALONE = own_words(
     "The file holds neither numbers of rows nor parameters: all rows are taken to have been in "
-    "every tree, and the regularisation to be LightGBM's default."
+    "every tree, and the regularisation to be LightGBM's default.",
+    "lightgbm_values_alone",
 )
-MISCOUNTED = (
-    "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees"
+MISCOUNTED = own_words(
+    "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees",
+    "lightgbm_miscounted",
 )
-UNTOLD = (
+UNTOLD = own_words(
     "the LightGBM file does not hold the parameters of its training, which say whether each tree "
-    "saw all rows"
+    "saw all rows",
+    "lightgbm_untold",
 )
-BAGGED = "each tree saw a part of the rows, drawn without replacement (bagging_fraction {})"
-GOSS = (
+BAGGED = Kind(
+    "rows_bagged",
+    "each tree saw a part of the rows, drawn without replacement (bagging_fraction "
+    "{share:foreign})",
+)
+GOSS = own_words(
     "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "
-    "are of these"
+    "are of these",
+    "lightgbm_goss",
 )
-DIFFERENT = "the roots of its trees count different numbers of rows"
-AVERAGE = "Predictions are the average of the trees, not their sum (boosting=rf)."
-EARLY = "Predictions may stop after round {}, found best; the model holds later trees, too."
+DIFFERENT = own_words(
+    "the roots of its trees count different numbers of rows", "lightgbm_different"
+)
+AVERAGE = own_words(
+    "Predictions are the average of the trees, not their sum (boosting=rf).", "lightgbm_average"
+)
+EARLY = Kind(
+    "stops_early",
+    "Predictions may stop after round {round}, found best; the model holds later trees, too.",
+)
 
 
 @adapter("lightgbm", "Booster")
@@ -100,7 +120,7 @@ def _booster(stored: StoredObject) -> Release:
     best = stored.get("best_iteration")
     outputs = 1 if release.ensemble is None else len(release.ensemble.base_scores)
     if isinstance(best, int) and 0 < best < len(release.trees) // outputs:
-        return replace(release, notes=(*release.notes, EARLY.format(best)))
+        return replace(release, notes=(*release.notes, EARLY(round=best)))
     return release
 
 
@@ -349,7 +369,7 @@ def _sampling(parameters: Mapping[str, str], trees: Sequence[Tree]) -> Sampling:
         if shares[1:] == ["1", "1"] and by_query == "0" and re.fullmatch(r"\d{1,9}", seed):
             rule = RULE.format(shares[0][:20], parameters["bagging_freq"][:6])
             return Subsample(forest_seed=int(seed), rule=rule)
-        return UnknownSampling(BAGGED.format(next(share for share in shares if share != "1")[:20]))
+        return UnknownSampling(BAGGED(share=next(share for share in shares if share != "1")[:20]))
     roots = {float(t.totals[0]) for t in trees if t.totals is not None and t.n_nodes > 1}
     return UnknownSampling(DIFFERENT) if len(roots) > 1 else AllRows()
 

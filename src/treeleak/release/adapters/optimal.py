@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
+from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.bounds import MOST_COLUMNS, at_most
 from treeleak.release.growing import GrowingTree
@@ -35,15 +36,20 @@ __all__: list[str] = []
 # More than a search for an optimal tree ends with; a file may lead to one node along many ways.
 MAX_NODES = 2**17
 
-UNCOUNTED = (
+UNCOUNTED = own_words(
     "The model does not count the rows in its leaves; treeleak.verification.counted fills the "
-    "counts in from rows."
+    "counts in from rows.",
+    "optimal_uncounted",
 )
-UNNAMED = (
+UNNAMED = own_words(
     "The model knows neither the names nor the number of its columns: they are numbered up to the "
-    "last one that it tests."
+    "last one that it tests.",
+    "optimal_unnamed",
 )
-LEFT_OUT = "The model drops columns of texts that it does not test: {}."
+LEFT_OUT = Kind(
+    "columns_of_texts_left_out",
+    "The model drops columns of texts that it does not test: {columns:all_quoted}.",
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _streed(stored: StoredObject) -> Release:
         sampling=AllRows(),
         n_rows=int(tree.counts[0].sum()) if tree.counts is not None else None,
         origin="pystreed, STreeDClassifier",
-        notes=(LEFT_OUT.format(", ".join(map(repr, left_out))),) if left_out else (),
+        notes=(LEFT_OUT(columns=left_out),) if left_out else (),
     )
 
 
@@ -146,7 +152,7 @@ def _binarised(
     Columns of texts are named last, for they are none of the release's.
     """
     if binarizer.get("binary_feature_limiter") is not None:
-        raise NotCovered("a choice among the tests (max_num_binary_features)")
+        raise NotCovered(own_words("a choice among the tests (max_num_binary_features)"))
     kinds = [binarizer.get(f"{kind}_columns") for kind in ("binary", "categorical", "continuous")]
     every = [column for columns in kinds for column in columns]
     numbered = sorted(map(str, every)) == sorted(map(str, range(len(every))))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.draws.recompute import MAX_ROWS, Draws, check_size
 from treeleak.release.release import Release
 from treeleak.release.sampling import Subsample
@@ -47,7 +48,7 @@ def lightgbm_draws(release: Release, sampling: Subsample) -> Draws:
     roots = np.array([-1 if t.totals is None else int(t.totals[0]) for t in release.trees])
     told = roots >= 0
     if not told.any():
-        raise NotCovered("how many rows each tree drew is not known")
+        raise NotCovered(own_words("how many rows each tree drew is not known"))
     n_rounds = int(rounds[-1]) + 1
     fit: list[NDArray[np.uint8]] = []
     for n_rows in _candidates(release, roots[told], share):
@@ -63,7 +64,9 @@ def lightgbm_draws(release: Release, sampling: Subsample) -> Draws:
         else:
             fit.append(masks)
     if not fit:
-        raise NotCovered("no number of rows fits the seed in the file and the counts of the trees")
+        raise NotCovered(
+            own_words("no number of rows fits the seed in the file and the counts of the trees")
+        )
     if len(fit) > 1:
         raise NotCovered(
             f"the number of training rows is not known: {fit[0].shape[1]:,} and "
@@ -80,7 +83,9 @@ def _candidates(release: Release, roots: IntArray, share: float) -> range:
     off = _WIDE * sqrt(max(likely, 1) * (1 - share) / share / len(roots)) + 2
     low, high = max(floor(likely - off), int(roots.max()), 1), ceil(likely + off)
     if high > MAX_ROWS or (high - low + 1) * high * _FIRST > _MOST_TRIED:
-        raise NotCovered("too many numbers of training rows may fit; give it (n_rows, --n-rows)")
+        raise NotCovered(
+            own_words("too many numbers of training rows may fit; give it (n_rows, --n-rows)")
+        )
     return range(low, high + 1)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.draws import mt19937_kernels as mt
 from treeleak.release.release import Release
@@ -26,6 +27,9 @@ from treeleak.release.sampling import Bootstrap
 # Draws, or entries of the table of them; beyond, neither time nor memory is reasonable.
 MAX_ENTRIES = 2**31
 MAX_ROWS = 10_000_000
+
+
+NOT_RECOMPUTED = Kind("draws_not_recomputed", "the draws cannot be recomputed: {why:foreign}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ class Rule:
 def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
     """Every way to draw that the release leaves open, the likeliest first."""
     if not release.trees:
-        raise NotCovered("a model without trees")
+        raise NotCovered(own_words("a model without trees"))
     known = re.fullmatch(r"scikit-learn .* (forest|bagging)", sampling.rule)
     if sampling.rule and not known:
         raise NotCovered(f"the draws follow the rule {sampling.rule!r:.80}, which is not known")
@@ -92,7 +96,7 @@ def rules_of(release: Release, sampling: Bootstrap) -> list[Rule]:
         low, high = sampling.rows_between
         n_rows = low if low == high else None
     if n_rows == 0 or n_draws == 0:
-        raise NotCovered("the model says that no rows were drawn")
+        raise NotCovered(own_words("the model says that no rows were drawn"))
     if weights is not None and len(weights) != n_rows:
         raise NotCovered(f"the model has {n_rows} rows, and weights of {len(weights)}")
 
@@ -126,7 +130,7 @@ def _n_draws(release: Release, sampling: Bootstrap) -> int:
         if total is not None:
             said.setdefault(int(total), f"tree {t}")
     if not said:
-        raise NotCovered("the model does not say how many rows each tree drew")
+        raise NotCovered(own_words("the model does not say how many rows each tree drew"))
     if len(said) > 1:
         first, second, *_ = (f"{n} in {where}" for n, where in said.items())
         raise NotCovered(f"the numbers of draws differ: {first}, {second}")

@@ -10,9 +10,17 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.parallel import THREADS, threads
 from treeleak.release.draws import mt19937_kernels as mt
-from treeleak.release.draws.recompute import Draws, Rule, Seeds, drawn_table, rules_of
+from treeleak.release.draws.recompute import (
+    NOT_RECOMPUTED,
+    Draws,
+    Rule,
+    Seeds,
+    drawn_table,
+    rules_of,
+)
 from treeleak.release.draws.subsample import subsampled
 from treeleak.release.release import Release
 from treeleak.release.sampling import Bootstrap, Subsample
@@ -57,9 +65,9 @@ def known_draws(
     if isinstance(sampling, Subsample):
         return subsampled(release, sampling)
     if not isinstance(sampling, Bootstrap):
-        raise NotCovered("the model's trees did not draw their rows by a bootstrap")
+        raise NotCovered(own_words("the model's trees did not draw their rows by a bootstrap"))
     if sampling.hidden:
-        raise NotCovered(f"the draws cannot be recomputed: {sampling.hidden}")
+        raise NotCovered(NOT_RECOMPUTED(why=sampling.hidden))
     target = _distinct(release)
     rules = rules_of(release, sampling)
     tried: list[str] = []
@@ -135,7 +143,9 @@ def _fitting_rows(
     """At most two numbers of rows, of those that each tree can have drawn from."""
     counts = target[target >= 0]
     if not counts.size:
-        raise NotCovered("the model does not say how many rows there were, nor what trees drew")
+        raise NotCovered(
+            own_words("the model does not say how many rows there were, nor what trees drew")
+        )
     low, high = _likely_rows(counts, rule.n_draws)
     if between is not None:
         low, high = max(low, between[0]), min(high, between[1])

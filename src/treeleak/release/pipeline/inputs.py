@@ -13,8 +13,16 @@ import pandas as pd
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import Kind
 from treeleak.core.private import dataclass
 from treeleak.schema import Attribute, Categorical, Numeric, OneHot
+
+LOST = Kind("columns_lost", "lost before the model saw them: {columns:all_quoted}")
+IMPUTED = Kind(
+    "values_filled_in",
+    "missing values were filled in before the model saw them, and cannot be told from others: "
+    "{columns:all_quoted}",
+)
 
 MISSING = math.nan
 """Stands for a missing value among texts: one object, so that equal lists compare as equal."""
@@ -208,13 +216,10 @@ class Inputs:
         """Say what the reader of rows in the columns of the input should know."""
         said: list[str] = []
         if self.lost:
-            said.append(f"lost before the model saw them: {', '.join(map(repr, self.lost))}")
+            said.append(LOST(columns=self.lost))
         imputed = [n for n, own in self.read_from.items() if self.readings[own[0]].imputed]
         if imputed:
-            said.append(
-                "missing values were filled in before the model saw them, and cannot be told from "
-                f"others: {', '.join(map(repr, imputed))}"
-            )
+            said.append(IMPUTED(columns=imputed))
         return tuple(said)
 
     def attributes(self) -> list[Attribute]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.bounds import MOST_JSON_BYTES, at_most
 from treeleak.release.checked_json import read_json
 from treeleak.release.readers.own_process import refused_by
@@ -23,10 +24,11 @@ MODEL = "catboost.core.CatBoost"
 MAGIC = b"CBM1"
 SECONDS = 600
 WORKER = Path(__file__).with_name("cbm_worker.py")
-NEEDED = (
+NEEDED = own_words(
     "CatBoost's binary models (cbm) are read with the help of CatBoost: "
     "python -m pip install 'treeleak[catboost]'; or save the model as JSON: "
-    'save_model("model.json", format="json")'
+    'save_model("model.json", format="json")',
+    "catboost_json_needed",
 )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from treeleak.core.errors import BadInput, BadModel, NotCovered
 from treeleak.core.listed import listed
+from treeleak.core.message import own_words
 from treeleak.release.readers.arff import ARFFHeader, columns_and_classes, read_arff_header, text_of
 from treeleak.release.readers.j48_tree import TreeBuilder, nested_lines
 from treeleak.release.readers.weka_report import (
@@ -32,18 +33,24 @@ from treeleak.release.sampling import AllRows, UnknownSampling
 
 # Digits behind the point with which WEKA prints a threshold at most.
 DIGITS = 6
-HELD_BACK = "reduced-error pruning: the leaves count only the rows that the tree was grown on"
-TOTALS = (
+HELD_BACK = own_words(
+    "reduced-error pruning: the leaves count only the rows that the tree was grown on",
+    "j48_held_back",
+)
+TOTALS = own_words(
     "J48 says how many rows of a leaf are not of its class, but not of which class they are: with "
-    "more than two classes only the rows of each leaf are known."
+    "more than two classes only the rows of each leaf are known.",
+    "j48_totals",
 )
-TWO = (
+TWO = own_words(
     "The classes are those that leaves name, as the text says no more: if there is another one, "
-    "the counts by class are wrong. An ARFF header, or WEKA's whole output, would tell."
+    "the counts by class are wrong. An ARFF header, or WEKA's whole output, would tell.",
+    "j48_two",
 )
-TESTED_ONLY = (
+TESTED_ONLY = own_words(
     "Columns that the tree does not test are not in its text, and are missing from every figure. "
-    "An ARFF header, in Python (read_j48), would name them."
+    "An ARFF header, in Python (read_j48), would name them.",
+    "j48_tested_only",
 )
 _HEADING = re.compile(r"^J48 (?:un)?pruned tree[ \t]*$", re.MULTILINE)
 _HEAD = re.compile(

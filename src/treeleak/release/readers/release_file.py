@@ -167,7 +167,6 @@ def release_from_dict(data: Any) -> Release:
         sampling=sampling,
         noise=None if noise is None else noise_from_dict(noise),
         float_type=choice(data, "float_type", FLOAT_TYPES, "float64"),
-        of_file=True,
         **({"n_rows": None} | told),
     )
     for t, tree in enumerate(release.trees if noise is None else ()):

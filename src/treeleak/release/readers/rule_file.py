@@ -105,7 +105,6 @@ def rules_from_dict(data: Any) -> RuleList:
         n_rows=declared(int | None, data.get("n_rows"), "n_rows"),
         origin=take(data, "origin", str, ""),
         notes=declared(tuple[str, ...], take(data, "notes", list, []), "notes"),
-        of_file=True,
     )
 
 

@@ -6,10 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from treeleak.core.errors import BadModel
+from treeleak.core.message import own_words
 from treeleak.release.readers.j48_tree import TreeBuilder
 from treeleak.release.stored import Leftover
 
-UNCHECKED = "The text ends with the tree: whether lines are missing cannot be checked."
+UNCHECKED = own_words(
+    "The text ends with the tree: whether lines are missing cannot be checked.",
+    "weka_report_unchecked",
+)
 PRUNED_WITH_ROWS_HELD_BACK = re.compile(r"^(?:Options|Scheme):.*\s-R(?:\s|$)", re.MULTILINE)
 # Lines of a report: headings, statements, statistics, figures of each class, a list of names.
 _FIGURES = re.compile(r"[\d\s.?]+(?:\|.{0,80}|\s\S.{0,80})?")

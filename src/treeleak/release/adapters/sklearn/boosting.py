@@ -24,6 +24,7 @@ from scipy.special import logit
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     fitted,
@@ -46,16 +47,24 @@ from treeleak.release.statistics import GRADIENT, VALUE, VARIANCE
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-HELD_BACK = (
+HELD_BACK = own_words(
     "Early stopping held part of the rows back: counts, and all that is rebuilt from them, are of "
-    "the rows that the trees were fitted to."
+    "the rows that the trees were fitted to.",
+    "boosting_held_back",
 )
-BY_ERRORS = (
+BY_ERRORS = own_words(
     "each tree drew rows by chances that follow from the errors of the trees before, so the draws "
-    "are not known, nor how likely they are"
+    "are not known, nor how likely they are",
+    "boosting_by_errors",
 )
-UNEVEN = "its trees count different numbers of rows: rows of weight zero are not counted"
-NO_BASE = "the model starts from the predictions of another model (init), which are not read"
+UNEVEN = own_words(
+    "its trees count different numbers of rows: rows of weight zero are not counted",
+    "boosting_uneven",
+)
+NO_BASE = own_words(
+    "the model starts from the predictions of another model (init), which are not read",
+    "boosting_no_base",
+)
 
 
 @adapter("sklearn", *("GradientBoosting" + kind for kind in KINDS))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from treeleak.core.errors import NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
     feature_names,
@@ -58,17 +59,21 @@ def bagged_subsample(stored: StoredObject, trees: Sequence[StoredObject]) -> Sam
     )
 
 
-MISCOUNTED = (
+MISCOUNTED = own_words(
     "scikit-learn before 1.9 miscounts the rows of a tree that splits on missing values, so the "
-    "counts do not belong to the splits"
+    "counts do not belong to the splits",
+    "ensembles_miscounted",
 )
-HIDDEN = (
+HIDDEN = own_words(
     "class weights set each row's chance of being drawn, and the file does not hold the weights "
-    "of the rows"
+    "of the rows",
+    "ensembles_hidden",
 )
 
 
-MONOTONIC = "monotonic constraints clip the class fractions, so they are no counts"
+MONOTONIC = own_words(
+    "monotonic constraints clip the class fractions, so they are no counts", "ensembles_monotonic"
+)
 Says = Literal["classes", "targets", "rows"]
 """What the nodes of a model say of the rows beside their number: nothing, where targets are made
 up, or what other trees left to explain."""
@@ -165,7 +170,10 @@ def release_of(
         for t, (tree, features) in enumerate(zip(trees, of_columns, strict=False))
     ]
     if "_sklearn_version" not in stored.state:
-        notes = (*notes, "The file does not say which version wrote it; read as a current one.")
+        notes = (
+            *notes,
+            own_words("The file does not say which version wrote it; read as a current one."),
+        )
     if says is None:
         says = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(given(tree.get("monotonic_cst")) for tree in trees)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.release.adapters.sklearn.attributes import (
     class_labels,
@@ -200,7 +201,7 @@ def _are_codes(values: list[Any]) -> bool:
 def _codes(values: Any) -> IntArray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not _are_codes(array.tolist()):
-        raise NotCovered("categories that are no whole numbers from 0 on")
+        raise NotCovered(own_words("categories that are no whole numbers from 0 on"))
     return array.astype(np.int64)
 
 

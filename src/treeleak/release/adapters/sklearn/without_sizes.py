@@ -10,6 +10,7 @@ import numpy as np
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadModel
+from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.shares import counts_from_shares, leaf_classes
 from treeleak.release.adapters.sklearn.counts import Training
 from treeleak.release.adapters.sklearn.nodes import TOLERANCE, Nodes, of_ensemble
@@ -19,20 +20,27 @@ from treeleak.release.statistics import DRAWS, LABELS, ROWS, Statistics
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
 
-RESTORED = (
+RESTORED = Kind(
+    "without_sizes_restored",
     "The numbers of rows were taken out of the file. They follow from the class shares of its "
-    "nodes, as the least numbers for which all are whole"
+    "nodes, as the least numbers for which all are whole{lost:message}.",
 )
-PRESENT = (
+LOST = Kind(
+    "nodes_left_out",
+    "; {nodes:number} nodes whose rows part in a way that shares do not tell are left out",
+)
+PRESENT = own_words(
     "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
-    "leaf, only the classes that it holds are used."
+    "leaf, only the classes that it holds are used.",
+    "without_sizes_present",
 )
 UNSEEN, SURELY_SEEN = 1.0, 8.0
 """How surely a tree sees a row: a bootstrap misses it with probability 1 / e. Where each tree sees
 every row it is sure, and as near to that as walks over datasets get along with."""
-NAMED = (
+NAMED = own_words(
     "The numbers of rows were taken out of the file, and do not follow from what is left: of each "
-    "leaf, only the class that it predicts is used."
+    "leaf, only the class that it predicts is used.",
+    "without_sizes_named",
 )
 
 
@@ -71,13 +79,11 @@ def without_sizes(
         ]
         law = LabelNoise("present", UNSEEN if drawn else SURELY_SEEN)
         return _naming(shapes, named), law, (PRESENT,)
-    note = RESTORED
     lost = sum(len(s.left) - len(tree.left) for s, (tree, _) in zip(shapes, found, strict=True))
-    if lost:
-        note += f"; {lost:,} nodes whose rows part in a way that shares do not tell are left out"
+    note = RESTORED(lost=LOST(nodes=int(lost)) if lost else "")
     whole = DRAWS if drawn else ROWS
     restored = [tree.with_counts(whole, counts=c, totals=c.sum(axis=1)) for tree, c in found]
-    return restored, None, (f"{note}.",)
+    return restored, None, (note,)
 
 
 def _naming(shapes: Sequence[Tree], named: Sequence[FloatArray]) -> list[Tree]:

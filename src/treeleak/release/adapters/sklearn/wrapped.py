@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.sklearn.attributes import WRAPPERS, fitted
 from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
@@ -14,6 +15,14 @@ from treeleak.release.pipeline.names import input_columns, output_columns
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.release import Release
 from treeleak.release.stored import StoredObject
+
+LAST_STEP = own_words(
+    "The model is the last step of a Pipeline; its columns are that step's input.",
+    "last_step_of_pipeline",
+)
+INSIDE = Kind("model_inside_another", "The model is {inner} inside a {outer}.")
+NOT_NAMED = Kind("columns_not_named", "Columns are not named after the input{why:message}.")
+WHY = Kind("why", ": {why:foreign}")
 
 
 @adapter("sklearn", "Pipeline", "CalibratedClassifierCV", *WRAPPERS)
@@ -26,15 +35,14 @@ def _wrapped(stored: StoredObject) -> Release:
         if model.name == "Pipeline":
             *before, inner = [step for _, step in model.get("steps", ())] or [None]
             if not isinstance(inner, StoredObject):
-                raise NotCovered("a Pipeline that does not end in a model")
+                raise NotCovered(own_words("a Pipeline that does not end in a model"))
             steps += before
             if before:
-                notes.append(
-                    "The model is the last step of a Pipeline; its columns are that step's input."
-                )
+                notes.append(LAST_STEP)
         elif model.name in {"CalibratedClassifierCV", *WRAPPERS}:
             inner = _only_model(model)
-            notes.append(f"The model is the {inner.name} inside a {model.name}.")
+            said = INSIDE(inner=f"the {inner.name}", outer=model.name)
+            notes.append(said.with_instead(INSIDE(inner="one", outer=model.name)))
         else:
             break
         model = inner
@@ -80,6 +88,6 @@ def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
 
 
 def _not_named(release: Release, named: bool, why: str) -> Release:
-    note = () if named else (f"Columns are not named after the input{why and ': '}{why}.",)
+    note = () if named else (NOT_NAMED(why=why and WHY(why=why)),)
     inputs = Inputs((), {}, why or "the model's columns are not those that its steps put out")
     return replace(release, notes=(*release.notes, *note), inputs=inputs)

@@ -12,6 +12,7 @@ import numpy as np
 
 from treeleak.core.arrays import IntArray
 from treeleak.core.errors import BadInput, BadModel
+from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.boosted import (
     NUMBERED,
     column_names,
@@ -46,45 +47,65 @@ SAME = 5e-6
 TELLING = 4
 ESTIMATORS = ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker")
 
-FIRST_ONLY = (
+FIRST_ONLY = own_words(
     "the sums of hessians in an XGBoost model count rows in the first trees only, where all rows "
     "have one prediction; how leaves of later trees were fitted, on which their sums depend, is "
-    "not known (reg_alpha, max_delta_step, several trees in a round, or other)"
+    "not known (reg_alpha, max_delta_step, several trees in a round, or other)",
+    "xgboost_first_only",
 )
 OTHER_LOSS = (
     "the sums of hessians in this XGBoost model (objective {}) do not count rows, and the file "
     "holds no other counts"
 )
-COUNTLESS = (
+COUNTLESS = own_words(
     "the sums of hessians, which count rows, were taken out of the XGBoost file, and rebuilding "
-    "rows from what is left is not covered yet"
+    "rows from what is left is not covered yet",
+    "xgboost_countless",
 )
-VALUES_ALONE = (
+VALUES_ALONE = own_words(
     "The file holds no sums of hessians: all rows are taken to have been in every tree, and the "
-    "learning rate and the regularisation to be XGBoost's defaults unless the file says them."
+    "learning rate and the regularisation to be XGBoost's defaults unless the file says them.",
+    "xgboost_values_alone",
 )
-RESTORED = (
+RESTORED = own_words(
     "The sums of hessians, which count rows, were taken out of the file. The numbers of rows "
-    "follow from gains and values."
+    "follow from gains and values.",
+    "xgboost_restored",
 )
 PARTLY = (
     "the sums of hessians, which count rows, were taken out of the XGBoost file; from gains and "
     "values follow the numbers of rows of all but {:,} of {:,} nodes, and rebuilding rows from a "
     "part of them is not covered yet"
 )
-WEIGHTED = (
+WEIGHTED = own_words(
     "the sums of hessians in this XGBoost model are no whole numbers of rows: rows or classes were "
-    "weighted when it was trained, or there are more than single precision can count"
+    "weighted when it was trained, or there are more than single precision can count",
+    "xgboost_weighted",
 )
-DIFFERENT = "the roots of its trees count different numbers of rows (subsample, say)"
-SHARE = "each tree saw a part of the rows, drawn without replacement (subsample {})"
-UNTOLD = (
-    "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did"
+DIFFERENT = own_words(
+    "the roots of its trees count different numbers of rows (subsample, say)", "xgboost_different"
 )
-SEVERAL = "The model has {} targets; each tree speaks of one of them."
-EARLY = "Predictions may stop after round {}, found best; the file holds later trees, too."
-DART = "Values of leaves are given times the weights of their trees (dart)."
-MISSING = "The model was told to take the value {} for a missing one."
+SHARE = Kind(
+    "rows_subsampled",
+    "each tree saw a part of the rows, drawn without replacement (subsample {share})",
+)
+UNTOLD = own_words(
+    "XGBoost's file does not say whether each tree saw all rows (subsample); by default, it did",
+    "xgboost_untold",
+)
+SEVERAL = Kind(
+    "several_targets", "The model has {targets:number} targets; each tree speaks of one of them."
+)
+EARLY = Kind(
+    "stops_early",
+    "Predictions may stop after round {round:number}, found best; the file holds later trees, too.",
+)
+DART = own_words(
+    "Values of leaves are given times the weights of their trees (dart).", "xgboost_dart"
+)
+MISSING = Kind(
+    "value_for_missing", "The model was told to take the value {value} for a missing one."
+)
 
 
 @describes("xgboost", "Booster")
@@ -111,7 +132,7 @@ def _estimator(stored: StoredObject) -> Release:
     release = _release(model)
     missing = stored.get("missing")
     if isinstance(missing, (int, float)) and not np.isnan(missing):
-        release = replace(release, notes=(*release.notes, MISSING.format(missing)))
+        release = replace(release, notes=(*release.notes, MISSING(value=missing)))
     return replace(release, origin=f"XGBoost {model.version}, {stored.name}")
 
 
@@ -132,7 +153,7 @@ def _release(model: Model) -> Release:
     notes = (*notes, *restored)
     classes: tuple[Any, ...] = ()
     if model.num_target > 1:
-        notes = (*notes, SEVERAL.format(model.num_target))
+        notes = (*notes, SEVERAL(targets=model.num_target))
     elif model.num_class > 1:
         classes = tuple(range(model.num_class))
     elif model.objective.startswith("binary:"):
@@ -143,7 +164,7 @@ def _release(model: Model) -> Release:
         notes = (*notes, DART)
     best = number_of(found_in(model.learner.get("attributes"), "best_iteration"))
     if best is not None and 0 <= best < rounds.max(initial=0):
-        notes = (*notes, EARLY.format(int(best) + 1))
+        notes = (*notes, EARLY(round=int(best) + 1))
     n_rows = None
     if isinstance(sampling, AllRows) and trees and trees[0].totals is not None:
         n_rows = int(trees[0].totals[0])
@@ -224,7 +245,7 @@ def _with_rows(
     sums = [trees[t].statistics.get(HESSIAN) for t in own]
     notes: tuple[str, ...] = ()
     counts: Sequence[NodeStatistic | None]
-    covered = None if every or not rounds.any() else FIRST_ONLY
+    covered: str | None = None if every or not rounds.any() else FIRST_ONLY
     if any(entry is None for entry in sums):
         restored = restored_rows([trees[t] for t in own], each)
         if restored is None:
@@ -264,7 +285,7 @@ def _sampling(model: Model, trees: Sequence[Tree]) -> Sampling:
         return UnknownSampling(DIFFERENT)
     share = model.trained_with("subsample")
     if share is not None and share != 1:
-        return UnknownSampling(SHARE.format(f"{share:g}"))
+        return UnknownSampling(SHARE(share=f"{share:g}"))
     seen = share == 1 or len(roots) > 1 or (len(roots) == 1 and len(trees) == 1)
     return AllRows() if seen or _same_rows(model, trees) else UnknownSampling(UNTOLD)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
+from treeleak.core.message import own_words
 from treeleak.release.adapters.boosted import (
     count_in,
     finite,
@@ -25,7 +26,10 @@ from treeleak.release.checked_json import located
 from treeleak.release.statistics import GAIN, HESSIAN, STEP, VALUE, Statistics
 from treeleak.release.tree import LEAF, Tree
 
-VECTORS = "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered"
+VECTORS = own_words(
+    "XGBoost trees whose leaves hold several numbers (multi_output_tree) are not covered",
+    "xgboost_vectors",
+)
 
 
 def read_tree(t: int, raw: Mapping[str, Any], model: Model, output: int) -> Tree:

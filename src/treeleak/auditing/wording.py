@@ -1,0 +1,327 @@
+"""The words of every finding, each under its code; who judges chooses a code and gives values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treeleak.core.message import Kind
+
+# ----------------------------------------------------------------------------------- inventory
+
+STORED = Kind("rows_stored", "The model stores training rows as they are, in {where}.")
+UNKNOWN_PARTS = Kind(
+    "parts_unknown",
+    "{parts:number} {of} known to no rule: rows may stand there, and nothing is said about them "
+    "({where}).",
+)
+MATERIAL_FOR_ATTACKS = Kind("attack_material", "The model holds what attacks are made of: {kinds}.")
+STORED_RULE = Kind("rule_rows_stored", "Training rows stand in the file as they are.")
+
+# -------------------------------------------------------------------------------------- counts
+
+SMALL = Kind(
+    "small_leaves",
+    "{small:number} of {leaves:number} {of} hold fewer than {threshold:number} {unit}, "
+    "{single:number} of them a single one.",
+)
+ONE_CLASS = Kind(
+    "leaves_of_one_class",
+    "{leaves:number} {of} hold one class only: whoever is known to lie there is known to be of "
+    "that class.",
+)
+NOISE = Kind("noise_budget", "{budget}")
+
+# --------------------------------------------------------------------------------- uncertainty
+
+NO_ROWS_COUNTED = Kind("no_rows_counted", "The model counts no rows at all.")
+LEFT = Kind(
+    "left_to_know",
+    "Of what there is to know about a row, the model leaves {left:share} open on average.",
+)
+LEFT_IN_FULL = Kind(
+    "left_to_know",
+    "Of what there is to know about a row, the model leaves {left:share} open on average, and for "
+    "{least:people} of {rows:people} rows {left_least:share}: {leaf:place} ({where:place}){more}.",
+)
+FILLED = Kind(
+    "counts_filled_in",
+    "The model counts no rows. What it leaves to know was computed with the counts of the training "
+    "rows, as for somebody who has them.",
+)
+NOTHING_SURE = Kind(
+    "nothing_sure", "Training rows are not possible under the schema: nothing is told for sure."
+)
+ALL_TOLD = Kind("all_rows_told", "All {rows:people} training rows are told in every value.")
+SOME_TOLD = Kind(
+    "rows_told_alone",
+    "{told:people} rows are told in every value, and share their rule with fewer than "
+    "{threshold:number} in all.",
+)
+ALL_TOLD_RULE = Kind("rule_all_rows_told", "Nothing is left to know of any row.")
+SOME_TOLD_RULE = Kind(
+    "rule_rows_told_alone",
+    "Nothing is left to know of some rows that share a rule with fewer than {threshold:number}.",
+)
+LEFT_RULE = Kind(
+    "rule_left_to_know",
+    "Something is left to know of every row that shares its rule with few others.",
+)
+
+# --------------------------------------------------------------------------- reconstruction: proofs
+
+CONTRADICTION = Kind("no_rows_fit", "No rows fit the counts and the schema{why:message}.")
+WHY = Kind("why", ": {why:foreign}")
+ALL_GIVEN = Kind(
+    "all_rows_given", "All {rows:people} rows were given: there was nothing to rebuild."
+)
+UNFINISHED = Kind("unfinished", "But not all of it was found out: see what was not assessed.")
+UNIQUE = Kind(
+    "rows_unique",
+    "All {rows:people} training rows{not_given} were rebuilt{order}: no other rows fit the counts "
+    "and the schema.",
+)
+UNIQUE_RULE = Kind("rule_rows_unique", "The file proves all rows.")
+ALIKE = Kind(
+    "rows_alike", "Each of them is like {others:number} others or more: that is a statistic."
+)
+ALONE = Kind(
+    "rows_proved_alone",
+    "{alone:people} of {rows:people} rows are proved under the schema, and proved to share their "
+    "place with no other row{of_class}, in all that the trees can tell apart{untested:message}.",
+)
+ALONE_RULE = Kind(
+    "rule_rows_proved_alone",
+    "The file proves rows that share their place with nobody else{of_class}.",
+)
+NUMBERED = Kind(
+    "rows_proved_in_order",
+    "{proved:people} of {rows:people} rows are proved under the schema, each under the number of "
+    "its row, and {alone:people} of them are like no other rebuilt row, in all that the trees can "
+    "tell apart{untested:message}.",
+)
+NUMBERED_RULE = Kind(
+    "rule_rows_proved_in_order",
+    "The file proves rows, each under its number, that are like no other rebuilt row.",
+)
+UNTESTED = Kind("columns_untested", " ({columns:number} columns are not tested by any tree)")
+TARGETS_STORED = Kind(
+    "targets_stored",
+    "Leaves store the target of {told:people} of {rows:people} rebuilt rows: as it is, where they "
+    "hold one row, or rows of one target only, or in sums from which it follows.",
+)
+
+# ------------------------------------------------------------------- reconstruction: comparison
+
+ERROR = Kind("error_of_values", "The rebuilt values have an error of {error:share1} (DRAFT)")
+WRONG = Kind("values_wrong", "{wrong:share1} of the rebuilt values are wrong")
+WRONG_AND_OFF = Kind(
+    "categories_wrong_and_numbers_off",
+    "{wrong:share1} of the rebuilt categories are wrong; numbers are off by {off:sd} standard "
+    "deviations on average, {exact:share1} of them exactly right and {near:share1} within 1% of "
+    "their column's range",
+)
+OFF = Kind(
+    "numbers_off",
+    "The rebuilt numbers are off by {off:sd} standard deviations on average, {exact:share1} of "
+    "them exactly right and {near:share1} within 1% of their column's range",
+)
+ERROR_SHORT = Kind("error_of_values", "an error of {error:share1}")
+WRONG_SHORT = Kind("values_wrong", "{wrong:share1} wrong")
+WRONG_AND_OFF_SHORT = Kind(
+    "categories_wrong_and_numbers_off",
+    "{wrong:share1} wrong; numbers off by {off:sd} standard deviations",
+)
+OFF_SHORT = Kind("numbers_off", "off by {off:sd} standard deviations, {near:share1} within 1%")
+COMPARED = Kind(
+    "rows_compared",
+    "{scores:message}{of_the_rest}; {rows:share} of the training rows{not_given} were rebuilt "
+    "{how}{order:message}.",
+)
+IN_ORDER = Kind("in_order", ", {rows:share} in their own place")
+TARGETS = Kind(
+    "targets_rebuilt",
+    "The target of {rows:share} of the training rows was rebuilt exactly.",
+)
+STRONGEST = Kind("strongest_yardstick", "The strongest yardstick is {yardstick}: {scores:message}.")
+THESE_ROWS = Kind(
+    "other_draws",
+    "{near:number} of {draws:number} other draws of the population are as near: the model told of "
+    "these very rows.",
+)
+POPULATION_TOO = Kind(
+    "other_draws",
+    "{near:number} of {draws:number} other draws of the population are as near: what was rebuilt "
+    "may be the population and not these rows.",
+)
+IN_PLACES = Kind(
+    "rows_in_places",
+    "Row by row, in their places, their error (DRAFT) is {error:share1}, {others:share1} against "
+    "other people{of_class}, and that of {usual_of} usual values {usual:share1}{little}.",
+)
+SHAPE_OPEN = Kind(
+    "shape_not_found_out",
+    "What the shape of the trees alone gives was not found out: interrupted.",
+)
+MAYBE_POPULATION = Kind(
+    "perhaps_population",
+    "These are the model's own rows more than others of the population, but somebody who knows the "
+    "population comes as near: sums over many rows may explain that.",
+)
+MAYBE = Kind(
+    "perhaps_of_all",
+    "That is better than a guess without the counts of leaves, but not than somebody who knows the "
+    "population: it may be what the model tells of all. Rows of the population that the model was "
+    "not trained on (--control) would tell.",
+)
+NO_BETTER = Kind("no_better_than_guess", "That is not clearly better than a guess.")
+IMPOSSIBLE = Kind("rows_impossible", "But not all training rows are possible under the schema.")
+FEW_TO_TEST = Kind("too_few_to_test", "Fewer than {people:number} people are too few to test.")
+VARIANT = Kind(
+    "with_less_to_go_by",
+    "{what}: {scores:within}; {rows:share} of the training rows were rebuilt exactly.",
+)
+RULES: Mapping[str, Kind] = {
+    "values": Kind(
+        "rule_values_nearer",
+        "The values of the rebuilt rows are nearer to the training rows than those of every "
+        "yardstick, by at least {least:share} of the error of each that knows the population, and "
+        "by chance in at most {chance} of cases, over people.",
+    ),
+    "rows": Kind(
+        "rule_more_rows",
+        "More training rows are rebuilt with every value right than any yardstick gets right, by "
+        "chance in at most {chance} of cases, over people.",
+    ),
+    "places": Kind(
+        "rule_nearer_in_place",
+        "Row by row, in their own places, the rebuilt rows are nearer to the training rows than "
+        "the usual values{of_each_class}, by at least {least:share}, and than to other "
+        "people{of_class}, by chance in at most {chance} of cases, over people.",
+    ),
+    "perhaps": Kind(
+        "rule_perhaps",
+        "The rebuilt rows are nearer to the training rows than guesses of somebody who lacks the "
+        "counts of leaves, by chance in at most {chance} of cases, but not than yardsticks that "
+        "know the population.",
+    ),
+    "in place, perhaps": Kind(
+        "rule_perhaps_in_place",
+        "Row by row, the rebuilt rows are nearer to the person in their place than to other "
+        "people{of_class}, by chance in at most {chance} of cases, but not clearly nearer than the "
+        "usual values{of_class}.",
+    ),
+    "nothing": Kind(
+        "rule_nothing_shown",
+        "The attack ended, proved no row that stands alone, and came no nearer to the training "
+        "rows than somebody who lacks the counts of leaves, or than to others of their population.",
+    ),
+}
+
+# ----------------------------------------------------------- reconstruction: without comparison
+
+NOTHING_PROVED = Kind(
+    "nothing_proved", "Training rows are not possible under the schema: nothing is proved."
+)
+LIKELY = Kind(
+    "rows_likely",
+    "The attack rebuilt {rows:people} rows that are likely, and proves none.{expects:message} How "
+    "many are right, only a comparison with the training rows can show (--train).",
+)
+EXPECTS = Kind("error_expected", " The attack expects {wrong:share1} of their values to be wrong.")
+FEASIBLE_OPEN = Kind(
+    "rows_fit_unproved",
+    "{rows:people} rows that fit every count were found. Nothing could be proved of them, nor that "
+    "others fit, for there are too many possible values to look at all. How many are right, only a "
+    "comparison with the training rows can show (--train).",
+)
+FEASIBLE = Kind(
+    "rows_fit_not_alone",
+    "{rows:people} rows that fit every count were found; so do others. No row that stands alone is "
+    "proved in all that the trees test.",
+)
+FEASIBLE_RULE = Kind(
+    "rule_nothing_proved", "The attack ended, and proved no row that stands alone."
+)
+STOPPED_EARLY = Kind("stopped_before_rows", "{stopped} before any row was rebuilt.")
+STOPPED_UNSETTLED = Kind(
+    "stopped_unsettled",
+    "{stopped} before the search for {rows:people} likely rows had settled.{expects:message}",
+)
+STOPPED_MISSING = Kind(
+    "stopped_with_misfit",
+    "{stopped}: the {rows:people} rows so far miss counts by {misfit}.{expects:message}",
+)
+PACE = Kind("pace", "At this pace all would be met after about {time}.")
+NO_PACE = Kind("no_pace", "At this pace it is not foreseeable when all would be met.")
+
+# ---------------------------------------------------------------------------------------- draws
+
+DRAWS_HIDDEN = Kind(
+    "draws_hidden",
+    "Which rows each tree drew is not known: the rows are likely over all possible draws.",
+)
+DRAWS_KNOWN = Kind("draws_known", "Which rows each tree drew is known from: {draws}.")
+NEVER_DRAWN = Kind(
+    "rows_never_drawn",
+    "{never:people} rows were drawn by no tree: the model says nothing of them.",
+)
+
+# -------------------------------------------------------------------------------- not assessed
+
+NOT_RUN = Kind(
+    "no_attack_run", "No attack was run: {why:foreign}. Nothing follows, neither leak nor safety."
+)
+IN_ONE_WAY = Kind("status", "{meaning}")
+NOT_BOUNDED = Kind("cost_not_bounded", "nothing bounds what it costs: {why:foreign}")
+NOTHING_COMPARED = Kind("nothing_to_compare", "{why}")
+NO_CONTROL = Kind("no_control", "no rows of the population were given (control, --control)")
+VALUES_GIVEN = Kind(
+    "values_given",
+    "some values were given, and are nearer to the training rows than to any others",
+)
+NO_RANGE = Kind(
+    "no_bounds",
+    "nobody can say how much of a range is left that has no bounds (column{s} {columns:quoted}): "
+    "give a schema with bounds, or the training rows",
+)
+COUNTS_MISSING = Kind(
+    "counts_missing",
+    "{who} how many training rows {what}: give the training rows and their labels (in Python X and "
+    "y, else --train and --label)",
+)
+MODEL_COUNTS_NO = Kind("no_counts", "{why}")
+UNUSED = Kind("unused_for_rules", "the audit of rules makes no use of {what}")
+
+# --------------------------------------------------------------------------------------- notes
+
+HELD_BACK_FITTED = Kind(
+    "held_back_not_found", "early stopping held rows back, and not all were fitted: {why:foreign}"
+)
+HELD_BACK = Kind(
+    "held_back",
+    "Early stopping held {held:people} of the {rows:people} rows back, which follows from the seed "
+    "in the file: the others are compared.",
+)
+OTHER_NUMBER = Kind(
+    "other_number_of_rows",
+    "{rebuilt:people} rows were rebuilt, {rows:people} are the training rows: to compare them, "
+    "some rows chosen at random were {done}. {hint}",
+)
+CONTROL_TOO_FEW = Kind(
+    "control_too_few",
+    "{control:people} control rows are too few to test {rows:people} training rows against: the "
+    "verdict does not rest on them. Give twice as many or more, better ten times.",
+)
+IMPOSSIBLE_ROWS = Kind(
+    "rows_not_possible",
+    "{rows:people} of the training rows are not possible under the schema: nothing that is said to "
+    "be proved under it holds.",
+)
+DISTANCE_OPEN = Kind(
+    "distance_not_found_out",
+    "How far the training rows are from what the counts allow was not found out: {why:foreign}.",
+)
+STEPS = Kind(
+    "numbers_in_steps",
+    "Columns of numbers count as {steps:number} steps of their range each: {columns:columns}.",
+)

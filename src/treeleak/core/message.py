@@ -1,0 +1,257 @@
+"""Sentences that know what they are made of: a code, and values each of a stated kind.
+
+A message is a text for whoever owns the data. What others may read of it follows from the kinds of
+its values and from how many people stand behind each, never from its words. A text that is no
+message came from outside, or from an error that says no more: nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from numbers import Integral
+from string import Formatter
+from types import MappingProxyType
+from typing import Any
+
+from treeleak.core.listed import listed
+from treeleak.core.percent import percent
+from treeleak.core.plain import plain
+from treeleak.core.private import dataclass
+
+MOST_NAMED = 4
+ELSEWHERE = "the internal edition says more"
+"""For what a reader may not read."""
+
+
+@dataclass(frozen=True)
+class Of:
+    """A figure, and how many people stand behind it."""
+
+    figure: float
+    people: int
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Somebody who may not read all."""
+
+    threshold: int
+    """People who must stand behind a figure."""
+    columns: Set[str] = frozenset()
+    """Columns that may be named."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of message: the one place of its words."""
+
+    code: str
+    words: str
+    """With a place for each value, as ``{name:kind}``; the kinds are those of ``_SAID``."""
+
+    def __call__(self, **values: Any) -> Message:
+        """Make a message of this kind."""
+        return Message(self, values)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Name and kind of each value."""
+        return {name: spec or "" for _, name, spec, _ in Formatter().parse(self.words) if name}
+
+
+class Message(str):
+    """A sentence, its code and its values.
+
+    Attributes
+    ----------
+    kind : Kind
+    values : mapping of str to value
+    instead : Message or None
+        What somebody reads who may not read all, where the same with less in it is not enough.
+    """
+
+    kind: Kind
+    values: Mapping[str, Any]
+    instead: Message | None
+
+    def __new__(
+        cls, kind: Kind, values: Mapping[str, Any], instead: Message | None = None
+    ) -> Message:
+        """Write the sentence."""
+        made = super().__new__(cls, _written(kind, values, None))
+        made.kind, made.values, made.instead = kind, MappingProxyType(dict(values)), instead
+        return made
+
+    def __str__(self) -> str:
+        """The message itself, so that it stays one in an error."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Copy and store it with what it is made of."""
+        return Message, (self.kind, dict(self.values), self.instead)
+
+    @property
+    def code(self) -> str:
+        """What it says, whatever the words."""
+        return self.kind.code
+
+    def with_instead(self, other: Message) -> Message:
+        """Let others read another message."""
+        return Message(self.kind, self.values, other)
+
+    def told(self, reader: Reader | None) -> str:
+        """Write what a reader may read; all, if None."""
+        if reader is None:
+            return self
+        if self.instead is not None:
+            return self.instead.told(reader)
+        return _written(self.kind, self.values, reader)
+
+    def described(self, reader: Reader | None = None) -> dict[str, Any]:
+        """Describe it: code and values, null where a reader may not read one."""
+        if reader is not None and self.instead is not None:
+            return self.instead.described(reader)
+        places = self.kind.places
+        values = {
+            name: {"kind": kind, "value": _as_data(kind, self.values[name], reader)}
+            for name, kind in places.items()
+        }
+        return {"code": self.code, "values": values}
+
+
+FOREIGN = Kind("said_by_an_error", "{text:foreign}")
+"""For texts of errors and files, which nobody but the owner reads."""
+
+
+def own_words(text: str, code: str = "in_words") -> Message:
+    """Mark a sentence of this package without any value in it: a literal, and nothing else."""
+    return Kind(code, "{text}")(text=text)
+
+
+def message_of(text: str | Exception) -> Message:
+    """Take a message as it is, that of an error too; any other text is foreign."""
+    said = text.args[0] if isinstance(text, Exception) and text.args else text
+    return said if isinstance(said, Message) else FOREIGN(text=str(said))
+
+
+def sentences(*said: str) -> str:
+    """Join sentences."""
+    return " ".join(text for text in said if text)
+
+
+def _written(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> str:
+    said = "".join(_pieces(kind, values, reader))
+    # A number at the beginning may have become a word.
+    return said[:1].upper() + said[1:] if reader and said.startswith("fewer than") else said
+
+
+def _pieces(kind: Kind, values: Mapping[str, Any], reader: Reader | None) -> Iterator[str]:
+    for words, name, spec, _ in Formatter().parse(kind.words):
+        yield words
+        if name:
+            yield _SAID[spec or ""](values[name], reader)
+
+
+def _few(value: Any, reader: Reader | None) -> bool:
+    if reader is None:
+        return False
+    people = value.people if isinstance(value, Of) else value
+    return 0 < int(people) < reader.threshold
+
+
+def _figure(write: Callable[[float], str]) -> Callable[[Any, Reader | None], str]:
+    def said(value: Any, reader: Reader | None) -> str:
+        if not isinstance(value, Of):
+            return write(value)
+        few = _few(value, reader)
+        return (
+            f"(of fewer than {reader.threshold} people)" if few and reader else write(value.figure)
+        )
+
+    return said
+
+
+def _people(value: Any, reader: Reader | None) -> str:
+    if reader is not None and _few(value, reader):
+        return f"fewer than {reader.threshold}"
+    return f"{int(value):,}"
+
+
+def _columns(
+    quote: Callable[[str], str], most: int | None = MOST_NAMED
+) -> Callable[[Any, Reader | None], str]:
+    def said(value: Any, reader: Reader | None) -> str:
+        may = [quote(plain(str(c))) for c in value if reader is None or c in reader.columns]
+        more = len(value) - len(may)
+        others = [f"{more:,} {'more' if may else 'column' + 's' * (more > 1)}"] if more else []
+        return ", ".join([listed(may, most or len(may)), *others] if may else others)
+
+    return said
+
+
+def _column(value: Any, reader: Reader | None) -> str:
+    told = reader is None or value in reader.columns
+    return f"column {plain(str(value))!r}" if told else "a column"
+
+
+def _for_owner(instead: str) -> Callable[[Any, Reader | None], str]:
+    def said(value: Any, reader: Reader | None) -> str:
+        if isinstance(value, Message):
+            return value.told(reader)
+        return instead if reader is not None else plain(str(value))
+
+    return said
+
+
+def _nested(value: Any, reader: Reader | None) -> str:
+    if value == "":
+        return ""
+    if not isinstance(value, Message):
+        raise TypeError(f"a message is needed, not {type(value).__name__}")
+    return value.told(reader)
+
+
+def _uncapital(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+_OWNERS = ("value", "place", "foreign")
+
+_SAID: Mapping[str, Callable[[Any, Reader | None], str]] = {
+    # A number of people, or of what stands for one each.
+    "people": _people,
+    # Any other number; with Of, one that rests on some people.
+    "number": _figure(lambda x: f"{x:,}" if isinstance(x, Integral) else f"{x:.4g}"),
+    "share": _figure(percent),
+    "share1": _figure(lambda x: percent(x, 1)),
+    "sd": _figure(lambda x: f"{x:.2f}"),
+    "column": _column,
+    "columns": _columns(str),
+    "quoted": _columns(repr),
+    "all_quoted": _columns(repr, None),
+    "value": _for_owner("a value"),
+    "place": _for_owner("one place"),
+    "foreign": _for_owner(ELSEWHERE),
+    # A message within another, or nothing; and the same within a sentence.
+    "message": _nested,
+    "within": lambda value, reader: _uncapital(_nested(value, reader)),
+    # Words of this package or of a library: never of a file or of data.
+    "": lambda value, _: plain(str(value)),
+}
+
+
+def _as_data(kind: str, value: Any, reader: Reader | None) -> Any:
+    if isinstance(value, Message):
+        return value.described(reader)
+    if kind in ("columns", "quoted", "all_quoted"):
+        return [str(c) for c in value if reader is None or c in reader.columns]
+    if kind == "column":
+        return str(value) if reader is None or value in reader.columns else None
+    if kind in ("message", "within") or (kind in _OWNERS and reader is not None):
+        return None
+    if kind in _OWNERS or kind == "":
+        return plain(str(value))
+    if (kind == "people" or isinstance(value, Of)) and _few(value, reader):
+        return None
+    figure = value.figure if isinstance(value, Of) else value
+    return int(figure) if isinstance(figure, Integral) else float(figure)

@@ -1,0 +1,113 @@
+"""What a sentence may say is decided by the kinds of its values and the people behind them."""
+
+import copy
+import json
+import pickle
+from dataclasses import replace
+from string import Formatter
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import treeleak
+from helpers.documents import valid
+from treeleak.auditing import wording
+from treeleak.core.errors import NotCovered
+from treeleak.core.message import ELSEWHERE, Kind, Message, Of, Reader, message_of
+
+SOME = Kind(
+    "some_rows", "{rows:people} of {all:people} rows have {share:share} in {columns:columns}."
+)
+READER = Reader(10, frozenset({"age"}))
+
+
+def test_figures_of_few_people_and_hidden_columns_are_left_out():
+    said = SOME(rows=3, all=100, share=Of(0.5, 4), columns=["age", "sex"])
+    assert said == "3 of 100 rows have 50% in age, sex."
+    told = said.told(READER)
+    assert told == "Fewer than 10 of 100 rows have (of fewer than 10 people) in age, 1 more."
+    values = said.described(READER)["values"]
+    assert {k: v["value"] for k, v in values.items()} == {
+        "rows": None, "all": 100, "share": None, "columns": ["age"],
+    }  # fmt: skip
+    assert said.described()["values"]["rows"]["value"] == 3
+
+
+@pytest.mark.parametrize("rows", [0, 10, 11])
+def test_nobody_and_enough_people_are_told(rows):
+    said = SOME(rows=rows, all=100, share=Of(0.5, 10), columns=["age"])
+    assert said.told(READER) == said
+
+
+@pytest.mark.parametrize("text", ["only Smith earns that much", "lost: age", "of them, 81% do"])
+def test_text_from_outside_never_leaves(text):
+    told = message_of(ValueError(text)).told(READER)
+    assert told == ELSEWHERE
+
+
+def test_a_message_stays_one_in_an_error_a_copy_and_a_file():
+    said = wording.CONTRADICTION(why=wording.WHY(why="leaf 7")).with_instead(
+        wording.CONTRADICTION(why="")
+    )
+    error = NotCovered(said)
+    assert isinstance(message_of(error), Message)
+    for other in (str(error), copy.deepcopy(said), pickle.loads(pickle.dumps(said))):
+        assert other == "No rows fit the counts and the schema: leaf 7."
+        assert other.told(READER) == "No rows fit the counts and the schema."
+        assert other.code == "no_rows_fit"
+
+
+def test_what_a_message_holds_acts_on_no_terminal():
+    assert "\x1b" not in wording.WHY(why="\x1b[2J")
+
+
+def test_every_code_of_a_finding_has_one_meaning():
+    kinds = [k for k in vars(wording).values() if isinstance(k, Kind)] + [*wording.RULES.values()]
+    places = {}
+    for kind in kinds:
+        assert kind.code.isidentifier()
+        names = {name for _, name, _, _ in Formatter().parse(kind.words) if name}
+        if kind.code not in ("error_of_values", "left_to_know", "other_draws"):
+            # These are said in several ways.
+            assert kind.code not in places or names <= places[kind.code] | names
+        places[kind.code] = places.get(kind.code, set()) | names
+    assert len(places) > 40
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"flag": rng.integers(2, size=40), "number": rng.normal(size=40).round(2)})
+    y = rng.choice(["often", "seldom"], 40)
+    tree = DecisionTreeClassifier(random_state=0, max_leaf_nodes=6).fit(X, y)
+    return treeleak.audit(tree, X, y, time_limit=20)
+
+
+def test_findings_are_codes_with_figures_evidence_and_fix(found):
+    internal, out = (valid(json.loads(found.to_json(e))) for e in ("internal", "releasable"))
+    assert internal["version"] == 2
+    by_code = {f["code"]: f for f in internal["findings"]}
+    small = by_code["small_leaves"]
+    assert small["messages"][0]["values"]["small"]["value"] == found.counts.total["small"]
+    assert small["fix"] == ["leaves"]
+    left = by_code["left_to_know"]["messages"][0]["values"]
+    assert left["leaf"]["value"] == found.uncertainty.exposed[0].name
+    told = {f["code"]: f for f in out["findings"]}["left_to_know"]
+    assert found.uncertainty.exposed[0].name not in json.dumps(told)
+    assert by_code["rows_compared"]["rule"] or by_code["rows_compared"]["verdict"] is None
+
+
+def test_reasons_leave_as_codes_and_free_text_does_not(found):
+    own = (*found.not_assessed, ("exposure", "only Smith earns that much"))
+    out = valid(json.loads(replace(found, not_assessed=own).to_json()))
+    assert "Smith" not in json.dumps(out)
+    assert out["not_assessed"][-1]["code"] == "said_by_an_error"
+    assert out["not_assessed"][-1]["reason"] == ELSEWHERE
+
+
+def test_few_proved_rows_are_not_counted_in_the_open(found):
+    few = wording.ALONE(alone=3, rows=40, of_class="", untested="")
+    told = few.told(Reader(10))
+    assert told.startswith("Fewer than 10 of 40 rows are proved")
