@@ -5,6 +5,7 @@ The gate fails closed: what was not assessed, for whatever reason, does not pass
 
 from __future__ import annotations
 
+import datetime
 import math
 from dataclasses import asdict, field
 from typing import Any, ClassVar, Literal
@@ -51,9 +52,9 @@ class Check:
     Attributes
     ----------
     key : str
-        "ended" for the attack itself, which every policy asks for; "forbidden_parts" for each kind
-        of parts; "inference." and a column for a bound on that; else as in :data:`LIMITS`
-        ("unknown_parts" also where the policy does not name it).
+        "ended" for the attack itself, which every policy asks for; "review" for its own date;
+        "forbidden_parts" for each kind of parts; "inference." and a column for a bound on that;
+        else as in :data:`LIMITS` ("unknown_parts" also where the policy does not name it).
     what : str
         In words.
     bound, found : str
@@ -146,6 +147,8 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     if audit.verdict == POSSIBLE:
         checks.append(_possible(policy))
     bounds = [*policy.limits.items(), *(("inference", b) for b in policy.inference_of.values())]
+    if policy.review is not None:
+        checks.append(_reviewed(policy.review, audit))
     if not any(_bounds_leaks(key, bound) for key, bound in bounds):
         checks.append(_checked("leak_shown", LIMITS["leak_shown"], False, audit))
     limits = {"unknown_parts": 0, **policy.limits}
@@ -210,6 +213,14 @@ def _possible(policy: Policy) -> Check:
     if policy.allow_possible_leak:
         return Check("possible_leak", what, "or allowed", f"{found}; allowed", "met")
     return Check("possible_leak", what, "no", found, "violated")
+
+
+def _reviewed(review: datetime.date, audit: Audit) -> Check:
+    """Check that the policy is not out of date."""
+    day = audit.provenance.time[:10]
+    state: Literal["met", "violated"] = "met" if day <= review.isoformat() else "violated"
+    what = "the policy's day of review has not passed"
+    return Check("review", what, f"by {review.isoformat()}", day, state)
 
 
 def _checked(key: str, limit: Limit, bound: float, audit: Audit) -> Check:

@@ -163,7 +163,7 @@ def _linkability(audit: Audit) -> float:
     if audit.article29 is None:
         raise NotCovered(own_words("no rebuilt row was tried"))
     if isinstance(found := audit.article29.linkability, str):
-        raise NotCovered(found.removeprefix("Not assessed: ").rstrip("."))
+        raise NotCovered(own_words(found.removeprefix("Not assessed: ").rstrip(".")))
     return found.value
 
 

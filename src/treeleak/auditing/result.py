@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,6 +26,7 @@ from treeleak.auditing.disclosure.kept import keep
 from treeleak.auditing.disclosure.releasable import Edition, Kept, releasable
 from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.inventory.inventory import Entry
+from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.message import Reader, message_of
 from treeleak.core.notebook import html_of
 from treeleak.core.private import dataclass
@@ -59,6 +62,12 @@ class Provenance(Described):
         Library, version and class that made the model, as far as known.
     seed : int
     seconds : float
+    time : str
+        When it ended: date and time in UTC.
+    threat_model : str
+        Whom the attacks stand for, in one sentence.
+    inputs : mapping of str to InputFile
+        The files that were read beside that of the model, by what they are.
     versions : mapping of str to str
     """
 
@@ -67,6 +76,9 @@ class Provenance(Described):
     origin: str
     seed: int
     seconds: float
+    time: str = field(default_factory=now)
+    threat_model: str = ""
+    inputs: Mapping[str, InputFile] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
 
 
@@ -270,8 +282,35 @@ class Audit(Found):
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
             "advice": list(self.advice),
             "notes": list(self.notes),
-            "provenance": self.provenance.to_dict(),
+            "provenance": self._provenance("internal" if internal else "releasable"),
         }
+
+    def _provenance(self, edition: Edition) -> dict[str, Any]:
+        policy = None if self.ruling is None else self.ruling.policy
+        review = REVIEW
+        if policy is not None and policy.review is not None:
+            review = f"by {policy.review.isoformat()}, as the policy says, and {REVIEW}"
+        return self.provenance.to_dict() | {"readers": READERS[edition], "review": review}
+
+    def with_inputs(self, files: Mapping[str, str | os.PathLike[str] | None]) -> Audit:
+        """Note the files that were read, with their hashes, in :attr:`provenance`.
+
+        Parameters
+        ----------
+        files : mapping of str to path or None
+            By what they are: ``{"train": "train.csv", "policy": "policy.toml"}``.
+
+        Returns
+        -------
+        Audit
+
+        Raises
+        ------
+        BadInput
+            If a file cannot be read.
+        """
+        paths = {what: None if path is None else Path(path) for what, path in files.items()}
+        return replace(self, provenance=replace(self.provenance, inputs=hashed(paths)))
 
     def _repr_html_(self) -> str:
         """Show the beginning of the releasable report in a notebook."""

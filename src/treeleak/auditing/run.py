@@ -35,6 +35,7 @@ from treeleak.auditing.findings.advice import advise
 from treeleak.auditing.findings.verdict import find, overall
 from treeleak.auditing.inventory.conditions import Context
 from treeleak.auditing.inventory.inventory import take_inventory
+from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
@@ -188,7 +189,14 @@ def audit(
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),
-        provenance=Provenance(file, sha256, origin, given.seed, time.perf_counter() - started),
+        provenance=Provenance(
+            file,
+            sha256,
+            origin,
+            given.seed,
+            time.perf_counter() - started,
+            threat_model=threat_model(given),
+        ),
     )
 
 

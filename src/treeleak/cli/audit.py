@@ -139,6 +139,8 @@ def audit(
             groups=by,
             **given,
         )
+    files = {"schema": schema, "train": train, "control": control, "policy": policy}
+    result = result.with_inputs(files | beside.by_name)
     if rule is not None:
         result = replace(result, ruling=treeleak.judge(result, rule))
     edition: Edition = "internal" if internal else "releasable"

@@ -150,8 +150,15 @@ class Beside:
     @property
     def files(self) -> tuple[Path, ...]:
         """All that were given."""
-        all_ = (self.known_rows, self.known_columns, self.population, self.earlier)
-        return tuple(path for path in all_ if path is not None)
+        return tuple(path for path in self.by_name.values() if path is not None)
+
+    @property
+    def by_name(self) -> dict[str, Path | None]:
+        """All that may be given, by what they are."""
+        return {
+            "known_rows": self.known_rows, "known_columns": self.known_columns,
+            "population": self.population, "earlier": self.earlier,
+        }  # fmt: skip
 
     @property
     def tables(self) -> tuple[Path, ...]:

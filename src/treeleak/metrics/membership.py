@@ -10,11 +10,18 @@ from scipy.special import betaincinv, ndtri
 
 from treeleak.core.arrays import FloatArray
 from treeleak.core.errors import BadInput
+from treeleak.core.message import Kind
 from treeleak.core.private import dataclass
 from treeleak.metrics.inference import LEVEL, Interval, wilson
 
 FALSE_POSITIVES = (0.01, 0.001)
 """Shares of the other people that are taken for members, at which members are counted."""
+
+TOO_FEW = Kind(
+    "membership_too_few_control_rows",
+    "a share of {share} of false positives asks for {needed:number} control rows or more, of which "
+    "there are {there:people}",
+)
 
 
 def clopper_pearson(hits: int, n: int, level: float = LEVEL) -> Interval:
@@ -75,10 +82,8 @@ class Caught:
         """Why it was not assessed; empty where it was."""
         if self.assessed:
             return ""
-        return (
-            f"a share of {100 * self.false_positives:g}% of false positives asks for "
-            f"{self.needed:,} control rows or more, of which there are {self.n_others:,}"
-        )
+        share = f"{100 * self.false_positives:g}%"
+        return TOO_FEW(share=share, needed=self.needed, there=self.n_others)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe it (formats/audit.schema.json); the share is null where not assessed."""

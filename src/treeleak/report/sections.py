@@ -293,9 +293,11 @@ def provenance(found: Doc, command: str | None) -> Section:
     rows = [("Model", source["file"] or "in memory", source["origin"])]
     if source["sha256"] is not None:
         rows.append(("SHA-256 of the file", source["sha256"], ""))
+    rows += record.of_inputs(source)
+    rows += record.of_use(source)
     rows += [
         ("Seed of the audit", f"{source['seed']}", "the same seed gives the same answer"),
-        ("Time", f"{source['seconds']:.1f} s", ""),
+        ("Took", f"{source['seconds']:.1f} s", ""),
     ]
     if command is not None:
         rows.append(("To repeat it", command, ""))

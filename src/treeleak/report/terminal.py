@@ -50,7 +50,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
         console.print(Panel(Text(told["headline"]), title=Text("Verdict"), border_style=style))
         if audit.ruling is not None:
             console.print(_ruling(audit.ruling, told["ruling"]))
-        console.print(_source(audit), style="dim")
+        console.print(_source(audit, told["provenance"]), style="dim")
         for title, body in _parts(audit, told, include_rows):
             part(console, title, body)
 
@@ -89,11 +89,12 @@ def _ruling(ruling: Ruling, told: Doc) -> Panel:
     return Panel(body, title=Text("Policy"), border_style=style)
 
 
-def _source(audit: Audit) -> Group:
+def _source(audit: Audit, told: Doc) -> Group:
     source = audit.provenance
     lines = [source.origin or "model of unknown origin"]
     if source.file is not None:
         lines.insert(0, f"{source.file} (sha256 {(source.sha256 or '')[:16]})")
+    lines += [f"{what}: {said}" for what, said, _ in record.of_use(told)]
     return Group(*(Text(line, overflow="fold") for line in lines))
 
 

@@ -129,10 +129,24 @@ _OF_SINGLE_LEAVES: Mapping[str, Any] = {
 }
 
 
+_MODELS = ("policy", "earlier")
+"""Inputs that hold no data of people."""
+
+
 def _provenance(told: dict[str, Any]) -> dict[str, Any]:
-    """Leave the name of the model's file, for folders may name people; and a known origin."""
+    """Leave names of files, for folders may name people; and a known origin.
+
+    Hashes of tables go: who has a guess of all but a value could try which one gives the hash.
+    """
     file = None if told["file"] is None else PurePath(told["file"]).name
-    return told | {"file": file, "origin": known_origin(told["origin"])}
+    inputs = {
+        what: {
+            "file": PurePath(own["file"]).name,
+            "sha256": own["sha256"] if what in _MODELS else None,
+        }
+        for what, own in told["inputs"].items()
+    }
+    return told | {"file": file, "origin": known_origin(told["origin"]), "inputs": inputs}
 
 
 def _inventory(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,85 @@
+"""What makes an audit a record: from which files, against and for whom, until when it holds."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treeleak.core.errors import BadInput, cause
+from treeleak.core.listed import listed
+from treeleak.core.private import dataclass
+
+if TYPE_CHECKING:
+    from treeleak.auditing.case import Given
+
+READERS: Mapping[str, str] = {
+    "releasable": "those who receive the model or decide about it: it holds no row, no value of a "
+    "person, nothing of a single leaf and of no small group",
+    "internal": "only those who may see the training rows: it shows rows that were rebuilt",
+}
+"""Who may see each edition."""
+
+REVIEW = "when the model, its data, its recipient or what is known of attacks changes"
+"""When to decide anew, unless a policy names a day."""
+
+_KNOWN = {
+    "known_rows": "some of the training rows",
+    "known_columns": "some columns of every training row",
+    "population": "how values are spread in the population",
+}
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file that an audit read.
+
+    Attributes
+    ----------
+    file : str
+    sha256 : str or None
+        None in the releasable edition, where it would tell whether a guess of the data is right.
+    """
+
+    file: str
+    sha256: str | None
+
+
+def now() -> str:
+    """Say date and time in UTC, as ISO 8601 has it."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def hashed(files: Mapping[str, Path | None]) -> dict[str, InputFile]:
+    """Take the hashes of the files that were given; ``files``: what each is, and where."""
+    found = {}
+    for what, path in files.items():
+        if path is None:
+            continue
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise BadInput(f"{path}: {cause(error)}") from error
+        found[what] = InputFile(str(path), digest)
+    return found
+
+
+def threat_model(given: Given) -> str:
+    """Say in one sentence whom the attacks stand for, by what they were given."""
+    schema = "what values a row can have" if given.schema is not None else ""
+    known = [schema] * bool(schema)
+    known += [text for name, text in _KNOWN.items() if given.beside.get(name) is not None]
+    if given.earlier is not None:
+        known.append("an earlier model of the same data")
+    if given.n_rows is not None:
+        known.append("how many training rows there are")
+    beside = f" and knows {listed(known, len(known))}" if known else ", and knows nothing else"
+    lacks = {
+        "hidden": "; not which rows each tree drew",
+        "none": "; that every tree saw every row was assumed",
+    }.get(given.bootstrap, "")
+    measured = "" if given.X is None else " The training rows were used to measure, and not given."
+    return f"An adversary who holds the model (white box){beside}{lacks}.{measured}"
