@@ -404,6 +404,12 @@ def test_sacroml_learns_what_is_no_target(attacks):
     assert attack().attack(as_target(None)) == {}
 
 
+def test_without_sacroml_the_attack_says_so():
+    module = importlib.import_module("treeleak.bridges.sacro_attack")
+    with pytest.raises(BadInput, match="not installed"):
+        module.register()
+
+
 def test_nothing_else_asks_for_sacroml(folder):
     code = "import sys, treeleak.cli.audit, treeleak.bridges.sacro_target as _; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sacroml.attacks import factory
-from sacroml.attacks.attack import Attack
-
 from treeleak.auditing import Audit, audit
 from treeleak.bridges.sacro_report import ATTACK_NAME, global_metrics, structural
-from treeleak.core.errors import TreeleakError
+from treeleak.core.errors import BadInput, TreeleakError
 from treeleak.release import to_release
+
+try:
+    from sacroml.attacks import factory
+    from sacroml.attacks.attack import Attack
+except ImportError:
+    factory, Attack = None, object
 
 NAME = "treeleak"
 
@@ -92,6 +95,8 @@ class TreeleakAttack(Attack):  # type: ignore[misc]
 
 def register() -> None:
     """Let SACRO-ML's attack files name the attack ``treeleak``."""
+    if factory is None:
+        raise BadInput("sacroml is not installed here: treeleak audit reads its target folders")
     factory.registry[NAME] = TreeleakAttack
 
 

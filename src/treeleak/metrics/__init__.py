@@ -18,6 +18,7 @@ from treeleak.metrics.matching import (
     same_size,
 )
 from treeleak.metrics.partial import partial_error
+from treeleak.metrics.search_score import leak_score
 
 __all__ = [
     "BaggingBound",
@@ -31,6 +32,7 @@ __all__ = [
     "bagging_bound",
     "exact_row_share",
     "individual_errors",
+    "leak_score",
     "likeliest_draws",
     "match_rows",
     "partial_error",
