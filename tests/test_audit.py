@@ -380,8 +380,12 @@ def test_wrong_rows_are_named_and_not_measured(forest, data, spoil, said):
     X, y = spoil(X, y)
     with pytest.raises(Mismatch, match=said):
         match_training(to_release(forest), X, y)
-    result = treeleak.audit(forest, X, y, schema=schema)
+    with pytest.raises(Mismatch, match=said):
+        treeleak.audit(forest, X, y, schema=schema)
+    result = treeleak.audit(forest, X, y, schema=schema, on_mismatch="report")
     assert result.measurement is None
+    assert result.headline.startswith("The rows given are not the model's training rows")
+    assert result.to_dict()["headline"].startswith("The rows given are not")
     assert result.mismatch == dict(result.not_assessed)["measurement"]
     assert result.reconstruction is not None
 
@@ -754,10 +758,10 @@ def test_columns_of_numbers_have_no_error_in_place():
 def test_a_forest_s_rows_must_come_in_the_order_of_training(data):
     X, y, schema = data
     forest = RandomForestClassifier(100, random_state=3).fit(X, y)
-    turned = treeleak.audit(forest, X[::-1], y[::-1], schema=schema)
+    turned = treeleak.audit(forest, X[::-1], y[::-1], schema=schema, on_mismatch="report")
     assert turned.measurement is None
     assert "in the order in which the model was trained" in turned.mismatch
-    short = treeleak.audit(forest, X[:-1], y[:-1], schema=schema)
+    short = treeleak.audit(forest, X[:-1], y[:-1], schema=schema, on_mismatch="report")
     assert "trained on 60 rows, these are 59" in short.mismatch
 
 
@@ -869,7 +873,7 @@ def test_a_number_of_rows_that_was_not_told_can_be_given(data):
     X, y, schema = small(data, 24)
     model = without_seeds(X, y, n_estimators=10, max_samples=0.5)
     release = silent_on_n(model, distinct=False)
-    found = treeleak.audit(release, X, y, schema=schema, **HIDDEN)
+    found = treeleak.audit(release, X, y, schema=schema, on_mismatch="report", **HIDDEN)
     assert "trained on 12 rows, taken to be the number of draws" in found.mismatch
     assert "give their number" in found.mismatch
     found = treeleak.audit(release, X, y, schema=schema, n_rows=24, **HIDDEN)

@@ -126,7 +126,7 @@ def test_the_toy_tree_leaves_what_the_paper_says():
 
 
 def test_other_rows_are_not_called_one_of_the_worlds():
-    audit = treeleak.audit(TOY, TOY_X.assign(a3=1), TOY_Y, schema=TOY_SCHEMA)
+    audit = treeleak.audit(TOY, TOY_X.assign(a3=1), TOY_Y, schema=TOY_SCHEMA, on_mismatch="report")
     assert audit.mismatch is not None
     assert audit.uncertainty.contains is None
 
@@ -241,7 +241,7 @@ def test_trees_without_counts_take_them_from_the_rows():
 
 def test_labels_that_a_tree_without_counts_does_not_know_are_a_mismatch():
     bare = counted_as(replace(TOY, trees=(TOY.trees[0].with_counts(counts=None),)), "none")
-    audit = treeleak.audit(bare, TOY_X, [0, 0, 1, 7], schema=TOY_SCHEMA)
+    audit = treeleak.audit(bare, TOY_X, [0, 0, 1, 7], schema=TOY_SCHEMA, on_mismatch="report")
     assert audit.uncertainty is None
     assert "row 3 of the training rows has a label" in audit.mismatch
     assert dict(audit.not_assessed)["uncertainty"] == audit.mismatch
@@ -519,7 +519,9 @@ def test_other_rows_than_the_rules_counted(change, said):
     X, y = change(LIST_X, LIST_Y)
     with pytest.raises(Mismatch, match=said):
         match_rules(LIST, X, y)
-    audit = treeleak.audit(LIST, X, y)
+    with pytest.raises(Mismatch, match=said):
+        treeleak.audit(LIST, X, y)
+    audit = treeleak.audit(LIST, X, y, on_mismatch="report")
     assert audit.mismatch is not None
     assert audit.uncertainty.contains is None
     valid(json.loads(audit.to_json()))

@@ -37,11 +37,12 @@ from typer.testing import CliRunner
 import treeleak
 from helpers.examples import examples
 from treeleak.cli import app
-from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.release import StoredObject, to_release
 from treeleak.release.infer_schema import infer_schema, suggest_schema, told_by_file
 from treeleak.release.live import snapshot
 from treeleak.release.pipeline.inputs import Code, Indicator, Inputs, Missing, Number
+from treeleak.release.pipeline.through import put_through
 from treeleak.schema import Binary, Categorical, Numeric, OneHot
 
 N = 24
@@ -701,3 +702,135 @@ def test_the_command_line_writes_the_columns_of_the_input(tmp_path):
     result = run("reconstruct", tmp_path / "model.skops", "--out", out, "--space", "feet")
     assert result.exit_code == 2
     assert "--space must be one of model, input" in result.stderr
+
+
+# ------------------------------------------------------------------------- rows of the input
+
+
+@given(pipelines(), st.integers(0, 10))
+@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+def test_a_file_puts_rows_through_as_the_steps_do(step, seed):
+    X = table(seed)
+    model = fitted(step, X)
+    release = to_release(snapshot(model))
+    found, notes = put_through(release, X)
+    own = transformed(model, X, release)
+    assert notes
+    assert found.to_numpy() == pytest.approx(own.to_numpy(), rel=1e-9, abs=1e-9)
+
+
+def raw(n=40):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"job": rng.choice(["cook", "judge"], n), "age": rng.integers(18, 80, n)})
+    return X, (X["age"] > 40).astype(int)
+
+
+def encoder():
+    return ColumnTransformer(
+        [("job", OneHotEncoder(), ["job"]), ("age", StandardScaler(), ["age"])]
+    )
+
+
+def whole(*steps, **options):
+    X, y = raw()
+    forest = RandomForestClassifier(
+        **{"n_estimators": 5, "random_state": 0, "bootstrap": False, **options}
+    )
+    return make_pipeline(*steps, forest).fit(X, y)
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_training_rows_may_be_those_that_enter_the_pipeline(tmp_path, as_file):
+    (X, y), model = raw(), whole(encoder())
+    if as_file:
+        skops.io.dump(model, tmp_path / "m.skops")
+        model = tmp_path / "m.skops"
+    found = treeleak.audit(
+        model, X, y, groups=["job"], control=X[:8].assign(age=33), known_rows=X[:2].assign(y=y[:2])
+    )
+    assert found.mismatch is None
+    assert set(found.exposure.groups["group"]) >= {"cook", "judge"}
+    assert found.reconstruction.given.all(axis=1).sum() == 2
+
+
+def test_a_live_pipeline_takes_rows_through_steps_that_no_file_tells_how():
+    (X, y), model = raw(), whole(encoder(), PCA(2))
+    assert treeleak.audit(model, X, y).mismatch is None
+    with pytest.raises(Mismatch, match=r"PCA is not undone.*pipe\[:-1\].transform\(X\)"):
+        treeleak.audit(snapshot(model), X, y)
+
+
+def test_rows_of_the_same_names_are_told_by_the_leaves_that_they_reach():
+    X, y = raw()
+    X = X[["age"]]
+    model = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)).fit(X, y)
+    through = pd.DataFrame(model[:-1].transform(X), columns=["age"])
+    for rows in (X, X.to_numpy(), through, through.to_numpy()):
+        assert treeleak.audit(model, rows, y).mismatch is None
+
+
+def test_what_was_filled_in_is_filled_in_again():
+    X, y = raw()
+    X = X.astype({"age": float})
+    X.loc[3:6, "age"], X.loc[:2, "job"] = np.nan, np.nan
+    fill = ColumnTransformer(
+        [
+            (
+                "job",
+                make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()),
+                ["job"],
+            ),
+            ("age", make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+        ]
+    )
+    model = make_pipeline(fill, DecisionTreeClassifier(random_state=0)).fit(X, y)
+    assert treeleak.audit(snapshot(model), X, y).mismatch is None
+    model = make_pipeline(KNNImputer(), DecisionTreeClassifier(random_state=0)).fit(X[["age"]], y)
+    with pytest.raises(Mismatch):
+        treeleak.audit(snapshot(model), X[["age"]], y)
+    assert treeleak.audit(model, X[["age"]], y).mismatch is None
+
+
+def test_a_value_that_the_encoder_does_not_know_is_named_by_its_row_alone():
+    (X, y), model = raw(), whole(encoder())
+    X.loc[7, "job"] = "smith"
+    with pytest.raises(Mismatch, match="row 7 has a value of 'job'") as error:
+        treeleak.audit(snapshot(model), X, y)
+    assert "smith" not in str(error.value)
+
+
+def test_other_rows_are_refused_before_the_attack(monkeypatch):
+    X, y = raw()
+    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+    for options in ({}, {"bootstrap": True}):
+        with pytest.raises(Mismatch, match="counts differ"):
+            treeleak.audit(whole(encoder(), **options), X, 1 - y)
+    with pytest.raises(BadInput, match="on_mismatch must be"):
+        treeleak.audit(whole(encoder()), X, y, on_mismatch="ignore")
+
+
+def test_the_command_line_refuses_rows_of_other_columns_before_the_attack(tmp_path, monkeypatch):
+    X, y = raw()
+    skops.io.dump(whole(encoder(), PCA(2)), tmp_path / "m.skops")
+    X.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
+    monkeypatch.setattr("treeleak.auditing.run.reconstruct", lambda *_, **__: pytest.fail("ran"))
+    result = run(
+        "audit", str(tmp_path / "m.skops"), "--train", str(tmp_path / "train.csv"), "--label", "y"
+    )
+    assert result.exit_code == 2
+    assert (
+        "train.csv: the training rows are in the columns that enter the pipeline" in result.output
+    )
+    assert "pipe[:-1].transform(X)" in result.output
+
+
+def test_the_command_line_puts_rows_through_the_steps_of_a_file(tmp_path):
+    X, y = raw()
+    skops.io.dump(whole(encoder()), tmp_path / "m.skops")
+    X.assign(y=y).to_csv(tmp_path / "train.csv", index=False)
+    X[:3].assign(y=y[:3]).to_csv(tmp_path / "known.csv", index=False)
+    files = [str(tmp_path / name) for name in ("m.skops", "train.csv", "known.csv")]
+    result = run("audit", files[0], "--train", files[1], "--known-rows", files[2], "--label", "y")
+    assert result.exit_code == 0, result.output
+    assert "put through the pipeline's fitted steps" in " ".join(result.output.split())

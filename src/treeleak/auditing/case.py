@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.core.message import message_of
+from treeleak.core.message import Message, message_of
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ class Given:
     groups: Sequence[str]
     trust_pickle: bool
     progress: Callable[[Progress], None] | None
+    on_mismatch: Literal["raise", "report"] = "raise"
+
+    def mismatched(self, error: Mismatch) -> Message:
+        """Say why rows are not the model's; raise it unless the caller goes on without them."""
+        if self.on_mismatch == "raise":
+            raise error
+        return message_of(error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,8 @@ class Case:
     """The model as it was read."""
     found: Found
     """What is known so far."""
+    live: Any = None
+    """The model itself, where it was no file."""
     others: pd.DataFrame | None = None
     """Rows of the population, in the model's columns, that may be compared."""
     alike: bool = False
@@ -117,5 +126,6 @@ class Assessor:
                 return self.assess(case)
         except self.listed as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
-            case = case.plus(mismatch=why) if isinstance(error, Mismatch) else case
+            if isinstance(error, Mismatch):
+                case = case.plus(mismatch=case.given.mismatched(error))
             return case.without(self.part, why)

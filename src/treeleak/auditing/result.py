@@ -178,7 +178,8 @@ class Audit(Found):
         reasons = [why for part, why in self.not_assessed if part in _ATTACKS]
         if not said and reasons:
             said = wording.NOT_RUN(why=reasons[0]).told(reader)
-        return f"{self.verdict.capitalize()}. {said}".rstrip()
+        verdict = f"{self.verdict.capitalize()}. {said}".rstrip()
+        return verdict if self.mismatch is None else f"{wording.OTHER_ROWS} {verdict}"
 
     def to_dict(
         self, edition: Edition = "releasable", threshold: int | None = None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -44,6 +44,8 @@ from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
 from treeleak.release.draws.held_back import fitted_rows
+from treeleak.release.pipeline.through import put_through
+from treeleak.release.registry import with_steps
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
 from treeleak.schema import Schema
 from treeleak.verification.columns import in_model_columns
@@ -61,6 +63,7 @@ _NOT_OF_RULES = (
     "known_rows", "known_columns", "population", "earlier", "control", "n_rows",
 )  # fmt: skip
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
+OnMismatch = Literal["raise", "report"]
 HOLDS_MORE = own_words(
     "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
     "holds beside that tells more of them, and was not used",
@@ -100,6 +103,7 @@ def audit(
     threshold: int = THRESHOLD,
     sensitive: Sequence[str] = (),
     groups: Sequence[str] = (),
+    on_mismatch: OnMismatch = "raise",
 ) -> Audit:
     """Find out what a model gives away of its training rows.
 
@@ -108,9 +112,9 @@ def audit(
     model : fitted estimator, path, StoredObject, Release or RuleList
         Of an estimator that learnt a rule list (``rule_list_``), the list is audited.
     X : DataFrame or array, optional
-        The training rows, in the columns that enter the trees, and, where the trees drew rows, in
-        the order of training. They are used only to measure the reconstruction, after it is made,
-        and only if the model counted these very rows.
+        The training rows, in the columns that enter the trees, or in those that enter its pipeline,
+        and, where the trees drew rows, in the order of training. They are used only to measure the
+        reconstruction, after it is made, and only if the model counted these very rows.
     y : sequence, optional
         Their labels.
     schema : Schema, optional
@@ -145,6 +149,10 @@ def audit(
     groups : sequence of str
         Columns, or attributes of the schema, by whose values errors are told, as they are by class.
         They may be columns of ``X`` that the model lacks.
+    on_mismatch : {"raise", "report"}
+        What to do if ``X`` and ``y`` are not the rows that the model was trained on: raise an
+        error, before the attack where that can be told by then; or audit the model without them,
+        and say so in the headline.
 
     Returns
     -------
@@ -153,6 +161,8 @@ def audit(
 
     Raises
     ------
+    Mismatch
+        If the rows given are not the model's, unless that is to be reported.
     BadInput
         If the model, the file or the schema cannot be used.
     """
@@ -164,8 +174,10 @@ def audit(
         X=X, y=y, schema=schema, seed=int(seed), bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
-        progress=progress,
+        progress=progress, on_mismatch=on_mismatch,
     )  # fmt: skip
+    if on_mismatch not in get_args(OnMismatch):
+        raise BadInput(f"on_mismatch must be 'raise' or 'report', not {on_mismatch!r}")
     needs_rows = (y is not None, bool(sensitive), bool(groups), control is not None)
     for is_given, why in zip(needs_rows, _NEEDS_ROWS, strict=True):
         if is_given and X is None:
@@ -174,7 +186,8 @@ def audit(
     with clock.enforced():
         file, sha256, content = _opened(model, trust_pickle)
     with _named(file), clock.enforced():
-        case = _begun(Case(given, clock, content, Found()))
+        live = None if file is not None or content is model else model
+        case = _begun(Case(given, clock, content, Found(), live))
     for assess in _assessors(content):
         with _named(file if isinstance(content, RuleList) else None):
             case = assess(case)
@@ -302,11 +315,11 @@ def _begun(case: Case) -> Case:
         inventory = take_inventory(content, Context(n_rows), given.X)
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
-        release = to_release(content)
+        release = with_steps(to_release(content), case.live)
     except NotCovered as error:
         inventory = take_inventory(content, _context(content, None), given.X)
         return replace(case.plus(inventory=inventory), not_covered=str(error))
-    case = _fitted_part(case, release)
+    case = _fitted_part(_put_through(case, release), release)
     given = case.given
     noise = find_noise(release, given.X, given.y)
     budget = budget_of(release, noise.refuted, noise.scale)
@@ -319,7 +332,27 @@ def _begun(case: Case) -> Case:
         columns |= {a.name for a in given.schema.attributes} | set(labels_of(given.schema))
     check_names(given.sensitive, columns, "sensitive")
     check_names(given.groups, columns | set(getattr(given.X, "columns", ())), "groups")
-    return case if given.control is None else _with_control(case, release)
+    case = case if given.control is None else _with_control(case, release)
+    if given.X is not None and given.on_mismatch == "raise":
+        comparison.check(case)
+    return case
+
+
+def _put_through(case: Case, release: Release) -> Case:
+    """Put training rows in the trees' columns; of the others, groups may speak."""
+    given = case.given
+    if given.X is None:
+        return case
+    try:
+        rows, said = put_through(release, given.X, "training rows")
+    except Mismatch as error:
+        return case.plus(mismatch=given.mismatched(error))
+    if not said:
+        return case
+    beside = [c for c in given.groups if c in given.X and c not in rows]
+    if beside:
+        rows = rows.join(given.X[beside])
+    return replace(case, given=replace(given, X=rows)).noting(*said)
 
 
 def _fitted_part(case: Case, release: Release) -> Case:

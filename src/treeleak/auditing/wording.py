@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from treeleak.core.message import Kind
+from treeleak.core.message import Kind, own_words
 
 # ----------------------------------------------------------------------------------- inventory
 
@@ -268,6 +268,10 @@ NEVER_DRAWN = Kind(
 
 # -------------------------------------------------------------------------------- not assessed
 
+OTHER_ROWS = own_words(
+    "The rows given are not the model's training rows, and nothing was compared with them.",
+    "other_rows",
+)
 NOT_RUN = Kind(
     "no_attack_run", "No attack was run: {why:foreign}. Nothing follows, neither leak nor safety."
 )

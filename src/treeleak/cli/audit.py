@@ -110,6 +110,8 @@ def audit(
             rows, labels, others, known = told_by(target, tables, known, quiet)
         else:
             rows, labels = training_rows(tables, train, beside.tables)
+            if train is not None and rows is not None:
+                tables.check(train, "training rows", rows, labels)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
         given = beside.read(tables)
@@ -137,6 +139,7 @@ def audit(
             threshold=THRESHOLD if rule is None else rule.threshold,
             sensitive=secret,
             groups=by,
+            on_mismatch="report",
             **given,
         )
     files = {"schema": schema, "train": train, "control": control, "policy": policy}

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treeleak.core.errors import BadInput, NotCovered, TreeleakError, cause
+from treeleak.core.errors import BadInput, Mismatch, NotCovered, TreeleakError, cause
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ class Tables:
                 named.setdefault(condition.column, set()).update(texts)
         elif content is not None:
             named = {column: set(texts) for column, texts in content.levels.items()}
+            for reading in () if content.inputs is None else content.inputs.readings.values():
+                texts = [v for v in getattr(reading, "values", ()) if isinstance(v, str)]
+                named.setdefault(reading.source, set()).update(texts)
         for attribute in () if self.schema is None else self.schema.attributes:
             if isinstance(attribute, Categorical):
                 named.setdefault(attribute.name, set()).update(attribute.labels or ())
@@ -89,11 +92,30 @@ class Tables:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The model's columns."""
+        """The model's columns, and those of the input of its pipeline."""
         from treeleak.release import RuleList
 
         content = self.content
-        return content.columns if isinstance(content, RuleList) else content.feature_names
+        if isinstance(content, RuleList):
+            return content.columns
+        came_in = () if content.inputs is None else content.inputs.names
+        return (*content.feature_names, *came_in)
+
+    def check(self, path: Path, what: str, rows: pd.DataFrame, labels: Any = None) -> None:
+        """Refuse rows of other columns or labels than the model's, before any work."""
+        from treeleak.release import RuleList
+        from treeleak.verification.columns import columns_by_name, in_model_columns
+
+        try:
+            content = self.content
+            if isinstance(content, RuleList):
+                columns_by_name(content.columns, rows, what)
+            else:
+                in_model_columns(content, rows, labels if content.classes else None, what)
+        except NotCovered:
+            return  # The command itself says so.
+        except Mismatch as error:
+            raise Mismatch(f"{path}: {error}") from error
 
 
 def training_rows(

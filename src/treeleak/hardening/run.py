@@ -120,7 +120,7 @@ def harden(
         contents.append(own.apply(contents[-1]))
     attack = partial(
         audit, X=X, y=y, schema=schema, time_limit=time_limit, seed=seed, seed_search=seed_search,
-        n_rows=n_rows,
+        n_rows=n_rows, on_mismatch="report",
     )  # fmt: skip
     content = contents[-1].to_bytes()
     with private_folder() as folder:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,6 +121,13 @@ def read_model(
         raise BadModel(f"not a model file (known formats: {names}). {HOW_TO_SAVE}")
 
 
+def with_steps(release: Release, live: Any) -> Release:
+    """Let rows be put through the steps of the live pipeline that a release was taken from."""
+    if live is None or release.inputs is None:
+        return release
+    return replace(release, inputs=replace(release.inputs, live=live))
+
+
 def to_release(model: Any, trust_pickle: bool = False) -> Release:
     """Turn any form of a model into what an adversary sees of it.
 
@@ -150,7 +158,9 @@ def to_release(model: Any, trust_pickle: bool = False) -> Release:
             f"{origin}rules, which hold no trees: use treeleak.uncertainty.from_rule_list, "
             "or treeleak audit"
         )
-    stored = model if isinstance(model, StoredObject) else snapshot(model)
+    if not isinstance(model, StoredObject):
+        return with_steps(to_release(snapshot(model)), model)
+    stored = model
     function = _ADAPTERS.get((stored.type.partition(".")[0], stored.name))
     if function is None and stored.get("rule_list_") is not None:
         raise NotCovered(

@@ -10,6 +10,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray, IntArray, numbered
 from treeleak.core.errors import BadInput
 from treeleak.partition.atoms import rule_holds
+from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
 from treeleak.schema import Schema
 
@@ -27,6 +28,7 @@ class KnownTable:
 
     def __init__(self, what: str, table: pd.DataFrame, release: Release, schema: Schema) -> None:
         self.what, self.index = what, table.index.tolist()
+        table = _put_through(release, table, what)
         names = [str(c) for c in table.columns]
         if len(set(names)) != len(names):
             twice = next(c for c in names if names.count(c) > 1)
@@ -101,6 +103,16 @@ class KnownTable:
                     f"{self.row(int(np.argmin(good)))} breaks the {rule.kind!r} rule over columns "
                     f"{list(rule.columns)}"
                 )
+
+
+def _put_through(release: Release, table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Put rows in the columns of a pipeline's input through its steps; a label stays beside."""
+    rows, done = put_through(release, table, what)
+    if not done or release.inputs is None:
+        return table
+    others = [c for c in table.columns if str(c) not in release.inputs.names]
+    joined: pd.DataFrame = rows.join(table[others])
+    return joined
 
 
 def positions(table: pd.DataFrame, n_rows: int) -> IntArray:

@@ -11,6 +11,7 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import Mismatch
 from treeleak.core.message import Kind
+from treeleak.release.pipeline.through import put_through
 from treeleak.release.release import Release
 
 UNNAMED = Kind(
@@ -33,7 +34,8 @@ def in_model_columns(
     ----------
     X : DataFrame or array
         Columns are found by name where they have names; texts may stand for the codes that the
-        release has them for (:attr:`Release.levels`).
+        release has them for (:attr:`Release.levels`). Rows in the columns that enter a pipeline are
+        put through its fitted steps.
     y : sequence, optional
         Labels; without them, every row has number 0.
     what : str
@@ -50,13 +52,14 @@ def in_model_columns(
     Mismatch
         Naming the column or the label that does not fit.
     """
+    X, put = put_through(release, X, what)
     table, notes = columns_by_name(release.feature_names, X, what)
     n = len(table)
     values = np.empty((n, release.n_features))
     for i, name in enumerate(release.feature_names):
         values[:, i] = _numbers(_coded(table[name], release.levels.get(name)), name, what)
     label = np.zeros(n, dtype=np.int64) if y is None else _labels(release, y, n)
-    return pd.DataFrame(values, columns=list(table.columns)), label, notes
+    return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
 
 def columns_by_name(

@@ -14,9 +14,11 @@ from treeleak.auditing.assessors.standing import standing_of
 from treeleak.core.clock import Progress
 from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import Message
-from treeleak.evidence import evidence_for
+from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import RuleList
+from treeleak.release.draws.seeds import known_draws
+from treeleak.verification.columns import in_model_columns
 from treeleak.verification.training_rows import (
     N_ROWS_HINT,
     TrainingRows,
@@ -29,6 +31,27 @@ if TYPE_CHECKING:
 
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
+
+
+def check(case: Case) -> None:
+    """Hold the training rows against the model before the attack, as far as they can be by then.
+
+    Columns and labels always; counts unless it takes a search or an attack to know the draws.
+    Raises Mismatch.
+    """
+    given, release = case.given, case.release
+    in_model_columns(release, given.X, given.y if release.classes else None)
+    if release.noise is not None or given.bootstrap == "hidden":
+        return
+    try:
+        if draws_needed(release, given.bootstrap):
+            drawn = known_draws(release, seed_search=0).counts
+            match_training(release, given.X, given.y, drawn)
+        else:
+            evidence_for(release, given.bootstrap)
+            match_training(release, given.X, given.y)
+    except NotCovered:
+        return
 
 
 def match(case: Case) -> Case:

@@ -37,6 +37,8 @@ def ordinal(step: StoredObject, columns: Columns) -> Columns:
         return Code(
             reading.source,
             imputed=reading.imputed,
+            fills=reading.fills,
+            one_way=reading.one_way,
             codes=tuple(ordered),
             values=tuple(codes[c] for c in ordered),
             closed=complete,
@@ -117,7 +119,10 @@ def _indicators(
     values = tried(step, reading, lambda own: _encoded(own, categories))
     if isinstance(values, Unreadable) or isinstance(reading, Unreadable):
         return [values if isinstance(values, Unreadable) else reading] * len(at)
-    one = Indicator(reading.source, imputed=reading.imputed, values=values, at=0, closed=complete)
+    one = Indicator(
+        reading.source, imputed=reading.imputed, fills=reading.fills, one_way=reading.one_way,
+        values=values, at=0, closed=complete,
+    )  # fmt: skip
     return [replace(one, at=k) for k in at]
 
 
@@ -134,6 +139,8 @@ def bins(step: StoredObject, columns: Columns) -> Columns:
         return Code(
             reading.source,
             imputed=reading.imputed,
+            fills=reading.fills,
+            one_way=reading.one_way,
             codes=tuple(map(float, range(len(ends)))),
             values=tuple((low + high) / 2 for low, high in ends),
             ends=ends,

@@ -53,6 +53,11 @@ class Reading:
     rounded: bool = field(default=False, kw_only=True)
     """Whether it was scaled, be it to and fro: its values may miss what they stand for by a
     hair."""
+    fills: tuple[Any, ...] | None = field(default=(), kw_only=True, compare=False)
+    """The value of the input that stands for a missing one, if any does; None if it differs from
+    row to row."""
+    one_way: bool = field(default=False, kw_only=True, compare=False)
+    """Whether a value of the input may have been replaced that is not missing."""
 
     def plain(self, x: Any) -> Any:
         """Undo all scaling."""
@@ -124,6 +129,8 @@ class Inputs:
     """By column of the model."""
     why_not: str = ""
     """Why rows cannot be written in the columns of the input; empty if they can."""
+    live: Any = field(default=None, repr=False, compare=False)
+    """The pipeline itself, where it is not only stored."""
 
     @classmethod
     def of(

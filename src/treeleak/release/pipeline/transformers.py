@@ -97,7 +97,12 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
 
     def one(i: int, reading: Reading) -> Reading | Unreadable:
         # Where missing values are told, a column that is not spoken of has none.
-        reading = replace(reading, imputed=reading.imputed or not told)
+        reading = replace(
+            reading,
+            imputed=reading.imputed or not told,
+            fills=_fills(step, i, reading),
+            one_way=reading.one_way or missing == missing,
+        )
         if isinstance(reading, Number) and np.isfinite(reading.low - reading.high):
             # What neighbours have lies between the ends already.
             x = filled(i, reading) if step.name == "SimpleImputer" else reading.low
@@ -114,6 +119,22 @@ def imputer(step: StoredObject, columns: Columns) -> Columns:
         return out
     added = indicator(step.get("indicator_"), columns)
     return Columns(out.names + added.names, out.one_hot, out.readings + added.readings)
+
+
+def _fills(step: StoredObject, i: int, reading: Reading) -> tuple[Any, ...] | None:
+    """Say what value of the input an imputer puts in place of a missing one."""
+    if reading.fills != ():
+        return reading.fills
+    if step.name != "SimpleImputer":
+        return None
+    own = np.ravel(step.get("statistics_"))[i]
+    own = own.item() if isinstance(own, np.generic) else own
+    if isinstance(reading, Code):
+        code = reading.plain(float(own))
+        return (reading.values[reading.codes.index(code)],) if code in reading.codes else None
+    if isinstance(reading, Number) and reading.unscaled and isinstance(own, (str, int, float)):
+        return (own,)
+    return (reading.plain(float(own)),) if isinstance(reading, Number) else None
 
 
 def indicator(step: StoredObject, columns: Columns) -> Columns:

@@ -9,18 +9,9 @@ import numpy as np
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.release.adapters.boosted import column_names
 from treeleak.release.bounds import MOST_CLASSES, MOST_COLUMNS, MOST_ROWS, at_most
+from treeleak.release.pipeline.through import WRAPPERS
 from treeleak.release.sampling import HeldBack
 from treeleak.release.stored import StoredObject
-
-WRAPPERS = {
-    "GridSearchCV": "best_estimator_",
-    "RandomizedSearchCV": "best_estimator_",
-    "HalvingGridSearchCV": "best_estimator_",
-    "HalvingRandomSearchCV": "best_estimator_",
-    "TunedThresholdClassifierCV": "estimator_",
-    "FixedThresholdClassifier": "estimator_",
-    "FrozenEstimator": "estimator",
-}
 
 
 def fitted(stored: StoredObject, attribute: str) -> Any:

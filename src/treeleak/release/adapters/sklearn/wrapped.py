@@ -8,10 +8,11 @@ from typing import Any
 
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.core.message import Kind, own_words
-from treeleak.release.adapters.sklearn.attributes import WRAPPERS, fitted
+from treeleak.release.adapters.sklearn.attributes import fitted
 from treeleak.release.pipeline.columns import UnknownStep
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.pipeline.names import input_columns, output_columns
+from treeleak.release.pipeline.through import WRAPPERS
 from treeleak.release.registry import adapter, to_release
 from treeleak.release.release import Release
 from treeleak.release.stored import StoredObject
@@ -65,15 +66,17 @@ def _only_model(stored: StoredObject) -> StoredObject:
 
 def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
     """Name the columns after what goes into the steps; ``named``: the model knows its own."""
+    came_in: Sequence[str] = ()
     try:
-        came_in = input_columns(steps)
-        columns = output_columns(steps, came_in)
+        first = input_columns(steps)
+        came_in = first.names
+        columns = output_columns(steps, first)
     except UnknownStep as error:
-        return _not_named(release, named, str(error))
+        return _not_named(release, named, str(error), came_in)
     names = tuple(columns.names)
     usable = len(names) == release.n_features and len(set(names)) == len(names)
     if not usable or (named and names != release.feature_names):
-        return _not_named(release, named, "")
+        return _not_named(release, named, "", came_in)
     new = dict(zip(release.feature_names, names, strict=True))
     return replace(
         release,
@@ -83,11 +86,12 @@ def _named(release: Release, steps: Sequence[Any], named: bool) -> Release:
         levels={new[c]: texts for c, texts in release.levels.items()},
         borders={new[c]: cuts for c, cuts in release.borders.items()},
         ranges={new[c]: ends for c, ends in release.ranges.items()},
-        inputs=Inputs.of(came_in.names, names, columns.readings),
+        inputs=Inputs.of(came_in, names, columns.readings),
     )
 
 
-def _not_named(release: Release, named: bool, why: str) -> Release:
+def _not_named(release: Release, named: bool, why: str, came_in: Sequence[str]) -> Release:
     note = () if named else (NOT_NAMED(why=why and WHY(why=why)),)
-    inputs = Inputs((), {}, why or "the model's columns are not those that its steps put out")
+    why = why or "the model's columns are not those that its steps put out"
+    inputs = Inputs(tuple(came_in), {}, why)
     return replace(release, notes=(*release.notes, *note), inputs=inputs)
