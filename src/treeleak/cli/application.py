@@ -29,7 +29,21 @@ def _plain_usage() -> Iterator[None]:
         yield
     except _CLICKS as error:
         error.message = plain(error.message, keep="\n")
+        if owners := _owners(error):
+            error.message += f": it is an option of {' and '.join(owners)}"
+            error.possibilities = None
         raise
+
+
+def _owners(error: Any) -> list[str]:
+    """Name the commands that have an option, where it was given to another."""
+    option, ctx = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    others = getattr(getattr(getattr(ctx, "parent", None), "command", None), "commands", {})
+    return [
+        f"treeleak {name}"
+        for name, command in others.items()
+        if any(option in (*p.opts, *p.secondary_opts) for p in command.params)
+    ]
 
 
 class _Group(TyperGroup):

@@ -88,6 +88,7 @@ def audit(
     """Find out what a model gives away: inventory, counts, reconstruction."""
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
+    from treeleak.auditing.findings.finding import OPEN
     from treeleak.bridges.sacro_report import add_report, report_entry
     from treeleak.report import render, render_html
 
@@ -111,7 +112,7 @@ def audit(
         else:
             rows, labels = training_rows(tables, train, beside.tables)
             if train is not None and rows is not None:
-                tables.check(train, "training rows", rows, labels)
+                tables.check(train, rows, labels)
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
         given = beside.read(tables)
@@ -169,6 +170,9 @@ def audit(
         status = BAD_INPUT
     if result.ruling is not None and not result.ruling.passed and status in (AUDITED, NO_ANSWER):
         status = VIOLATED
+    if status == AUDITED and result.of == "leaves" and result.release is None:
+        say(f"treeleak: {model}: {result.reason('reconstruction')}.")
+        status = BAD_INPUT if result.verdict == OPEN else status
     raise typer.Exit(status)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TreeleakError, cause
+from treeleak.core.listed import meant
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -101,17 +102,18 @@ class Tables:
         came_in = () if content.inputs is None else content.inputs.names
         return (*content.feature_names, *came_in)
 
-    def check(self, path: Path, what: str, rows: pd.DataFrame, labels: Any = None) -> None:
-        """Refuse rows of other columns or labels than the model's, before any work."""
+    def check(self, path: Path, rows: pd.DataFrame, labels: Any = None) -> None:
+        """Refuse training rows of other columns or labels than the model's, before any work."""
         from treeleak.release import RuleList
-        from treeleak.verification.columns import columns_by_name, in_model_columns
+        from treeleak.verification.columns import check_gaps, columns_by_name, in_model_columns
 
         try:
             content = self.content
             if isinstance(content, RuleList):
-                columns_by_name(content.columns, rows, what)
+                columns_by_name(content.columns, rows, "training rows")
             else:
-                in_model_columns(content, rows, labels if content.classes else None, what)
+                known = labels if content.classes else None
+                check_gaps(content, in_model_columns(content, rows, known)[0])
         except NotCovered:
             return  # The command itself says so.
         except Mismatch as error:
@@ -155,9 +157,8 @@ def check_label(path: Path, table: pd.DataFrame, label: str) -> None:
         raise BadInput(f"{path}: values are parted by {mark!r}: save the table with commas")
     few = ", ".join(map(repr, names[:SHOWN]))
     more = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
-    raise BadInput(
-        f"{path}: no column {label!r} for the labels (--label); its columns are {few}{more}"
-    )
+    hint = meant(label, names) or f"; its columns are {few}{more}"
+    raise BadInput(f"{path}: no column {label!r} for the labels (--label){hint}")
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Beside:
             if other and (label is not None or path.suffix.lower() == ".json"):
                 raise BadInput(
                     f"{path}: column {other[0]!r} is neither one of the model's nor that of the "
-                    "labels, which --label names"
+                    f"labels, which --label names{meant(other[0], names)}"
                 )
         return given
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from treeleak.core.errors import BadModel, TreeleakError
+from treeleak.core.listed import unknown_keys
 from treeleak.core.text_files import read_text
 from treeleak.release.bounds import MOST_JSON_BYTES, MOST_JSON_LISTS, MOST_JSON_VALUES, at_most
 
@@ -85,7 +86,7 @@ def choice(
 def only(data: Mapping[str, Any], known: Iterable[str], where: str = "") -> None:
     """Refuse keys that nobody reads."""
     if unknown := set(data).difference(known):
-        raise BadModel(f"{where}unknown keys {sorted(map(str, unknown))[:5]}")
+        raise BadModel(f"{where}{unknown_keys(unknown, known)}")
 
 
 def record(kind: type[Model], data: Mapping[str, Any], where: str) -> Model:

@@ -16,6 +16,7 @@ from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
+from treeleak.release.foreign import name_of_bytes, no_model
 from treeleak.release.live import snapshot
 from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
@@ -117,6 +118,8 @@ def read_model(
                     return known.read(path, trust_pickle)
         except OSError as error:
             raise BadModel(cause(error)) from error
+        if name := name_of_bytes(head):
+            raise BadModel(f"{no_model(name)}. {HOW_TO_SAVE}")
         names = ", ".join(known.name for known in _FORMATS)
         raise BadModel(f"not a model file (known formats: {names}). {HOW_TO_SAVE}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treeleak.core.errors import BadSchema, cause
+from treeleak.core.listed import meant, unknown_keys
 from treeleak.core.plain import plain
 from treeleak.core.text_files import read_text
 from treeleak.schema.attributes import Attribute, Binary, Categorical, Numeric, OneHot, Ordinal
@@ -50,7 +51,7 @@ def made(data: Any) -> tuple[list[Attribute], list[Rule]]:
         raise BadSchema(f"not a schema of version {_VERSION}")
     # A misspelt table would otherwise drop a whole list of attributes or rules in silence.
     if unknown := set(data) - {"version", "attribute", "rule"}:
-        raise BadSchema(f"unknown keys {sorted(map(str, unknown))}")
+        raise BadSchema(unknown_keys(unknown, ("version", "attribute", "rule")))
     return _table(data, "attribute", _ATTRIBUTES), _table(data, "rule", _RULES)
 
 
@@ -88,9 +89,13 @@ def _made(makers: Mapping[str, Any], entry: Mapping[str, Any], table: str) -> An
     rest = dict(entry)
     kind = rest.pop("kind", None)
     if not isinstance(kind, str) or kind not in makers:
-        raise BadSchema(f"{table} of unknown kind {kind!r}; known: {', '.join(makers)}")
+        raise BadSchema(f"{table} of unknown kind {kind!r}{meant(kind, makers, len(makers))}")
+    form = inspect.signature(makers[kind])
+    if unknown := set(rest) - set(form.parameters):
+        where = f"{table} {rest.get('name', kind)!r}"
+        raise BadSchema(f"{where}: {unknown_keys(unknown, form.parameters)}")
     try:
-        inspect.signature(makers[kind]).bind(**rest)
+        form.bind(**rest)
     except TypeError as error:
         raise BadSchema(f"{table} {rest.get('name', kind)!r}: {error}") from error
     return makers[kind](**rest)

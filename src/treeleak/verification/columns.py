@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,19 @@ def in_model_columns(
     return pd.DataFrame(values, columns=list(table.columns)), label, (*put, *notes)
 
 
+def check_gaps(release: Release, table: pd.DataFrame) -> None:
+    """Refuse training rows with missing values in a column where the trees saw none.
+
+    ``table``: in the model's columns. Raises Mismatch, naming the place.
+    """
+    for column in release.tested - release.maybe_missing:
+        if (gaps := table[column].isna().to_numpy()).any():
+            raise Mismatch(
+                f"column {column!r} of the training rows is empty in row {gaps.argmax() + 1}; in "
+                "training, no value of it was missing"
+            )
+
+
 def columns_by_name(
     feature_names: Sequence[str], X: Any, what: str = "rows"
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -86,10 +100,13 @@ def columns_by_name(
         note = UNNAMED(what=what)
         return table.set_axis(names, axis=1), (note,)
     if absent:
+        others = [str(c) for c in table if c not in set(names)]
+        near = get_close_matches(absent[0], others, 1)
+        hint = f" (did you mean {absent[0]!r} by {near[0]!r}?)" if near else ""
         raise Mismatch(
             f"the {what} lack {len(absent)} columns of the model: "
-            f"{', '.join(map(repr, absent[:5]))}. Columns must be those that enter the trees: "
-            "after encoding, under the same names"
+            f"{', '.join(map(repr, absent[:5]))}{hint}. Columns must be those that enter the "
+            "trees: after encoding, under the same names"
         )
     notes = []
     if extra := [c for c in table if c not in set(names)]:

@@ -18,7 +18,7 @@ from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import RuleList
 from treeleak.release.draws.seeds import known_draws
-from treeleak.verification.columns import in_model_columns
+from treeleak.verification.columns import check_gaps, in_model_columns
 from treeleak.verification.training_rows import (
     N_ROWS_HINT,
     TrainingRows,
@@ -40,7 +40,7 @@ def check(case: Case) -> None:
     Raises Mismatch.
     """
     given, release = case.given, case.release
-    in_model_columns(release, given.X, given.y if release.classes else None)
+    check_gaps(release, in_model_columns(release, given.X, given.y if release.classes else None)[0])
     if release.noise is not None or given.bootstrap == "hidden":
         return
     try:

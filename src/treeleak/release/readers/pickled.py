@@ -11,6 +11,7 @@ from typing import Any
 
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadModel
+from treeleak.release.foreign import name_of_gzip, no_model
 from treeleak.release.readers.own_process import refused_by
 from treeleak.release.readers.skops_archive import read_archive, read_value
 from treeleak.release.registry import reader
@@ -38,6 +39,9 @@ def read_pickle(path: Path, trust_pickle: bool = False) -> StoredObject:
     ``trust_pickle``: open the file at all. Raises BadModel: refused without
     ``trust_pickle``, or damaged.
     """
+    with path.open("rb") as file:
+        if name := name_of_gzip(file.read(512)):
+            raise BadModel(no_model(name))
     _check_trusted(trust_pickle)
     with _unpickled(path) as out:
         stored = read_archive(out)

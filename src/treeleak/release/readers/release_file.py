@@ -27,6 +27,7 @@ from treeleak.release.checked_json import (
     take,
 )
 from treeleak.release.ensemble import Ensemble, Fitting
+from treeleak.release.foreign import name_of_json, no_model
 from treeleak.release.noise.laws import (
     CountNoise,
     DiscreteLaplace,
@@ -133,7 +134,12 @@ def release_from_dict(data: Any) -> Release:
         Naming the key, and the tree and the node where there is one.
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise BadModel(f'no release: "format" is not "{FORMAT}"')
+        if name := name_of_json(data):
+            raise BadModel(no_model(name))
+        raise BadModel(
+            'JSON of an unknown kind: no model of XGBoost or CatBoost, and its "format" is neither '
+            f'"{FORMAT}" nor "treeleak-rules"'
+        )
     version = data.get("version")
     if type(version) is not int or version not in READ_VERSIONS:
         raise BadModel(

@@ -96,12 +96,14 @@ def _located(path: Path) -> Iterator[None]:
         raise BadModel(f"{path}: {error}") from error
     except RecursionError as error:
         raise BadModel(f"{path}: nested too deep") from error
+    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise BadModel(
+            f"{path}: damaged archive, cut short or changed on its way: copy or save it again "
+            f"({error})"
+        ) from error
     except (
-        zipfile.BadZipFile,
-        zlib.error,
         ArithmeticError,
         AttributeError,
-        EOFError,
         LookupError,
         OSError,
         RuntimeError,

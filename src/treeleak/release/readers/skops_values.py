@@ -13,6 +13,7 @@ import numpy as np
 
 from treeleak.core.errors import BadModel
 from treeleak.core.private import dataclass
+from treeleak.release.foreign import name_of_members, no_model
 from treeleak.release.live import MAX_DEPTH, attributes
 from treeleak.release.readers.npy import odd_header, parse_npy
 from treeleak.release.readers.skops_layout import SCHEMA, Node, is_usual_name, odd_keys, odd_text
@@ -63,7 +64,9 @@ class Archive:
         try:
             info = self._zip.getinfo(SCHEMA)
         except KeyError:
-            raise BadModel(f"a zip file without {SCHEMA}, not a skops archive") from None
+            name = name_of_members(self._zip.namelist())
+            told = f"a zip file without {SCHEMA}, not a skops archive"
+            raise BadModel(no_model(name) if name else told) from None
         if info.file_size > MAX_SCHEMA_BYTES:
             raise BadModel(f"{SCHEMA} is larger than {MAX_SCHEMA_BYTES >> 20} MiB: not read")
         text = unpack(self._zip, info).decode()
