@@ -28,9 +28,7 @@ from treeleak.release.pipeline.inputs import (
 if TYPE_CHECKING:
     from treeleak.release.release import Release
 
-PUT_THROUGH = Kind(
-    "rows_put_through", "The {what} were put through the pipeline's fitted steps."
-)
+PUT_THROUGH = Kind("rows_put_through", "The {what} were put through the pipeline's fitted steps.")
 WRAPPERS = {
     "GridSearchCV": "best_estimator_",
     "RandomizedSearchCV": "best_estimator_",
