@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,14 @@ from treeleak.auditing.assessors.measurement import Measurement
 from treeleak.auditing.assessors.membership import Membership
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.findings.finding import LEAK, OPEN
-from treeleak.auditing.result import Audit
 from treeleak.core.errors import NotCovered
 from treeleak.core.message import own_words
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
+
+if TYPE_CHECKING:
+    from treeleak.auditing.result import Audit
 
 NOT_THESE = own_words("the rows given are not the model's training rows", "limits_not_these")
 UNDECIDED = own_words("the verdict of the audit is: not assessed", "limits_undecided")

@@ -25,6 +25,7 @@ from treeleak.auditing.described import Described
 from treeleak.auditing.disclosure.kept import keep
 from treeleak.auditing.disclosure.releasable import Edition, Kept, releasable
 from treeleak.auditing.findings.finding import Finding, Verdict
+from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
 from treeleak.core.message import Reader, message_of
@@ -279,6 +280,7 @@ class Audit(Found):
             "exposure": exposed,
             "article29": _described(self.article29),
             "membership": _described(self.membership),
+            "frameworks": frameworks(self, reader),
             "mismatch": self.mismatch,
             "not_assessed": [_reason(p, r, reader) for p, r in self.not_assessed],
             "advice": list(self.advice),

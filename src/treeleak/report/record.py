@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from treeleak.report.facts import Doc, Fact
+from treeleak.report.blocks import Grid, Prose, Section
+from treeleak.report.facts import Doc, Fact, capital
 
 _STATED = (
     ("attacker", "Protects against"),
@@ -37,3 +38,26 @@ def of_use(source: Doc) -> Iterator[Fact]:
     yield "Attacks stand for", source["threat_model"], ""
     yield "May be seen by", source["readers"], ""
     yield "To be reviewed", source["review"], ""
+
+
+def frameworks(found: Doc) -> Section:
+    """Which figures speak to which question of those who judge anonymity."""
+    rows = []
+    for question in found["frameworks"]:
+        figures = [_said(f) for f in question["figures"]]
+        told = " ".join(figures) or "No figure of this audit speaks to it."
+        rows.append((question["source"], question["asks"], told, question["beyond"]))
+    columns = ("Framework", "Asks, in our words", "Figures that speak to it", "To be judged beside")
+    about = Prose(
+        "Which figure of this audit speaks to which question of those who judge whether data are "
+        "anonymous. This is no legal advice, and no framework is met by figures alone."
+    )
+    table = Grid("Questions and figures", columns, tuple(rows))
+    return Section.of("frameworks", "For those who judge anonymity", [about, table])
+
+
+def _said(figure: Doc) -> str:
+    what = capital(figure["what"])
+    if figure["found"] is None:
+        return f"{what}: not told ({figure['reason']})."
+    return f"{what}: {figure['found']}."

@@ -17,7 +17,7 @@ from treeleak.auditing.findings.finding import LEAK, NO_LEAK, OPEN, POSSIBLE
 from treeleak.auditing.findings.score_words import in_full, in_short, read_scores
 from treeleak.core.listed import listed
 from treeleak.core.percent import percent
-from treeleak.report import facts, membership, sections
+from treeleak.report import facts, membership, record, sections
 from treeleak.report import sections_of_rows as of_rows
 from treeleak.report.blocks import Answer, Sheet, Tile, Tone
 from treeleak.report.facts import Doc
@@ -49,6 +49,7 @@ def sheet_of(
         of_rows.groups(found),
         sections.uncertainty(found, audit.of),
         most_exposed(audit) if edition == "internal" else None,
+        record.frameworks(found),
         sections.not_assessed(found),
         sections.advice(found),
         sections.notes(found),

@@ -116,7 +116,7 @@ def _in_hundredths(told: Any) -> Any:
 
 _AS_IT_IS = (
     "format", "version", "edition", "verdict", "headline", "findings", "budget", "advice",
-    "not_assessed",
+    "frameworks", "not_assessed",
 )  # fmt: skip
 _OF_COLUMN = "inference."
 _OF_FEW = ("worst_person", "worst_group", "worst_group_over_guess")
