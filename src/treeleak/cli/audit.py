@@ -68,7 +68,11 @@ def audit(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write a report as HTML, for those who decide."),
+        typer.Option(
+            metavar="FILE",
+            help="Also write a report, for those who decide: HTML, or PDF where FILE ends in "
+            ".pdf (needs Chromium).",
+        ),
     ] = None,
     sacro_report: Annotated[
         Path | None,
@@ -91,6 +95,7 @@ def audit(
     from treeleak.auditing.findings.finding import OPEN
     from treeleak.bridges.sacro_report import add_report, report_entry
     from treeleak.report import render, render_html
+    from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     check_options(time_limit, bootstrap)
     clock = Clock.of(time_limit)
@@ -121,6 +126,7 @@ def audit(
             check_place(place, model, schema, train, control, policy, *beside.files)
     if json is not None and report is not None and json.resolve() == report.resolve():
         raise BadInput(f"{report}: named twice, for the JSON and for the report")
+    browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
     with progress_shown(quiet) as progress, beside.named(), named(names):
         result = treeleak.audit(
@@ -152,7 +158,8 @@ def audit(
         write_file(json, result.to_json(edition) + "\n", private=internal)
     if report is not None:
         page = render_html(result, edition, _typed(ctx, None if internal else _named(result)))
-        write_file(report, page, private=internal)
+        printed = page if browser is None else print_page(page, browser)
+        write_file(report, printed, private=internal)
     if sacro_report is not None:
         add_report(sacro_report, report_entry(result, None if target is None else target.about))
     render(result, console(), internal)
