@@ -19,7 +19,7 @@ def main() -> None:
     y = data.y[X.index]
     unseen = data.X.drop(X.index)
     guess = treeleak.metrics.random_baseline(X, data.schema)
-    print("smallest leaf  accuracy  status    rows right in place  values wrong")
+    print("smallest leaf  accuracy  status    rows right in place  error")
     for leaf in (1, 5, 10, 20):
         forest = RandomForestClassifier(min_samples_leaf=leaf, random_state=0).fit(X, y)
         result = treeleak.reconstruct(forest, data.schema, time_limit=5)
@@ -27,7 +27,7 @@ def main() -> None:
         error = treeleak.metrics.reconstruction_error(result.X, X, data.schema)
         accuracy = forest.score(unseen, data.y[unseen.index])
         print(f"{leaf:13}  {accuracy:8.1%}  {result.status:8}  {right:19.0%}  {error:12.1%}")
-    print(f"{'random guess':>56}  {guess.mean:12.1%}")
+    print(f"{'random baseline':>56}  {guess.mean:12.1%}")
 
 
 if __name__ == "__main__":

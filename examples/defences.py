@@ -79,7 +79,7 @@ def main() -> None:
     y = data.y[X.index]
     unseen = data.X.drop(X.index)
     truth = data.y[unseen.index]
-    print(f"{'measure':34}  {'accuracy':>8}  {'status':8}  {'rows exact':>10}  values wrong")
+    print(f"{'measure':34}  {'accuracy':>8}  {'status':8}  {'rows exact':>10}  error")
     for name, (train, told) in measures(X, y, data.schema).items():
         model = train()
         result = treeleak.reconstruct(model, data.schema, time_limit=given.seconds, **told)
@@ -89,7 +89,7 @@ def main() -> None:
         print(f"{name:34}  {accuracy:8.1%}  {result.status:8}  {exact:10.0%}  {error:12.1%}")
     guess = treeleak.metrics.random_baseline(X, data.schema).mean
     majority = max(truth.mean(), 1 - truth.mean())
-    print(f"{'no model: a random guess':34}  {majority:8.1%}  {'':8}  {'':10}  {guess:12.1%}")
+    print(f"{'no model: a random baseline':34}  {majority:8.1%}  {'':8}  {'':10}  {guess:12.1%}")
 
 
 if __name__ == "__main__":

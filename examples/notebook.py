@@ -35,7 +35,7 @@ columns = audit.exposure.columns
 told = (columns["right"] - columns["majority"]).sort_values(ascending=False)
 print(told.head(5).to_string(float_format="{:+.1%}".format))
 
-# %% Whom it concerns: errors of each class, beside a guess
+# %% Results by group: errors of each class, beside a guess
 print(audit.exposure.groups.to_string(float_format="{:.1%}".format))
 
 # %% The same as pictures: in a notebook each shows itself, as a script they go to files below

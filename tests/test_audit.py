@@ -509,7 +509,8 @@ def test_numbers_that_trees_narrow_down_are_measured_as_far_as_trees_tell():
     assert found.reconstruction.expected_error is None
     assert found.measurement.exact_rows == 0
     assert found.measurement.located_rows == 1
-    assert "100% of the training rows were rebuilt as far as the trees tell" in " ".join(
+    how = "on every value that the model's splits distinguish"
+    assert f"100% of the training rows were rebuilt {how}" in " ".join(
         f.text for f in found.findings
     )
 
@@ -544,7 +545,7 @@ def test_a_model_without_any_leak_gets_no_empty_advice():
     X, y = numbers()
     found = treeleak.audit(LogisticRegression().fit(X, y))
     assert found.headline.startswith("Not assessed. No attack was run: ")
-    assert found.headline.endswith("Nothing follows, neither leak nor safety.")
+    assert found.headline.endswith("Inconclusive: this neither shows nor rules out a leak.")
     (advice,) = found.advice
     assert "Then audit" not in advice
 
@@ -833,7 +834,7 @@ def test_likely_rows_prove_nothing_and_refute_nothing(data, behind):
     found = treeleak.audit(model, schema=schema, use_distinct=False, **HIDDEN)
     assert found.verdict == OPEN
     assert found.variants == ()
-    assert "20 rows that are likely, and proves none" in found.headline
+    assert "20 rows. They are probabilistic: it proves none" in found.headline
     assert found.reconstruction.evidence.endswith("drawn counts only")
     valid(json.loads(found.to_json("internal")))
 
@@ -1001,7 +1002,7 @@ def test_a_proof_of_a_numbered_row_singles_it_out_unless_others_are_like_it(draw
         if f.verdict == LEAK
     )
     assert "60 of 60 rows are proved under the schema, each under the number" in finding.text
-    assert f"{unlike} of them are like no other" in finding.text
+    assert f"{unlike} of them are unique" in finding.text
 
 
 def test_one_leaf_proves_nothing_of_anybody():

@@ -173,7 +173,7 @@ def test_a_tree_that_drew_its_rows_is_not_assessed():
     X, y = np.random.default_rng(0).integers(0, 2, (30, 4)), np.arange(30) % 2
     audit = treeleak.audit(RandomForestClassifier(1, random_state=0).fit(X, y), time_limit=2)
     assert "drawn at random" in dict(audit.not_assessed)["uncertainty"]
-    assert "4. What it leaves to know of a row Not assessed: the tree was" in printed(audit)
+    assert "4. Residual uncertainty (entropy) of a row Not assessed: the tree was" in printed(audit)
 
 
 def test_of_a_regression_tree_its_leaves_are_assessed():
@@ -302,10 +302,10 @@ def test_rules_from_file_to_report_and_json(tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
-    assert "2. How few rows stand behind its rules" in text
+    assert "2. Small rules" in text
     assert "single rows are not rebuilt from them" in text
     # What is printed goes into logs: rules with few rows are named in the internal edition only.
-    least = "for 2 of 5 rows 33%: rule 1 (a1: 1; a2: 1)"
+    least = "33% for 2 of 5 rows: rule 1 (a1: 1; a2: 1)"
     assert least not in text
     assert "Rule with fewest rows fewer than 10" in text
     again = run("audit", tmp_path / "rules.json", "--internal")
@@ -327,7 +327,7 @@ def test_rows_told_entirely_are_a_leak_if_few_are_alike():
     few = treeleak.audit(rules(2, 50))
     assert few.verdict == LEAK
     assert (few.uncertainty.told, few.uncertainty.told_in_small) == (2, 2)
-    assert "2 rows are told in every value" in few.headline
+    assert "2 rows are disclosed in every value" in few.headline
     many = treeleak.audit(rules(20, 50))
     assert many.verdict == NO_LEAK
     assert (many.uncertainty.told, many.uncertainty.told_in_small) == (20, 0)
@@ -392,7 +392,7 @@ def test_rules_without_counts():
     binary = RuleList(LIST.columns, (0, 1), (DecisionRule((is_("a1"),), 1),), DecisionRule((), 0))
     audit = treeleak.audit(binary)
     assert "--train and --label" in dict(audit.not_assessed)["uncertainty"]
-    assert "How few rows stand behind its rules Not assessed" in printed(audit)
+    assert "Small rules Not assessed" in printed(audit)
     assert "do not say" in dict(audit.not_assessed)["counts"]
 
 

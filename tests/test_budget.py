@@ -327,7 +327,7 @@ def test_what_is_likely_of_the_population_only_is_no_leak(monkeypatch, plain, da
 def test_likely_rows_without_training_rows_prove_nothing(monkeypatch, plain, data):
     found = audited(monkeypatch, plain, data, data[0], control=False, train=False)
     assert found.verdict == OPEN
-    assert "60 rows that are likely, and proves none" in found.headline
+    assert "60 rows. They are probabilistic: it proves none" in found.headline
     valid(json.loads(found.to_json()))
 
 

@@ -79,7 +79,7 @@ def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     assert "n_node_samples" in text
     assert "Training rows rebuilt exactly" in text
     assert re.search(r"How far off .*\n? *the rebuilt rows +[\d.<]+%", text)
-    assert re.search(r"a random guess +[\d.]+%", text)
+    assert re.search(r"a random baseline +[\d.]+%", text)
     assert max(map(len, text.splitlines())) <= 80
     assert result.stderr == ""
 
@@ -255,7 +255,7 @@ def test_hidden_draws_are_reconstructed_and_said_to_be_likely(hidden, tmp_path):
     assert "16 rows, likely: likely given the evidence; nothing is proved" in result.stderr
     assert "Which rows each tree drew is not known" in result.stderr
     assert "Training set: 16 rows, as the model says" in result.stderr
-    assert "of the values may be wrong, as the attack expects" in result.stderr
+    assert "Expected error (the attack's own estimate): " in result.stderr
     assert list(pd.read_csv(out)) == list(pd.read_csv(hidden / "train.csv"))
 
 
@@ -418,9 +418,9 @@ def test_rows_that_no_tree_drew_are_said_to_be_guesses(tmp_path):
     )
     assert never > 0
     result = run("reconstruct", model, "--out", tmp_path / "rows.csv", "--time-limit", 10)
-    assert f"{never} of the rows were drawn by no tree: they are guesses" in result.stderr
+    assert f"{never} of the rows were drawn by no tree: no evidence stands" in result.stderr
     text = unframed(run("audit", model, "--time-limit", 10).stdout)
-    assert f"Rows that no tree drew: guesses {never}" in text
+    assert f"Rows that no tree drew: no evidence {never}" in text
 
 
 def test_the_published_program_can_be_asked_for(tmp_path):
@@ -881,7 +881,7 @@ def test_informed_says_how_well_one_row_is_told(folder, tmp_path):
     assert "39 of the 40 training rows" in " ".join(done.stdout.split())
     assert re.search(r"Rows taken in turn +12\b", done.stdout)
     assert re.search(r"Rows told without any error +100%", done.stdout)
-    assert re.search(r"Values wrong +0%", done.stdout)
+    assert re.search(r"Reconstruction error +0%", done.stdout)
     told = json.loads(written.read_text())
     assert told["individual"]["all"] == {"n_rows": 12, "error": 0.0, "perfect": 1.0, "worst": 0.0}
     assert "targets" not in told

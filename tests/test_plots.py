@@ -68,7 +68,7 @@ def test_columns_stand_with_their_guesses_the_most_exposed_on_top(audited, tmp_p
     table = audited.exposure.columns.loc[names(ax)]
     assert len(table) == len(audited.exposure.columns)
     for label, key in (
-        ("rebuilt rows", "right"), ("random guess", "guess"), ("most common value", "majority")
+        ("rebuilt rows", "right"), ("random baseline", "guess"), ("most common value", "majority")
     ):  # fmt: skip
         np.testing.assert_allclose(points(ax, label), table[key])
     over = table["right"] - table[["guess", "majority"]].max(axis=1)

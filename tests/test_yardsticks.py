@@ -231,9 +231,11 @@ def test_scores_keep_categories_and_numbers_apart():
 
 def test_words_never_mix_categories_and_numbers():
     numbers = Numbers(0.5, 0.02, 0.1)
-    assert in_full(Scores(0.1, 0.0, 0.2, None)) == "20.0% of the rebuilt values are wrong"
+    assert in_full(Scores(0.1, 0.0, 0.2, None)) == (
+        "The reconstruction error is 20.0% of the values"
+    )
     both = in_full(Scores(0.1, 0.0, 0.2, numbers))
-    assert both.startswith("20.0% of the rebuilt categories are wrong; numbers are off by 0.50")
+    assert both.startswith("20.0% of the rebuilt categories are in error; numbers are off by 0.50")
     only = in_full(Scores(0.1, 0.0, None, numbers))
     assert "wrong" not in only
     assert "2.0% of them exactly right and 10.0% within 1% of their column's range" in only

@@ -131,7 +131,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield ""
     yield Text(
         "Three of the people, by the number of their row in the training table: as they truly "
-        "were, as the model gave back the row of that number, and as somebody would guess who "
+        "were, as the model gave back the row of that number, and as a baseline has it that "
         "knows the columns but not the model. Wrong values are marked (!)."
     )
     yield ""

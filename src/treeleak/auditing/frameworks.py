@@ -102,7 +102,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         ICO,
-        "Could somebody competent and determined, with public sources and without special "
+        "Could a person competent and determined, with public sources and without special "
         "knowledge or crime, identify a person?",
         ("proved_alone", "singling_out", "linkability"),
         "The attacks here are more than such an intruder is taken to have: they hold the file and "

@@ -207,7 +207,7 @@ def inference_of(column: str) -> Limit:
             raise NotCovered(own_words("this column was not called sensitive"))
         return max(found)
 
-    return Limit(f"risk of guessing {column!r}", risk)
+    return Limit(f"risk of attribute inference of {column!r}", risk)
 
 
 def forbidden(kinds: frozenset[str], name: str) -> Limit:
@@ -313,10 +313,11 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "recovered_rows": Limit("rows proved or probable", _recovered),
         "exact_rows": Limit("training rows rebuilt exactly", _of_measured("exact_rows")),
         "located_rows": Limit(
-            "training rows rebuilt as far as trees tell", _of_measured("located_rows")
+            "training rows rebuilt on every value that splits distinguish",
+            _of_measured("located_rows"),
         ),
         "advantage_over_guess": Limit(
-            "how much smaller the error is than that of a guess", _over_guess
+            "how much smaller the error is than that of a baseline", _over_guess
         ),
         "advantage_over_population": Limit(
             "how much smaller the error is than against other rows of the population",
@@ -324,11 +325,11 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         ),
         "worst_group": Limit("rows rebuilt exactly, in the group of which most are", _worst_group),
         "worst_group_over_guess": Limit(
-            "how much smaller the error of a group is than that of a guess, at most",
+            "how much smaller the error of a group is than that of a baseline, at most",
             _worst_group_over_guess,
         ),
         "worst_person": Limit(
-            "values of one person that are right beyond the best guess, at most", _worst_person
+            "values of one person that are right beyond the best baseline, at most", _worst_person
         ),
         "singling_out": Limit("risk of singling out", _singling_out),
         "linkability": Limit("risk of linking two records of one person", _linkability),
@@ -336,8 +337,8 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
             "how often a training row scores above a control row (AUC)", _membership_auc
         ),
         "membership_tpr": Limit("training rows told at 0.1% false positives", _membership_tpr),
-        "inference": Limit("greatest risk of guessing a sensitive column", _inference),
-        "left_to_know": Limit("average share left to know of a value (Dist)", _left, least=True),
+        "inference": Limit("greatest risk of attribute inference", _inference),
+        "left_to_know": Limit("average residual uncertainty of a value (Dist)", _left, least=True),
         "epsilon": Limit("privacy budget that the noise costs", _epsilon, "number"),
     }
 )

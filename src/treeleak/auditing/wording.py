@@ -36,35 +36,36 @@ NOISE = Kind("noise_budget", "{budget}")
 NO_ROWS_COUNTED = Kind("no_rows_counted", "The model counts no rows at all.")
 LEFT = Kind(
     "left_to_know",
-    "Of what there is to know about a row, the model leaves {left:share} open on average.",
+    "The residual uncertainty (entropy) of a row is {left:share} on average.",
 )
 LEFT_IN_FULL = Kind(
     "left_to_know",
-    "Of what there is to know about a row, the model leaves {left:share} open on average, and for "
-    "{least:people} of {rows:people} rows {left_least:share}: {leaf:place} ({where:place}){more}.",
+    "The residual uncertainty (entropy) of a row is {left:share} on average, and "
+    "{left_least:share} for {least:people} of {rows:people} rows: {leaf:place} "
+    "({where:place}){more}.",
 )
 FILLED = Kind(
     "counts_filled_in",
-    "The model counts no rows. What it leaves to know was computed with the counts of the training "
-    "rows, as for somebody who has them.",
+    "The model counts no rows. The residual uncertainty was computed with the counts of the "
+    "training rows, as for an adversary who has them.",
 )
 NOTHING_SURE = Kind(
     "nothing_sure", "Training rows are not possible under the schema: nothing is told for sure."
 )
-ALL_TOLD = Kind("all_rows_told", "All {rows:people} training rows are told in every value.")
+ALL_TOLD = Kind("all_rows_told", "All {rows:people} training rows are disclosed in every value.")
 SOME_TOLD = Kind(
     "rows_told_alone",
-    "{told:people} rows are told in every value, and share their rule with fewer than "
+    "{told:people} rows are disclosed in every value, and share their rule with fewer than "
     "{threshold:number} in all.",
 )
-ALL_TOLD_RULE = Kind("rule_all_rows_told", "Nothing is left to know of any row.")
+ALL_TOLD_RULE = Kind("rule_all_rows_told", "No row has any residual uncertainty.")
 SOME_TOLD_RULE = Kind(
     "rule_rows_told_alone",
-    "Nothing is left to know of some rows that share a rule with fewer than {threshold:number}.",
+    "Some rows that share a rule with fewer than {threshold:number} have no residual uncertainty.",
 )
 LEFT_RULE = Kind(
     "rule_left_to_know",
-    "Something is left to know of every row that shares its rule with few others.",
+    "Every row that shares its rule with few others has some residual uncertainty.",
 )
 
 # --------------------------------------------------------------------------- reconstruction: proofs
@@ -86,22 +87,22 @@ ALIKE = Kind(
 )
 ALONE = Kind(
     "rows_proved_alone",
-    "{alone:people} of {rows:people} rows are proved under the schema, and proved to share their "
-    "place with no other row{of_class}, in all that the trees can tell apart{untested:message}.",
+    "{alone:people} of {rows:people} rows are proved under the schema, and proved unique{in_class} "
+    "on every value that the model's splits distinguish{untested:message}.",
 )
 ALONE_RULE = Kind(
     "rule_rows_proved_alone",
-    "The file proves rows that share their place with nobody else{of_class}.",
+    "The file proves rows unique{in_class}.",
 )
 NUMBERED = Kind(
     "rows_proved_in_order",
     "{proved:people} of {rows:people} rows are proved under the schema, each under the number of "
-    "its row, and {alone:people} of them are like no other rebuilt row, in all that the trees can "
-    "tell apart{untested:message}.",
+    "its row, and {alone:people} of them are unique among the rebuilt rows on every value that the "
+    "model's splits distinguish{untested:message}.",
 )
 NUMBERED_RULE = Kind(
     "rule_rows_proved_in_order",
-    "The file proves rows, each under its number, that are like no other rebuilt row.",
+    "The file proves rows, each under its number, that are unique among the rebuilt rows.",
 )
 UNTESTED = Kind("columns_untested", " ({columns:number} columns are not tested by any tree)")
 TARGETS_STORED = Kind(
@@ -113,10 +114,10 @@ TARGETS_STORED = Kind(
 # ------------------------------------------------------------------- reconstruction: comparison
 
 ERROR = Kind("error_of_values", "The rebuilt values have an error of {error:share1} (DRAFT)")
-WRONG = Kind("values_wrong", "{wrong:share1} of the rebuilt values are wrong")
+WRONG = Kind("values_wrong", "The reconstruction error is {wrong:share1} of the values")
 WRONG_AND_OFF = Kind(
     "categories_wrong_and_numbers_off",
-    "{wrong:share1} of the rebuilt categories are wrong; numbers are off by {off:sd} standard "
+    "{wrong:share1} of the rebuilt categories are in error; numbers are off by {off:sd} standard "
     "deviations on average, {exact:share1} of them exactly right and {near:share1} within 1% of "
     "their column's range",
 )
@@ -126,10 +127,10 @@ OFF = Kind(
     "them exactly right and {near:share1} within 1% of their column's range",
 )
 ERROR_SHORT = Kind("error_of_values", "an error of {error:share1}")
-WRONG_SHORT = Kind("values_wrong", "{wrong:share1} wrong")
+WRONG_SHORT = Kind("values_wrong", "{wrong:share1} error")
 WRONG_AND_OFF_SHORT = Kind(
     "categories_wrong_and_numbers_off",
-    "{wrong:share1} wrong; numbers off by {off:sd} standard deviations",
+    "{wrong:share1} error; numbers off by {off:sd} standard deviations",
 )
 OFF_SHORT = Kind("numbers_off", "off by {off:sd} standard deviations, {near:share1} within 1%")
 COMPARED = Kind(
@@ -142,16 +143,16 @@ TARGETS = Kind(
     "targets_rebuilt",
     "The target of {rows:share} of the training rows was rebuilt exactly.",
 )
-STRONGEST = Kind("strongest_yardstick", "The strongest yardstick is {yardstick}: {scores:message}.")
+STRONGEST = Kind("strongest_yardstick", "The strongest baseline is {yardstick}: {scores:message}.")
 THESE_ROWS = Kind(
     "other_draws",
-    "{near:number} of {draws:number} other draws of the population are as near: the model told of "
-    "these very rows.",
+    "{near:number} of {draws:number} control samples of the population are as near: the excess "
+    "is attributable to the model.",
 )
 POPULATION_TOO = Kind(
     "other_draws",
-    "{near:number} of {draws:number} other draws of the population are as near: what was rebuilt "
-    "may be the population and not these rows.",
+    "{near:number} of {draws:number} control samples of the population are as near: what was "
+    "rebuilt may be the population and not these rows.",
 )
 IN_PLACES = Kind(
     "rows_in_places",
@@ -164,16 +165,16 @@ SHAPE_OPEN = Kind(
 )
 MAYBE_POPULATION = Kind(
     "perhaps_population",
-    "These are the model's own rows more than others of the population, but somebody who knows the "
-    "population comes as near: sums over many rows may explain that.",
+    "These are the model's own rows more than others of the population, but an adversary who knows "
+    "the population comes as near: sums over many rows may explain that.",
 )
 MAYBE = Kind(
     "perhaps_of_all",
-    "That is better than a guess without the counts of leaves, but not than somebody who knows the "
-    "population: it may be what the model tells of all. Rows of the population that the model was "
-    "not trained on (--control) would tell.",
+    "That is better than a baseline without the counts of leaves, but not than an adversary who "
+    "knows the population: it may be what the model tells of all. Rows of the population that the "
+    "model was not trained on (--control) would tell.",
 )
-NO_BETTER = Kind("no_better_than_guess", "That is not clearly better than a guess.")
+NO_BETTER = Kind("no_better_than_guess", "That is not clearly better than a baseline.")
 IMPOSSIBLE = Kind("rows_impossible", "But not all training rows are possible under the schema.")
 FEW_TO_TEST = Kind("too_few_to_test", "Fewer than {people:number} people are too few to test.")
 VARIANT = Kind(
@@ -184,12 +185,12 @@ RULES: Mapping[str, Kind] = {
     "values": Kind(
         "rule_values_nearer",
         "The values of the rebuilt rows are nearer to the training rows than those of every "
-        "yardstick, by at least {least:share} of the error of each that knows the population, and "
+        "baseline, by at least {least:share} of the error of each that knows the population, and "
         "by chance in at most {chance} of cases, over people.",
     ),
     "rows": Kind(
         "rule_more_rows",
-        "More training rows are rebuilt with every value right than any yardstick gets right, by "
+        "More training rows are rebuilt with every value right than in any baseline, by "
         "chance in at most {chance} of cases, over people.",
     ),
     "places": Kind(
@@ -200,9 +201,9 @@ RULES: Mapping[str, Kind] = {
     ),
     "perhaps": Kind(
         "rule_perhaps",
-        "The rebuilt rows are nearer to the training rows than guesses of somebody who lacks the "
-        "counts of leaves, by chance in at most {chance} of cases, but not than yardsticks that "
-        "know the population.",
+        "The rebuilt rows are nearer to the training rows than baselines without the counts of "
+        "leaves, by chance in at most {chance} of cases, but not than baselines that know the "
+        "population.",
     ),
     "in place, perhaps": Kind(
         "rule_perhaps_in_place",
@@ -212,8 +213,8 @@ RULES: Mapping[str, Kind] = {
     ),
     "nothing": Kind(
         "rule_nothing_shown",
-        "The attack ended, proved no row that stands alone, and came no nearer to the training "
-        "rows than somebody who lacks the counts of leaves, or than to others of their population.",
+        "The attack ended, proved no unique row, and came no nearer to the training rows than "
+        "baselines without the counts of leaves, or than to control rows of their population.",
     ),
 }
 
@@ -224,10 +225,13 @@ NOTHING_PROVED = Kind(
 )
 LIKELY = Kind(
     "rows_likely",
-    "The attack rebuilt {rows:people} rows that are likely, and proves none.{expects:message} How "
-    "many are right, only a comparison with the training rows can show (--train).",
+    "The attack rebuilt {rows:people} rows. They are probabilistic: it proves none."
+    "{expects:message} How many are right, only a comparison with the training rows can show "
+    "(--train).",
 )
-EXPECTS = Kind("error_expected", " The attack expects {wrong:share1} of their values to be wrong.")
+EXPECTS = Kind(
+    "error_expected", " Expected error (the attack's own estimate): {wrong:share1} of their values."
+)
 FEASIBLE_OPEN = Kind(
     "rows_fit_unproved",
     "{rows:people} rows that fit every count were found. Nothing could be proved of them, nor that "
@@ -236,20 +240,20 @@ FEASIBLE_OPEN = Kind(
 )
 FEASIBLE = Kind(
     "rows_fit_not_alone",
-    "{rows:people} rows that fit every count were found; so do others. No row that stands alone is "
-    "proved in all that the trees test.",
+    "{rows:people} rows that fit every count were found; so do others. No unique row is proved on "
+    "the values that the model's splits distinguish.",
 )
-FEASIBLE_RULE = Kind(
-    "rule_nothing_proved", "The attack ended, and proved no row that stands alone."
-)
+FEASIBLE_RULE = Kind("rule_nothing_proved", "The attack ended, and proved no unique row.")
 STOPPED_EARLY = Kind("stopped_before_rows", "{stopped} before any row was rebuilt.")
 STOPPED_UNSETTLED = Kind(
     "stopped_unsettled",
-    "{stopped} before the search for {rows:people} likely rows had settled.{expects:message}",
+    "{stopped}. Not converged: the search for {rows:people} probabilistic rows had not settled; "
+    "raise --time-limit.{expects:message}",
 )
 STOPPED_MISSING = Kind(
     "stopped_with_misfit",
-    "{stopped}: the {rows:people} rows so far miss counts by {misfit}.{expects:message}",
+    "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; raise "
+    "--time-limit.{expects:message}",
 )
 PACE = Kind("pace", "At this pace all would be met after about {time}.")
 NO_PACE = Kind("no_pace", "At this pace it is not foreseeable when all would be met.")
@@ -258,7 +262,8 @@ NO_PACE = Kind("no_pace", "At this pace it is not foreseeable when all would be 
 
 DRAWS_HIDDEN = Kind(
     "draws_hidden",
-    "Which rows each tree drew is not known: the rows are likely over all possible draws.",
+    "Which rows each tree drew is not known: the rows are probabilistic, over all possible "
+    "bootstrap samples.",
 )
 DRAWS_KNOWN = Kind("draws_known", "Which rows each tree drew is known from: {draws}.")
 NEVER_DRAWN = Kind(
@@ -273,7 +278,8 @@ OTHER_ROWS = own_words(
     "other_rows",
 )
 NOT_RUN = Kind(
-    "no_attack_run", "No attack was run: {why:foreign}. Nothing follows, neither leak nor safety."
+    "no_attack_run",
+    "No attack was run: {why:foreign}. Inconclusive: this neither shows nor rules out a leak.",
 )
 IN_ONE_WAY = Kind("status", "{meaning}")
 NOT_BOUNDED = Kind("cost_not_bounded", "nothing bounds what it costs: {why:foreign}")

@@ -89,7 +89,7 @@ def audit(
     trust_pickle: opt.TrustPickle = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Find out what a model gives away: inventory, counts, reconstruction."""
+    """Find out what a model discloses: inventory, counts, reconstruction."""
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
     from treeleak.auditing.findings.finding import OPEN

@@ -45,8 +45,8 @@ Sensitive = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS",
-        help="How often can these be guessed of a person of whom all else is known? With commas; "
-        "needs --train.",
+        help="Attribute inference: how often can an adversary who knows all else of a person tell "
+        "these? With commas; needs --train.",
     ),
 ]
 Groups = Annotated[

@@ -57,7 +57,7 @@ def reconstruct(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Records: how probable is it that each is in the training set? "
+            help="Membership inference: how probably is each record in the training set? "
             "For hidden draws and for noise; needs --members-out.",
         ),
     ] = None,
@@ -158,6 +158,7 @@ def _say_order(result: Reconstruction) -> None:
     if result.in_earlier is not None:
         say(f"{int(result.in_earlier.sum())} of the rows are in the earlier training set.")
     if result.status == "likely" and result.expected_error is not None:
-        say(f"{result.expected_error:.1%} of the values may be wrong, as the attack expects.")
+        wrong = f"{result.expected_error:.1%} of the values"
+        say(f"Expected error (the attack's own estimate): {wrong}.")
     if never := result.numbers.get("rows_never_drawn"):
-        say(f"{never} of the rows were drawn by no tree: they are guesses.")
+        say(f"{never} of the rows were drawn by no tree: no evidence stands behind them.")

@@ -214,7 +214,7 @@ class Reconstruction:
             return "Noise that these rows leave to be explained"
         if self.evidence.startswith("class"):
             return "Rows that leaves lack of the class they name"
-        return "Counts still missed"
+        return "Count residual: counts still missed"
 
     @property
     def share_proved_rows(self) -> float:

@@ -85,7 +85,8 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         yield "Values given, not counted below", f"{n:,}{of}", ""
     if not likely(rebuilt):
         every = "they stand in every dataset that meets the counts"
-        yield "Rows proved, as far as trees tell", percent(rebuilt["share_proved_rows"]), every
+        proved = percent(rebuilt["share_proved_rows"])
+        yield "Rows proved, on what splits distinguish", proved, every
         yield "Values proved", percent(rebuilt["share_proved_values"]), ""
     if (settled := rebuilt["numbers"].get("settled_rows")) is not None:
         follows = "the others lie in one of several: this follows from draws and counts alone"
@@ -95,10 +96,10 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
         other = "another table is known that meets every count, and differs there"
         yield "Rows that the counts leave open", f"{left_open:,}", other
     if rebuilt["expected_error"] is not None:
-        own = "the attack's own estimate, made without the training rows"
-        yield "Values that may be wrong, as expected", percent(rebuilt["expected_error"], 1), own
+        without, wrong = "made without the training rows", percent(rebuilt["expected_error"], 1)
+        yield "Expected error (the attack's own estimate)", wrong, without
     if never := rebuilt["numbers"].get("rows_never_drawn"):
-        yield "Rows that no tree drew: guesses", f"{never:,}", ""
+        yield "Rows that no tree drew: no evidence", f"{never:,}", ""
     for what, key in (
         ("Columns that no tree tests", "free_columns"),
         ("Columns of numbers, at best narrowed down", "interval_columns"),
@@ -107,12 +108,12 @@ def of_rebuilt(rebuilt: Doc, n_values: int | None = None) -> Iterator[Fact]:
             yield what, f"{len(rebuilt[key])}", ""
     if rebuilt["midpoints_met"] is not None:
         many = "above 80% nearly all rows are right"
-        yield "Thresholds midway between these rows", percent(rebuilt["midpoints_met"]), many
+        yield "Thresholds explained by the rebuilt rows", percent(rebuilt["midpoints_met"]), many
 
 
 def of_unlike(individual: Doc | None) -> Iterator[Fact]:
     """Say how right rows are that resemble others, and those that stand apart."""
-    for what, key in (("resemble others", "inliers"), ("stand apart", "outliers")):
+    for what, key in (("resemble others", "inliers"), ("are outliers", "outliers")):
         group = (individual or {}).get(key)
         if group and group["n_rows"]:
             said = f"{percent(group['perfect'])} of them exact"
@@ -122,8 +123,8 @@ def of_unlike(individual: Doc | None) -> Iterator[Fact]:
 def of_uncertainty(left: Doc) -> Iterator[Fact]:
     """Say what one tree or one rule list leaves to know."""
     bits = f"{left['mean_bits']:.1f} of {left['row_bits']:.1f} bits"
-    yield "Left of a row, on average (Dist_G)", percent(left["dist_g"], 1), bits
-    yield "Left of a single value, on average (Dist)", percent(left["dist"] or 0, 1), ""
+    yield "Residual uncertainty of a row (Dist_G)", percent(left["dist_g"], 1), bits
+    yield "Residual uncertainty of a value (Dist)", percent(left["dist"] or 0, 1), ""
     yield from _of_worlds(left)
     if left["told"]:
         yield "Rows of which nothing is left to know", f"{left['told']:,}", ""
@@ -159,4 +160,4 @@ def risks(article29: Doc) -> Iterator[tuple[str, Doc]]:
     if not isinstance(article29["linkability"], str):
         yield "Linking two records", article29["linkability"]
     for risk in article29["inference"]:
-        yield f"Guessing {risk['column']!r}", risk
+        yield f"Attribute inference of {risk['column']!r}", risk

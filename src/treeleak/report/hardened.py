@@ -30,7 +30,7 @@ def render_hardened(result: Hardened, console: Console) -> None:
         part(console, "What an attack finds after each step", _leaks(result))
         part(console, "What the steps take away", _steps(result))
         part(console, "Predictions", [_answers(result)])
-        part(console, "What the file still gives away", _left(result))
+        part(console, "What the file still discloses", _left(result))
         part(console, "What else to change", bullets(result.audit.advice))
         if result.retraining is not None:
             part(console, "What another training would save", _retraining(result.retraining))
@@ -38,14 +38,14 @@ def render_hardened(result: Hardened, console: Console) -> None:
 
 def _leaks(result: Hardened) -> Iterator[RenderableType]:
     measured = any(state.leak.measured for state in result.states)
-    heads = ("step", "verdict", "rows are", "values wrong")
-    more = ("rows exact", "random guess", "shape alone") if measured else ()
+    heads = ("step", "verdict", "rows are", "error")
+    more = ("rows exact", "random baseline", "shape alone") if measured else ()
     lines = (_line(state, measured) for state in result.states)
     yield table((*heads, *more), lines, words=3, wraps=False, widest=7)
     yield Text(
-        "Values wrong: compared with the training rows."
+        "Error: compared with the training rows."
         if measured
-        else "Values wrong: as the attack expects; give the training rows (--train) to measure it.",
+        else "Error: the attack's own estimate; give the training rows (--train) to measure it.",
         style="dim",
     )
     for what, said in _remarks(result):
@@ -119,7 +119,7 @@ def _retraining(result: Retraining) -> Iterator[RenderableType]:
         "Accuracy is cross-validated; always the most common class: "
         f"{percent(result.most_common, 1)}. Then each model was audited with the training rows."
     )
-    heads = ("trained with", "accuracy", "lost", "values wrong", "a guess", "rows exact")
+    heads = ("trained with", "accuracy", "lost", "error", "baseline", "rows exact")
     yield table(heads, map(_way, result.alternatives), gap=1)
     for text in (*(f"Not assessed: {why}." for why in result.not_assessed), *result.advice):
         yield Text(f"- {text}")

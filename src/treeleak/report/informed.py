@@ -20,8 +20,8 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     right = (percent(float((g["error"] == 0).mean())) for g in groups.values())
     lines.append(("Rows told without any error", *right))
     for what, column in (
-        ("Values wrong", "error"),
-        ("  as the attack itself expects", "expected_error"),
+        ("Reconstruction error", "error"),
+        ("  as the attack itself estimates", "expected_error"),
         ("  best value of each column by itself", "value_by_value"),
         ("Without the model: majority of each column", "majority"),
         ("  best valid row", "valid_majority"),
@@ -33,8 +33,8 @@ def render_informed(audit: InformedAudit, console: Console) -> None:
     with plainly(console):
         console.print(
             Text(
-                f"Somebody knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. How "
-                "well does the model tell the one that is missing?"
+                f"An adversary knows {audit.n_rows - 1:,} of the {audit.n_rows:,} training rows. "
+                "How well does the model tell the one that is missing?"
             )
         )
         console.print()

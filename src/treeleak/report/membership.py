@@ -43,7 +43,7 @@ def membership(found: Doc) -> Section | None:
         said = [Prose(f"{capital(reason)}.", lead="Not assessed:") for reason in why]
         return Section.of("membership", TITLE, said)
     asks = Prose(
-        "Somebody has a row, and asks whether it is in the training set. Each training row and "
+        "An adversary has a row, and asks whether it is in the training set. Each training row and "
         "each control row gets a score from what the attack rebuilt."
     )
     facts = Facts(tuple(of_membership(told)))

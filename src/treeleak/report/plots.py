@@ -105,7 +105,7 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
     if measured:
         right, guess, usual = (_floats(lines, key) for key in ("right", "guess", "majority"))
         ax.hlines(at, np.fmax(guess, usual), right, color=BLUE, linewidth=1.5, alpha=0.6)
-        ax.scatter(guess, at, 30, marker="D", c="white", edgecolors=GREY, label="random guess")
+        ax.scatter(guess, at, 30, marker="D", c="white", edgecolors=GREY, label="random baseline")
         ax.scatter(usual, at, 90, marker="|", c=GREY, linewidths=2, label="most common value")
         said, of = "rebuilt rows", "training"
     else:
@@ -121,7 +121,7 @@ def plot_exposure(audit: Audit, ax: Axes | None = None, edition: Edition = "rele
 
 
 def plot_groups(audit: Audit, ax: Axes | None = None, edition: Edition = "releasable") -> Axes:
-    """Draw the error in each group of training rows beside that of random guesses.
+    """Draw the error in each group of training rows beside that of random baselines.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def plot_groups(audit: Audit, ax: Axes | None = None, edition: Edition = "releas
     error, guess = (_floats(groups, key) for key in ("error", "guess"))
     ax.barh(at, error, height=0.6, color=BLUE, label="rebuilt rows")
     ax.scatter(
-        guess, at, 36, marker="D", c="white", edgecolors=GREY, label="random guess", zorder=3
+        guess, at, 36, marker="D", c="white", edgecolors=GREY, label="random baseline", zorder=3
     )
     _named(ax, [f"{facts.group_name(g)}  ({g['rows']:,} rows)" for g in groups])
-    ax.set_title("Values wrong, by group", loc="left")
+    ax.set_title("Reconstruction error, by group", loc="left")
     _legend(ax)
-    _shares(ax, "share of the values that are wrong", whole=False)
+    _shares(ax, "share of the values in error", whole=False)
     return ax
 
 
@@ -191,7 +191,7 @@ def plot_leaf_sizes(audit: Audit, ax: Axes | None = None) -> Axes:
     ax.set_xticks(at, [*map(_from_to, starts, starts[1:]), f"{starts[-1]:,}+"])
     ax.set_xlabel(f"{counts.unit} in a leaf")
     ax.set_ylabel("leaves, in all trees")
-    ax.set_title("How few rows stand behind the leaves", loc="left")
+    ax.set_title("Small leaves", loc="left")
     ax.margins(y=0.12)
     _legend(ax)
     ax.spines[["top", "right"]].set_visible(False)

@@ -54,7 +54,7 @@ def most_exposed(audit: Audit) -> Section | None:
         if size + sum(len(name) + len(where) for name, where in leaves) > ROOM:
             break
         rows.append([facts, shown, differs, named])
-    heads = ["Rebuilt row", "Training row", "Values wrong", "Least sure value", "Proved"]
+    heads = ["Rebuilt row", "Training row", "Reconstruction error", "Least sure value", "Proved"]
     last = ["Leaves that expose it"] * bool(leaves)
     data = {
         "columns": [*heads, *(shortened(str(c), LONGEST_NAME) for c in X), *last],

@@ -28,10 +28,10 @@ _MARKS: dict[str, Tone] = {"leaks": "leak", "not assessed": "open", "harmless": 
 _STATES: dict[str, Tone] = {"violated": "leak", "not assessed": "open", "met": "calm"}
 _PARTS = {
     "inventory": "What is in the model",
-    "counts": "How few rows stand behind it",
+    "counts": "Small leaves",
     "noise": "Noise",
     "reconstruction": "Rebuilding the rows",
-    "uncertainty": "What it leaves to know",
+    "uncertainty": "Residual uncertainty (entropy)",
     "measurement": "Comparison with the training rows",
     "population": "Comparison with the population",
     "membership": "Membership",
@@ -40,13 +40,13 @@ _VERDICTS = (
     (
         LEAK,
         "Training rows stand in the file as they are; or the file proves rows; or the rebuilt rows "
-        "are nearer to the training rows than anybody could guess who knows the population.",
+        "are nearer to the training rows than any baseline that knows the population.",
         "That every row leaks, or that the values which leak are sensitive.",
     ),
     (
         POSSIBLE,
-        "The rebuilt rows are nearer to the training rows than a guess of somebody who lacks the "
-        "counts of leaves, but no nearer than somebody who knows the population comes.",
+        "The rebuilt rows are nearer to the training rows than baselines without the counts of "
+        "leaves, but no nearer than an adversary who knows the population comes.",
         "Whether that is about single people, or about all of them. Rows of the population that "
         "the model was not trained on (--control) tell these apart.",
     ),
@@ -54,7 +54,7 @@ _VERDICTS = (
         NO_LEAK,
         "The attacks ran to the end. They proved no row that stands alone, and, where the training "
         "rows were given, came no closer to them than chance and population explain.",
-        "That nothing can leak. Somebody who knows more, another model of the same data, or a "
+        "That nothing can leak. An adversary who knows more, another model of the same data, or a "
         "better attack may get further.",
     ),
     (
@@ -218,8 +218,8 @@ def _by_tree(counts: Doc) -> Bars | Prose | None:
 
 
 def uncertainty(found: Doc, of: str) -> Section:
-    """What it leaves to know of a row."""
-    key, title, left = "left", "What it leaves to know of a row", found["uncertainty"]
+    """Residual uncertainty (entropy) of a row."""
+    key, title, left = "left", "Residual uncertainty (entropy) of a row", found["uncertainty"]
     if left is None or left["dist_g"] is None:
         return Section.of(key, title, reasons(found, "uncertainty"))
     spread = Bars(
@@ -270,9 +270,7 @@ def not_assessed(found: Doc) -> Section:
     )
     tones = (TONES[OPEN],) * len(rows)
     table = Grid("Not assessed", ("Part", "Why"), tuple(rows), tones=tones)
-    said = Prose(
-        "Nothing follows from what was not assessed, neither a leak nor that there is none."
-    )
+    said = Prose("What was not assessed is inconclusive: it neither shows nor rules out a leak.")
     return Section.of("open", "What was not assessed, and why", [said, table])
 
 

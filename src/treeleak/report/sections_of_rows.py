@@ -60,7 +60,7 @@ def _of_rebuilt(rebuilt: Doc) -> Iterator[Fact]:
 
 def against_guesses(found: Doc) -> Section:
     """The rebuilt rows against guesses and the population."""
-    key, title = "guesses", "Against guesses and the population"
+    key, title = "guesses", "Against baselines and the population"
     if (m := found["measurement"]) is None:
         return Section.of(key, title, reasons(found, "measurement"))
     charts = [
@@ -75,13 +75,13 @@ def against_guesses(found: Doc) -> Section:
     table = Facts(tuple(_of_measured(m)))
     beside = Grid(
         "What the rebuilt rows were held against",
-        ("Yardstick", "It knows", "Categories wrong", "Numbers off by, in standard deviations",
+        ("Baseline", "It knows", "Error of categories", "Numbers off by, in standard deviations",
          "Error (DRAFT)", "So large a margin by chance"),
         tuple(_of_yardstick(y) for y in m["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
     )  # fmt: skip
     said = Prose(
-        "Each row is laid beside the person whom it fits best. The margin over a yardstick is "
+        "Rows are compared after optimal one-to-one matching. The margin over a baseline is "
         "tested over people.",
         quiet=True,
     )
@@ -101,8 +101,8 @@ def _right_beside(found: Doc, key: str, what: str, right: Callable[[Doc], float]
     ]
     lines += [Bar(facts.capital(WORDS[y["name"]]), (right(y["scores"]),)) for y in m["yardsticks"]]
     return Bars(
-        f"{what}: the more beside the yardsticks, the more leaks",
-        "share of the values, each row laid beside the one that it fits best",
+        f"{what}: the more beside the baselines, the more leaks",
+        "share of the values, after optimal one-to-one matching",
         (("right", "plain"),),
         tuple(lines),
         digits=1,
@@ -122,23 +122,29 @@ def _of_yardstick(y: Doc) -> tuple[str, ...]:
 
 
 def _of_measured(m: Doc) -> Iterator[Fact]:
-    yield "Compared with the model first", m["compared"], "to see that these are its training rows"
+    verified = "Training file verified against the leaf counts"
+    yield verified, m["compared"], "to see that these are its training rows"
     for what, rows, order in (
         ("Training rows rebuilt exactly", m["exact_rows"], m["exact_in_order"]),
-        ("Training rows rebuilt as far as trees tell", m["located_rows"], m["located_in_order"]),
+        (
+            "Training rows rebuilt on every value that the model's splits distinguish",
+            m["located_rows"],
+            m["located_in_order"],
+        ),
     ):
         place = "" if order is None else f"{percent(order)} in their own place"
         yield what, percent(rows), place
     scores = m["scores"]
     if scores["categories"] is not None:
-        yield "Categories that are wrong", percent(scores["categories"], 1), ""
+        yield "Error of categories", percent(scores["categories"], 1), ""
     if (numbers := scores["numbers"]) is not None:
         off = f"{numbers['off']:.2f} standard deviations"
         right = f"{percent(numbers['exact'], 1)} exactly right, {percent(numbers['near'], 1)} near"
         yield "Numbers off by, on average", off, right
     yield "Error, as experiments report it (DRAFT)", percent(m["error"], 1), _MIXED
     if m["error_in_order"] is not None:
-        yield "Categories wrong row by row, in their own place", percent(m["error_in_order"], 1), ""
+        in_place = percent(m["error_in_order"], 1)
+        yield "Error of categories row by row, in their own place", in_place, ""
     if (order := m["in_order"]) is not None:
         usual = f"the usual values of the class {percent(order['usual'], 1)}"
         yield "Error in their own place", percent(order["error"], 1), usual
@@ -146,7 +152,7 @@ def _of_measured(m: Doc) -> Iterator[Fact]:
         yield facts.capital(what), f"error {error}", more
     if (test := m["significance"]) is not None:
         near = f"{test['as_near']:,} of {test['draws']:,}"
-        told = "none: the model told of these very rows"
+        told = "none: the excess is attributable to the model"
         yield "Other draws as near as the training rows", near, told
 
 
@@ -165,18 +171,20 @@ def article29(found: Doc) -> Section | None:
     blocks: list[Block] = [
         Prose(
             "The risks by which the Article 29 Working Party judges whether data are anonymous "
-            "(opinion 05/2014). Each rate stands beside that of somebody who does not have the "
-            "model; the risk is what lies above it, from 0% to 100%."
+            "(opinion 05/2014). Each rate stands beside that of a baseline that does not have the "
+            "model; the risk is the excess over it, from 0% to 100%."
         )
     ]
     if lines:
-        columns = ("Risk of", "Succeeds", "A guess", "People not in the training set", "Risk")
+        control = "Control: people not in the training set"
+        columns = ("Risk of", "Attack success rate", "Baseline", control, "Risk")
         about = "Rates, each with a 95% interval"
         blocks.append(Grid(about, columns, tuple(lines)))
         blocks.append(
             Prose(
-                "A rebuilt row singles somebody out if it fits exactly one training row. Somebody "
-                "infers a value who knows all else of a person and reads it off the rebuilt rows. "
+                "A rebuilt row singles a person out if it fits exactly one training row. In "
+                "attribute inference, the adversary knows all else of a person and reads the value "
+                "off the rebuilt rows. "
                 "Two records, one with half of the columns and one with the others, are linked if "
                 "the same rebuilt row is nearest to both.",
                 quiet=True,
@@ -229,7 +237,7 @@ def columns(found: Doc) -> Section | None:
         )
         for c in order
     ]
-    heads = ("Column", "Right", "Random guess", "Most common value", "Wrong, as expected",
+    heads = ("Column", "Right", "Random baseline", "Most common value", "Expected error",
              "Proved", "Tested by a tree")  # fmt: skip
     caption = "All figures by column"
     blocks.append(Grid(caption, heads, tuple(rows), numeric=frozenset(range(1, 6)), folded=True))
@@ -241,12 +249,12 @@ def columns(found: Doc) -> Section | None:
 
 
 def groups(found: Doc) -> Section | None:
-    """Whom it concerns."""
+    """Results by group."""
     exposure = found["exposure"]
     if exposure is None or not exposure["groups"]:
         return None
     told = [g for g in exposure["groups"] if g["error"] is not None]
-    names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random guess", "plain"))
+    names: tuple[tuple[str, Tone], ...] = (("rebuilt", "leak"), ("random baseline", "plain"))
     bars = [Bar(facts.group_name(g), (1 - g["error"], 1 - g["guess"])) for g in told]
     title = "How right the values are, by group: the more, the more leaks"
     left_out = max(len(bars) - MOST_BARS, 0)
@@ -260,6 +268,6 @@ def groups(found: Doc) -> Section | None:
         )
         for g in exposure["groups"]
     ]
-    heads = ("Group", "Rows", "Error (DRAFT)", "In a random guess", "Rows exact")
+    heads = ("Group", "Rows", "Error (DRAFT)", "In a random baseline", "Rows exact")
     table = Grid("All figures by group", heads, tuple(rows), numeric=frozenset({1, 2, 3, 4}))
-    return Section.of("groups", "Whom it concerns", [chart if bars else None, table])
+    return Section.of("groups", "Results by group", [chart if bars else None, table])

@@ -82,12 +82,12 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         said = "The policy lets it pass." if ruled["passed"] else "Not under this policy."
         return said, (ruled["headline"],)
     said = {
-        LEAK: "Not as it is: it gives training rows away.",
+        LEAK: "Not as it is: it discloses training rows.",
         POSSIBLE: "Not before it is known what the model tells of single people.",
         NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
         OPEN: "That does not follow from this audit.",
     }[found["verdict"]]
-    return said, ("No policy was given: whoever is answerable decides (--policy checks one).",)
+    return said, ("No policy given: the accountable person decides.",)
 
 
 def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
@@ -110,12 +110,12 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
         return said, tuple(more)
     if rebuilt is not None and rebuilt["n_rows"]:
         wrong = rebuilt["expected_error"]
-        sure = "" if wrong is None else f" It expects {percent(wrong, 1)} of values to be wrong."
+        sure = "" if wrong is None else f" Its own estimate of the error is {percent(wrong, 1)}."
         said = f"The attack rebuilt {rebuilt['n_rows']:,} rows.{sure}"
         return "Not measured: no training rows to compare with.", (said, *more)
     if left is not None and left["dist_g"] is not None:
         told = percent(1 - left["dist_g"])
-        return f"{told} of what there is to know about a row, on average.", tuple(more)
+        return f"{told} of the entropy of a row is disclosed, on average.", tuple(more)
     return "Not assessed: no rows were rebuilt.", tuple(more)
 
 
@@ -143,7 +143,7 @@ def _first_words(text: str) -> str:
 def _exact(m: Doc, rebuilt: Doc) -> tuple[float, str]:
     """Share of rows rebuilt; a number never is, but for where the trees place it."""
     if rebuilt["midpoints_met"] is not None or m["located_rows"] > m["exact_rows"]:
-        return m["located_rows"], "as far as the trees tell"
+        return m["located_rows"], "on every value that the model's splits distinguish"
     return m["exact_rows"], "exactly"
 
 
@@ -158,13 +158,14 @@ def _tiles(found: Doc) -> Iterator[Tile]:
         yield Tile(f"{rebuilt['n_rows']:,}", "rows rebuilt", "not compared with training rows")
         if rebuilt["expected_error"] is not None:
             wrong = percent(rebuilt["expected_error"], 1)
-            yield Tile(wrong, "of values wrong, as the attack expects", "its own estimate")
+            yield Tile(wrong, "expected error", "the attack's own estimate")
     if rebuilt is not None and rebuilt["n_rows"] and not facts.likely(rebuilt):
         said = "alone or with others like them"
         proved = percent(rebuilt["share_proved_rows"])
-        yield Tile(proved, "of rows proved, as far as trees tell", said)
+        on_what = "of rows proved, on every value that the model's splits distinguish"
+        yield Tile(proved, on_what, said)
     if left is not None and left["dist_g"] is not None:
-        yield Tile(percent(left["dist_g"]), "left to know of a row", "on average")
+        yield Tile(percent(left["dist_g"]), "residual uncertainty of a row", "on average")
     if counts is not None and counts["total"]["leaves"]:
         small, leaves = counts["total"]["small"] or 0, counts["total"]["leaves"]
         named = f"of {counts['of']} hold fewer than {counts['threshold']} {counts['unit']}"
@@ -182,7 +183,7 @@ def _score_tiles(m: Doc, tone: Tone) -> Iterator[Tile]:
     beside = "" if best is None else WORDS[best["name"]]
     if scores["categories"] is not None:
         share = "" if other is None else f"{percent(other['categories'], 1)} in {beside}"
-        yield Tile(percent(scores["categories"], 1), "of rebuilt categories wrong", share, tone)
+        yield Tile(percent(scores["categories"], 1), "error of rebuilt categories", share, tone)
     if scores["numbers"] is not None:
         off = "" if other is None else f"{other['numbers']['off']:.2f} in {beside}"
         figure = f"{scores['numbers']['off']:.2f}"

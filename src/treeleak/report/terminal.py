@@ -57,7 +57,7 @@ def render(audit: Audit, console: Console, include_rows: bool = False) -> None:
 
 def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, Any]]:
     yield "1. What is in the model", _inventory([e.to_dict() for e in audit.inventory])
-    yield f"2. How few rows stand behind its {audit.of}", _counts(audit, told)
+    yield f"2. Small {audit.of}", _counts(audit, told)
     if told["structure"] is not None:
         yield structure.TITLE, _structure(told["structure"])
     yield "3. Rebuilding the training rows", _reconstruction(audit, told)
@@ -66,7 +66,7 @@ def _parts(audit: Audit, told: Doc, include_rows: bool) -> Iterator[tuple[str, A
     if told["membership"] is not None or audit.reason("membership"):
         yield membership.TITLE, _membership(audit, told["membership"])
     if audit.uncertainty is not None or audit.reason("uncertainty"):
-        yield "4. What it leaves to know of a row", _uncertainty(audit, told)
+        yield "4. Residual uncertainty (entropy) of a row", _uncertainty(audit, told)
     if include_rows and audit.reconstruction is not None:
         yield "Rebuilt rows", [_rows(audit.reconstruction)]
     if audit.notes:
@@ -198,11 +198,11 @@ def _compared(audit: Audit, rebuilt: Reconstruction) -> Table:
     """What was used, side by side."""
     all_ = [(rebuilt, audit.measurement)]
     all_ += [(v.reconstruction, v.measurement) for v in audit.variants]
-    lines = [("Values wrong, as expected", *(facts.share(r.expected_error, 1) for r, _ in all_))]
+    lines = [("Expected error", *(facts.share(r.expected_error, 1) for r, _ in all_))]
     if any(m is not None for _, m in all_):
         exact = (facts.share(None if m is None else m.exact_rows) for _, m in all_)
         wrong = (facts.share(None if m is None else m.error, 1) for _, m in all_)
-        lines += [("Training rows rebuilt exactly", *exact), ("Values wrong", *wrong)]
+        lines += [("Training rows rebuilt exactly", *exact), ("Reconstruction error", *wrong)]
     heads = ("With less to go by", "all of it", *(v.what for v in audit.variants))
     return table(heads, lines, wraps=False, widest=14)
 
@@ -223,11 +223,11 @@ def _of_measured(
     if m.exact_in_order is not None:
         yield "in their own place", percent(m.exact_in_order)
     if rebuilt.interval_columns:
-        yield "Training rows rebuilt as far as trees tell", percent(m.located_rows)
+        yield "Training rows rebuilt on what splits distinguish", percent(m.located_rows)
         if m.located_in_order is not None:
             yield "in their own place", percent(m.located_in_order)
     if individual and individual["all"]["worst"] is not None:
-        yield "Values wrong in the worst row", percent(individual["all"]["worst"])
+        yield "Error in the worst row", percent(individual["all"]["worst"])
     for what, error, more in facts.of_unlike(individual):
         yield what, f"{error}, {more}"
     if m.significance is not None:
@@ -237,9 +237,9 @@ def _of_measured(
 def _yardsticks(m: Measurement) -> Table:
     """The rebuilt rows beside what they were held against, categories and numbers apart."""
     own = m.scores
-    kinds = [] if own is None or own.categories is None else ["values wrong"]
+    kinds = [] if own is None or own.categories is None else ["error"]
     if own is not None and own.numbers is not None:
-        kinds = ["categories wrong"] if kinds else []
+        kinds = ["error (categories)"] if kinds else []
         kinds += ["numbers off (sd)", "exact", "within 1%"]
 
     def line(what: str, scores: Scores, chance: str) -> tuple[str, ...]:
@@ -257,11 +257,11 @@ def _yardsticks(m: Measurement) -> Table:
 
 
 def _against_others(test: Significance) -> Iterator[tuple[str, str]]:
-    yield "Values wrong, knowing the population only", percent(test.train_vs_other_draws, 1)
+    yield "Error, knowing the population only", percent(test.train_vs_other_draws, 1)
     others = f"{percent(test.errors.mean(), 1)} ± {percent(test.errors.std(), 1)}"
     if test.n_compared < test.n_rows:
-        yield f"Values wrong, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
-    yield f"Values wrong, against {len(test.errors):,} draws of both", others
+        yield f"Error, in {test.n_compared:,} rebuilt rows", percent(test.error, 1)
+    yield f"Error, against {len(test.errors):,} draws of both", others
     yield "draws as near as the training rows", f"{test.as_near:,}"
     yield "chance of one as near, by a normal law", f"{test.tail:.2g}"
 
@@ -285,7 +285,7 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
         most = sorted(measured, key=facts.over_others, reverse=True)[:MOST_COLUMNS]
         yield Text()
         yield table(
-            ("Columns most exposed", "right", "random guess", "most common"),
+            ("Columns most exposed", "right", "random baseline", "most common"),
             [
                 (c["column"], *(facts.share(c[k]) for k in ("right", "guess", "majority")))
                 for c in most
@@ -294,11 +294,11 @@ def _recovered(audit: Audit, told: Doc) -> Iterator[RenderableType]:
     if exposed["groups"]:
         yield Text()
         yield table(
-            ("Groups of training rows", "rows", "exact", "values wrong", "random guess"),
+            ("Groups of training rows", "rows", "exact", "error", "random baseline"),
             map(_of_group, exposed["groups"]),
         )
     if risks is not None and (tried := [_of_risk(*risk) for risk in facts.risks(risks)]):
-        heads = ("success", "without it", "other people", "risk", "(95 %)")
+        heads = ("success", "baseline", "control", "risk", "(95 %)")
         yield Text()
         yield table(("Risks in Article 29's terms", *heads), tried)
     yield from _reasons(audit, "exposure")

@@ -28,12 +28,12 @@ from treeleak.schema import Numeric, Ordinal, Schema
 Knows = Literal["schema", "model", "people"]
 
 WORDS: Mapping[str, str] = {
-    "random": "a random guess",
-    "thresholds": "a guess spread as the thresholds are",
-    "shape": "what the attack would guess from the shape of the trees alone",
+    "random": "a random baseline",
+    "thresholds": "a baseline spread as the thresholds are",
+    "shape": "what the attack makes of the shape of the trees alone",
     "mixed": f"a table that mixes every person with the {LIKE} most like them",
     "middle": f"a table with the usual values of the {LIKE} people most like each person",
-    "population": "other people of the population",
+    "population": "control rows of the population",
 }
 """What each yardstick is, in words."""
 
@@ -41,7 +41,7 @@ ENOUGH = 2
 """Rows of the population for each training row, from which on they can stand for it."""
 
 _MANY, _FEW = 100, 20
-"""Random guesses; where some values were given: each must be matched on all columns."""
+"""Random baselines; where some values were given: each must be matched on all columns."""
 _DRAWS = 10
 """Draws of every other yardstick: what counts is the spread over people."""
 

@@ -103,12 +103,12 @@ def _proved(rebuilt: Reconstruction, singled_out: int) -> list[Finding]:
         return [_finding(NO_LEAK, text, alike, evidence=rule)]
     if not singled_out:
         return []
-    of_class = " of their class" * rebuilt.labelled
+    in_class = " within their class" * rebuilt.labelled
     free = len(rebuilt.free_columns)
     untested = wording.UNTESTED(columns=free) if free else ""
     if not rebuilt.ordered:
-        text = wording.ALONE(alone=singled_out, rows=n, of_class=of_class, untested=untested)
-        return [_finding(LEAK, text, evidence=wording.ALONE_RULE(of_class=of_class), fix=fix)]
+        text = wording.ALONE(alone=singled_out, rows=n, in_class=in_class, untested=untested)
+        return [_finding(LEAK, text, evidence=wording.ALONE_RULE(in_class=in_class), fix=fix)]
     proved = round(rebuilt.share_proved_rows * (n - given))
     text = wording.NUMBERED(proved=proved, rows=n, alone=singled_out, untested=untested)
     return [_finding(LEAK, text, evidence=wording.NUMBERED_RULE(), fix=fix)]
@@ -206,7 +206,11 @@ def _scores(rebuilt: Reconstruction, m: Measurement) -> Iterator[Message]:
     n = rebuilt.n_rows
     rows, how, in_order = m.exact_rows, "exactly", m.exact_in_order
     if rebuilt.interval_columns:
-        rows, how, in_order = m.located_rows, "as far as the trees tell", m.located_in_order
+        rows, how, in_order = (
+            m.located_rows,
+            "on every value that the model's splits distinguish",
+            m.located_in_order,
+        )
     yield wording.COMPARED(
         scores=_error(m),
         of_the_rest=", of what was not given" * bool(rebuilt.given.any()),

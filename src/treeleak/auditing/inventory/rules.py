@@ -45,7 +45,7 @@ RULES: tuple[Rule, ...] = (
     # -- noise
     Rule(SEED_NAMES, "leaks", "seeds of the noise",
          "Whoever has a seed can draw the noise again and take it off. Then the counts are exact, "
-         "and no budget bounds what they give away.",
+         "and no budget bounds what they disclose.",
          when=conditions.noisy, change="noise seeds", form=forms.seeds),
     Rule("values counts statistics", "leaks", "class counts, or the class of each leaf, with noise",
          "Stems from the rows. The noise bounds what it says of any single row, by the budget; "

@@ -49,7 +49,7 @@ WARM = own_words(
 SEEDED = own_words(
     "The model holds the seed of each tree, from which its splits and the noise of its labels were "
     "drawn: who has the model can draw them again, and the privacy budget does not bound what it "
-    "gives away.",
+    "discloses.",
     "diffprivlib_seeded",
 )
 
