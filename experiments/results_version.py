@@ -36,6 +36,11 @@ CHANGES: Mapping[int, tuple[tuple[str, ...], str]] = MappingProxyType(
             "Worlds behind exact counts are drawn by shorter runs where these meet all counts. "
             "Errors are the same but for chance: studies of exact counts keep their runs.",
         ),
+        5: (
+            ("boosted",),
+            "Rows of GradientBoosting come back tree by tree; classes that sums told stay with "
+            "their cells.",
+        ),
     }
 )
 RESULTS_VERSION = max(CHANGES)

@@ -92,11 +92,14 @@ def _solved(A: csr_array, right: FloatArray, off: float) -> IntArray | None:
     return np.asarray(np.rint(x), dtype=np.int64)
 
 
-def system_of(partition: Partition, cells: IntArray, told: Told) -> CountSystem:
+def system_of(
+    partition: Partition, cells: IntArray, told: Told, by_class: IntArray | None = None
+) -> CountSystem:
     """Write the equations of these cells, each class of a cell a column: the first class first.
 
-    For each leaf two equations, or where its class is not counted, one of all rows; and one for
-    each cell.
+    Where classes are known, ``by_class``, shape (n_cells, n_classes), one for each column: other
+    rows may meet all numbers of leaves, and not the sums that told the classes. Else for each leaf
+    two equations, or where its class is not counted, one of all rows; and one for each cell.
     """
     n, m, number = len(cells), told.m, told.number
     n_leaves, leaf, classes = len(number), told.leaf, range(told.n_classes)
@@ -109,12 +112,15 @@ def system_of(partition: Partition, cells: IntArray, told: Told) -> CountSystem:
     target = np.column_stack([np.where(known, held - number, held), np.where(known, number, 0)])
     sides = np.vstack([2 * leaf + known[leaf] * (told.own == c) for c in classes])
     cell = np.tile(2 * n_leaves + np.arange(n), told.n_classes)
+    signature, targets = np.column_stack([sides, cell]), np.append(target.ravel(), m)
+    if by_class is not None:
+        signature, targets = np.arange(by_class.size)[:, None], by_class.T.ravel()
     return CountSystem(
         name="all classes",
         points=np.tile(partition.points[point], told.n_classes),
         label=np.repeat(classes, len(point)),
         cell=np.concatenate([own + c * n for c in classes]),
-        signature=np.column_stack([sides, cell]).astype(np.int32),
-        target=np.append(target.ravel(), m),
+        signature=signature.astype(np.int32),
+        target=targets,
         n_rows=int(m.sum()),
     )

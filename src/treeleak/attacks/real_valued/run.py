@@ -112,7 +112,7 @@ def written(
 
     What is open yet, classes and the points of a cell, is the middle of several worlds.
     """
-    system = system_of(partition, found.cells, found.told)
+    system = system_of(partition, found.cells, found.told, found.by_class)
     if found.by_class is None:
         known = bounds(system)
         problem = IntegerProblem(system, known)

@@ -1,6 +1,7 @@
 """Rows of cells from sums in leaves: fit, round, share out the classes, and look whether all fits.
 
-First the sums that do not depend on classes: how many rows a leaf holds, and their second
+Where nodes say sums that are exact to many digits, rows are found tree by tree. Else, or in vain,
+first the sums that do not depend on classes: how many rows a leaf holds, and their second
 derivatives. If whole numbers of rows meet them, and leave a whole number of rows of its tree's
 class to each leaf, these are the rows; if not, all sums are fitted at once, with a column for each
 class of a cell.
@@ -8,9 +9,9 @@ class of a cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 from treeleak.attacks.real_valued.columns import Columns
 from treeleak.attacks.real_valued.integral import whole_rows
 from treeleak.attacks.real_valued.labels import Told, the_only_classes
-from treeleak.attacks.real_valued.least_squares import Fit, fit
+from treeleak.attacks.real_valued.least_squares import fit
+from treeleak.attacks.real_valued.tree_by_tree import TreeByTree
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.clock import Clock
+from treeleak.core.errors import TimeUp
 from treeleak.core.private import dataclass
 from treeleak.evidence import LeafSteps, LossSums, Statements
 from treeleak.evidence.positives import digits, positives
@@ -28,10 +31,17 @@ from treeleak.evidence.predictions import own_class
 from treeleak.partition import Partition
 from treeleak.release.statistics import VARIANCE
 
+T = TypeVar("T")
+
 _NEAR = 0.45
 """How far from whole numbers a point may be that is worth rounding."""
 _FIRST_SHARE = 0.6
 """Share of the time for the sums without classes, where there are others."""
+_SECOND_SHARE, _STEPS_SHARE = 0.9, 0.8
+"""Share of what is left then for all sums; of the time for going tree by tree, where sums are exact
+enough."""
+_LATE = 0.2
+"""Seconds after which a step is broken off that is not all there is."""
 MOST_SURE, _LEAST_SURE = 0.99, 0.05
 """Probability of a row that meets all statements, and is not proved; and of any row."""
 
@@ -93,8 +103,19 @@ class Search:
 
     def found(self) -> Found:
         """Find the rows that meet all sums, or the best there was time for."""
-        told, n = self.evidence.statements(), self.partition.n_cells
-        alike, leaf = [s for s in told if not s.by_label], self.partition.signature
+        told, best = self.evidence.statements(), None
+        if any(s.quantity == VARIANCE for s in told):
+            # Sums of inner nodes are exact to a dozen digits.
+            best = self._tree_by_tree(told)
+            if best is not None and (not best.missed or self.clock.stopped):
+                return best
+        other = self._at_once(told)
+        return best if best is not None and best.missed < other.missed else other
+
+    def _at_once(self, told: Sequence[Statements]) -> Found:
+        """Find rows by least squares over the sums of all trees."""
+        n, leaf = self.partition.n_cells, self.partition.signature
+        alike = [s for s in told if not s.by_label]
         geometry, every = self.partition.geometry, np.arange(n)
         first = Kinds(Columns.of(geometry, alike, leaf, np.zeros(n, dtype=np.int64)), every)
         last = len(alike) == len(told)
@@ -104,8 +125,20 @@ class Search:
         told_more = best.by_class is None and any(s.quantity == VARIANCE for s in told)
         if last or self.clock.stopped or not (best.missed or told_more):
             return best
-        other = self._fitted(self.by_class(told), self.clock, last=True)
-        return best if other.missed and other.missed >= best.missed else other
+        clock = self.clock.part(_SECOND_SHARE * self.clock.left)
+        other = _in_time(clock, lambda: self._fitted(self.by_class(told), clock, last=True))
+        return best if other is None or (other.missed and other.missed >= best.missed) else other
+
+    def _tree_by_tree(self, told: Sequence[Statements]) -> Found | None:
+        """Find rows tree by tree, as far as there is time; None if there is none for a start."""
+        kinds, clock = self.by_class(told), self.clock.part(_STEPS_SHARE * self.clock.left)
+        start = self.partition.geometry.leaf_start
+        steps = TreeByTree(kinds.columns, self.n_classes, start, clock)
+        if (found := _in_time(clock, steps.found)) is not None:
+            return self.classed(kinds, *found, MOST_SURE * np.ones(len(found[1])))
+        if steps.guess is None:
+            return None
+        return self._rounded(kinds, steps.guess.chosen, steps.guess.x, steps.guess.alike)
 
     def by_class(self, told: Sequence[Statements]) -> Kinds:
         """Tell the classes of a cell apart."""
@@ -137,22 +170,28 @@ class Search:
             whole = whole_rows(columns, self.evidence.n_rows, clock, self.seed)
             if whole is not None:
                 accept(*whole)
-        found = got[0] if got else self._rounded(kinds, ended)
+        found = got[0] if got else self._rounded(kinds, ended.chosen, ended.x)
         return replace(found, rounds=ended.rounds)
 
-    def _rounded(self, kinds: Kinds, ended: Fit) -> Found:
-        """Round what was not accepted, so that there are as many rows as there should be."""
-        chosen, x, n = ended.chosen, ended.x, self.evidence.n_rows
+    def _rounded(
+        self, kinds: Kinds, chosen: IntArray, x: FloatArray, alike: IntArray | None = None
+    ) -> Found:
+        """Round what was not accepted, so that there are as many rows as there should be.
+
+        ``alike``: how many columns each stands for.
+        """
+        n = self.evidence.n_rows
         if not x.sum() > 0:
             # There was no time for more: all rows are of the kind that explains most.
             columns = kinds.columns
             best = int((columns.worth(columns.right) / columns.length).argmax())
-            chosen, x = np.array([best]), np.array([float(n)])
+            chosen, x, alike = np.array([best]), np.array([float(n)]), None
         share = x * (n / x.sum())
         m = np.floor(share).astype(np.int64)
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
-        return self.classed(kinds, chosen, m, np.clip(1.0 - off, _LEAST_SURE, MOST_SURE))
+        sure = (1.0 - off) / (1 if alike is None else alike)
+        return self.classed(kinds, chosen, m, np.clip(sure, _LEAST_SURE, MOST_SURE))
 
     def classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
@@ -189,3 +228,12 @@ class Search:
         own = [told for told in self.evidence.statements() if told.by_label]
         met = [told.met(rows, label.astype(np.int64), times) for told in own]
         return sum(int((~each).sum()) for each in met)
+
+
+def _in_time(clock: Clock, step: Callable[[], T]) -> T | None:
+    """Do a step that there is another answer without; None if time ends in its midst."""
+    try:
+        with clock.enforced(_LATE):
+            return step()
+    except TimeUp:
+        return None

@@ -1,0 +1,149 @@
+"""Rows tree by tree: the middle of what sums allow, groups of rows, and what ends in time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+
+import treeleak
+from helpers.boosted import bits, cells_of, histogram, rows_of_A
+from treeleak.attacks.real_valued import search as searching
+from treeleak.attacks.real_valued import tree_by_tree
+from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
+from treeleak.attacks.real_valued.kernels import compile_all
+from treeleak.attacks.real_valued.labels import system_of
+from treeleak.attacks.real_valued.search import Search
+from treeleak.core.clock import Clock
+from treeleak.release import to_release
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_the_middle_is_far_from_all_edges():
+    A, b = orthonormal(np.ones((1, 3)), np.array([1.0]), 1e-9)
+    np.testing.assert_allclose(middle(A, b, np.ones(3), Clock(60.0)), 1 / 3, atol=1e-6)
+
+
+def test_the_middle_is_the_only_point_there_is():
+    rng = np.random.default_rng(0)
+    table = rng.random((30, 60))
+    true = np.zeros(60)
+    true[:8] = rng.integers(1, 5, 8)
+    found = middle(*orthonormal(table, table @ true, 1e-9), np.ones(60), Clock(60.0))
+    np.testing.assert_allclose(found, true, atol=1e-4)
+
+
+def test_equations_that_say_the_same_are_one():
+    A, b = orthonormal(np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([3.0, 6.0]), 1e-9)
+    assert A.shape == (1, 2)
+    np.testing.assert_allclose(A @ [1.0, 2.0], b)
+
+
+def test_whole_numbers_turn_up_in_the_corners():
+    # Of x + y = 1 and z + w = 1 with x + 2 z = 2, real points are many, and one is whole.
+    table = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 0, 2, 0]])
+    given = orthonormal(table, np.array([1.0, 1.0, 2.0]), 1e-9)
+    found = list(middles(*given, np.ones(4), Clock(60.0), 9))
+    assert np.abs(found[0] - np.rint(found[0])).max() > 0.1
+    assert any(np.abs(x - [0, 1, 1, 0]).max() < 1e-3 for x in found[1:])
+    for x in found:
+        np.testing.assert_allclose(table @ x, [1, 1, 2], atol=1e-2)
+
+
+def trained(n=150, columns=9, trees=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, 2, (n, columns)), columns=list("abcdefghi")[:columns])
+    y = (X["a"] + X["b"] * X["c"] + X["d"] + 1.5 * rng.random(n) > 2.2).astype(int)
+    model = GradientBoostingClassifier(n_estimators=trees, random_state=0).fit(X, y)
+    return to_release(model), X, y.to_numpy()
+
+
+def searched(release, seconds=60.0):
+    compile_all()
+    evidence, partition = cells_of(release, bits(release))
+    return Search(evidence, partition, Clock(seconds), 0)
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["many at once", "few at once"])
+def test_rows_and_classes_come_back_tree_by_tree(few, monkeypatch):
+    release, X, y = trained()
+    if few:
+        monkeypatch.setattr(tree_by_tree, "_COLUMNS", 100)
+
+    def refused(self, told):
+        raise AssertionError("all sums at once were fitted")
+
+    monkeypatch.setattr(Search, "_at_once", refused)
+    search = searched(release)
+    found = search.found()
+    assert found.missed == 0
+    mine = np.zeros((search.partition.n_cells, 2), dtype=np.int64)
+    mine[found.cells] = found.by_class
+    true = histogram(search.partition, rows_of_A(release, X), y)
+    np.testing.assert_array_equal(mine, true)
+
+
+def test_cells_keep_the_classes_that_sums_told():
+    release, X, y = trained(n=400, columns=8)
+    search = searched(release)
+    known = search.found()
+    given = search.partition, known.cells, known.told
+    system = system_of(*given, known.by_class)
+    m = known.by_class.T.ravel()
+    assert not system.residual(m).any()
+    for k in np.flatnonzero(m).tolist():
+        other = m.copy()
+        other[k] -= 1
+        other[(k + len(known.cells)) % len(m)] += 1
+        # Whatever happens elsewhere: this cell's classes are others.
+        assert system.residual(other)[[k, (k + len(known.cells)) % len(m)]].all()
+
+    found = treeleak.reconstruct(release, bits(release), time_limit=30)
+    assert found.status in ("unique", "feasible")
+    mine, true = (
+        Counter(map(tuple, np.column_stack([rows_of_A(release, rows), label]).tolist()))
+        for rows, label in ((found.X, found.y), (X, y))
+    )
+    assert mine == true
+
+
+def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
+    release, _, _ = trained()
+    search = searched(release)
+    monkeypatch.setattr(tree_by_tree, "_COLUMNS", 60)
+    real = tree_by_tree.TreeByTree._settled
+
+    def stops(self, *given):
+        out = real(self, *given)
+        self.clock.stop()
+        search.clock.stop()
+        return out
+
+    monkeypatch.setattr(tree_by_tree.TreeByTree, "_settled", stops)
+    found = search.found()
+    assert found.told.m.sum() == len(trained()[1])
+    assert found.missed > 0
+    assert found.sure.max() < 0.6
+
+
+def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeypatch):
+    release, X, _ = trained(n=60, columns=6, trees=8)
+    search = searched(release, 1.0)
+    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: None)
+    monkeypatch.setattr(searching, "the_only_classes", lambda *given: None)
+    second = []
+
+    def slow(self, told):
+        second.append(told)
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(Search, "by_class", slow)
+    found = search.found()
+    assert second
+    assert found.told.m.sum() == len(X)
