@@ -106,14 +106,15 @@ _PLACES = {name: place for place, names in _FROM.items() for name in names}
 _MODULES = {"plots": "treeleak.report.plots"} | {
     name: f"treeleak.{name}"
     for name in (
-        "attacks", "auditing", "datasets", "errors", "evidence", "hardening", "learn", "metrics",
-        "partition", "reconstruction", "release", "report", "schema", "side_information",
+        "attacks", "auditing", "bridges", "datasets", "errors", "evidence", "hardening", "learn",
+        "metrics", "partition", "reconstruction", "release", "report", "schema", "side_information",
         "uncertainty", "verification",
     )
 }  # fmt: skip
 
 keep_old_names()
 draw_with("audit", "treeleak.report.page:render_piece")
+draw_with("page", "treeleak.report.page:render_html")
 
 
 def __getattr__(name: str) -> Any:
@@ -130,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -23,9 +23,10 @@ from treeleak.auditing.limits import (
     forbidden,
     inference_of,
 )
-from treeleak.auditing.policy import Policy
+from treeleak.auditing.policy import Policy, read_policy
 from treeleak.auditing.result import Audit
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.given import Place
 from treeleak.core.message import own_words
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import Reconstruction
@@ -119,7 +120,7 @@ class Ruling:
         }
 
 
-def judge(audit: Audit, policy: Policy) -> Ruling:
+def judge(audit: Audit, policy: Policy | Place) -> Ruling:
     """Hold an audit against a policy.
 
     Every policy asks that an attack ended with an answer; that no possible leak is left, unless it
@@ -131,13 +132,14 @@ def judge(audit: Audit, policy: Policy) -> Ruling:
     ----------
     audit : Audit
         Made with ``threshold=policy.threshold``.
-    policy : Policy
+    policy : Policy or path
 
     Raises
     ------
     BadInput
         If the audit counted leaves with another threshold.
     """
+    policy = policy if isinstance(policy, Policy) else read_policy(policy)
     if audit.counts is not None and audit.counts.threshold != policy.threshold:
         raise BadInput(
             f"the audit counted leaves with fewer than {audit.counts.threshold} rows, the policy "

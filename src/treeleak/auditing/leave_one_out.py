@@ -13,11 +13,13 @@ import pandas as pd
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput
+from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.private import dataclass
 from treeleak.metrics.individual import Individual, find_outliers
 from treeleak.metrics.matching import paired_distances
-from treeleak.reconstruction import as_json, versions
+from treeleak.reconstruction import versions, written
 from treeleak.reconstruction.leave_one_out import INFORMED_VERSION, Asked
+from treeleak.release import Model
 from treeleak.schema import Schema
 
 _LEFT_OUT = 20
@@ -84,16 +86,16 @@ class InformedAudit:
             out["targets"] = self.targets.reset_index(names="row").to_dict("records")
         return out
 
-    def to_json(self, include_rows: bool = False) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(include_rows))
+    def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON, to a file too where one is named."""
+        return written(self.to_dict, path, include_rows)
 
 
 def informed_audit(
-    model: Any,
-    X: Any,
-    y: Any,
-    schema: Schema | None = None,
+    model: Model,
+    X: Rows,
+    y: Labels,
+    schema: Schema | Place | None = None,
     n_targets: int = 100,
     seed: int = 0,
     *,

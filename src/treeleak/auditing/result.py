@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,13 @@ from treeleak.auditing.findings.finding import Finding, Verdict
 from treeleak.auditing.frameworks import frameworks
 from treeleak.auditing.inventory.inventory import Entry
 from treeleak.auditing.record import READERS, REVIEW, InputFile, hashed, now
+from treeleak.core.errors import BadInput
+from treeleak.core.given import Place
 from treeleak.core.message import Reader, message_of
 from treeleak.core.notebook import html_of
+from treeleak.core.output import write_file
 from treeleak.core.private import dataclass
-from treeleak.reconstruction import Reconstruction, as_json, versions
+from treeleak.reconstruction import Reconstruction, versions, written
 from treeleak.release import Release
 from treeleak.schema import Binary, OneHot
 from treeleak.verification.training_rows import TrainingRows
@@ -319,15 +322,57 @@ class Audit(Found):
         """Show the beginning of the releasable report in a notebook."""
         return html_of("audit", self)
 
-    def to_json(self, edition: Edition = "releasable", threshold: int | None = None) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(edition, threshold))
+    def to_json(
+        self,
+        path: Place | None = None,
+        edition: Edition = "releasable",
+        threshold: int | None = None,
+    ) -> str:
+        """Write :meth:`to_dict` as JSON, to a file too where one is named.
+
+        In the place of the path, the name of an edition is taken for the edition. A file of the
+        internal edition can be read by its owner only.
+        """
+        for known in get_args(Edition):
+            if path == known:
+                path, edition = None, known
+        _check_edition(edition)
+        document = self.to_dict(edition, threshold)
+        return written(lambda _: document, path, include_rows=edition == "internal")
+
+    def to_html(
+        self,
+        path: Place | None = None,
+        edition: Edition = "releasable",
+        command: str | None = None,
+    ) -> str:
+        """Write the report as one page of HTML, to a file too where one is named.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file of the internal edition can be read by its owner only.
+        edition : {"releasable", "internal"}
+            As for :meth:`to_dict`.
+        command : str, optional
+            What to type to get the audit again.
+        """
+        _check_edition(edition)
+        page = html_of("page", self, edition, command)
+        if path is not None:
+            write_file(path, page, private=edition == "internal")
+        return page
 
 
 def _reason(part: str, why: str, reader: Reader | None) -> dict[str, Any]:
     """Describe why a part was not assessed."""
     said = message_of(why)
     return {"part": part, "reason": said.told(reader), **said.described(reader)}
+
+
+def _check_edition(edition: str) -> None:
+    if edition not in get_args(Edition):
+        raise BadInput(f"edition must be one of {', '.join(get_args(Edition))}, not {edition!r}")
 
 
 def _described(part: Any) -> dict[str, Any] | None:

@@ -39,10 +39,19 @@ from treeleak.auditing.record import threat_model
 from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
+from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.message import message_of, own_words
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
-from treeleak.release import Release, RuleList, StoredObject, read_model, snapshot, to_release
+from treeleak.release import (
+    Model,
+    Release,
+    RuleList,
+    StoredObject,
+    read_model,
+    snapshot,
+    to_release,
+)
 from treeleak.release.draws.held_back import fitted_rows
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import with_steps
@@ -82,11 +91,11 @@ NOT_BUILT = own_words(
 
 
 def audit(
-    model: Any,
-    X: Any = None,
-    y: Any = None,
+    model: Model,
+    X: Rows | None = None,
+    y: Labels | None = None,
     *,
-    schema: Schema | None = None,
+    schema: Schema | Place | None = None,
     time_limit: float | Clock = 60,
     seed: int = 0,
     bootstrap: str = "auto",
@@ -97,9 +106,9 @@ def audit(
     known_rows: pd.DataFrame | None = None,
     known_columns: pd.DataFrame | None = None,
     population: pd.DataFrame | Mapping[str, Any] | None = None,
-    earlier: Any = None,
+    earlier: Model | None = None,
     n_rows: int | None = None,
-    control: Any = None,
+    control: Rows | None = None,
     threshold: int = THRESHOLD,
     sensitive: Sequence[str] = (),
     groups: Sequence[str] = (),
@@ -117,7 +126,7 @@ def audit(
         reconstruction, after it is made, and only if the model counted these very rows.
     y : sequence, optional
         Their labels.
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be; what the model itself says, unless given.
     time_limit : float or Clock
         Seconds for the whole audit, or a clock that runs already. The attack gets most of it. What
@@ -171,7 +180,8 @@ def audit(
         "known_rows": known_rows, "known_columns": known_columns, "population": population,
     }  # fmt: skip
     given = Given(
-        X=X, y=y, schema=schema, seed=int(seed), bootstrap=bootstrap, seed_search=seed_search,
+        X=X, y=y, schema=Schema.given(schema), seed=int(seed),
+        bootstrap=bootstrap, seed_search=seed_search,
         use_distinct=use_distinct, beside=beside, earlier=earlier, n_rows=n_rows, control=control,
         threshold=threshold, sensitive=sensitive, groups=groups, trust_pickle=trust_pickle,
         progress=progress, on_mismatch=on_mismatch,
@@ -280,7 +290,7 @@ def _not_built(case: Case) -> Case:
 
 
 def _opened(
-    model: Any, trust_pickle: bool
+    model: Model, trust_pickle: bool
 ) -> tuple[str | None, str | None, StoredObject | Release | RuleList]:
     if isinstance(model, (str, os.PathLike)):
         content = read_model(model, trust_pickle)

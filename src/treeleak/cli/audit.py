@@ -28,7 +28,6 @@ from treeleak.cli.tables import Beside, Tables, named, training_rows
 from treeleak.cli.targets import target_at, told_by
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
-from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
     from treeleak.auditing import Audit, Edition
@@ -94,7 +93,7 @@ def audit(
     from treeleak.auditing.assessors.counts import THRESHOLD
     from treeleak.auditing.findings.finding import OPEN
     from treeleak.bridges.sacro_report import add_report, report_entry
-    from treeleak.report import render, render_html
+    from treeleak.report import render
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     check_options(time_limit, bootstrap)
@@ -124,6 +123,8 @@ def audit(
     for place in (json, report, sacro_report):
         if place is not None:
             check_place(place, model, schema, train, control, policy, *beside.files)
+    if report is not None and report.suffix.lower() not in ("", ".html", ".htm", ".pdf"):
+        raise BadInput(f"{report}: a report is HTML or PDF: name it {report.stem}.html, or .pdf")
     if json is not None and report is not None and json.resolve() == report.resolve():
         raise BadInput(f"{report}: named twice, for the JSON and for the report")
     browser = find_chromium() if report is not None and is_pdf(report) else None
@@ -155,9 +156,9 @@ def audit(
         result = replace(result, ruling=treeleak.judge(result, rule))
     edition: Edition = "internal" if internal else "releasable"
     if json is not None:
-        write_file(json, result.to_json(edition) + "\n", private=internal)
+        result.to_json(json, edition)
     if report is not None:
-        page = render_html(result, edition, _typed(ctx, None if internal else _named(result)))
+        page = result.to_html(None, edition, _typed(ctx, None if internal else _named(result)))
         printed = page if browser is None else print_page(page, browser)
         write_file(report, printed, private=internal)
     if sacro_report is not None:

@@ -14,7 +14,6 @@ from treeleak.cli.files import check_free, check_place, console, progress_shown,
 from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Tables, training_rows
 from treeleak.core.errors import NotCovered
-from treeleak.core.output import write_file
 
 LONGEST = 20.0
 """Seconds for each attack on a model that was trained again: there are a dozen."""
@@ -103,6 +102,6 @@ def harden(
             else:
                 result = replace(result, retraining=tried)
     if json is not None:
-        write_file(json, result.to_json() + "\n")
+        result.to_json(json)
     render_hardened(result, console())
     raise typer.Exit(status_of(result.audit.reconstruction))

@@ -11,8 +11,7 @@ from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import check_place, console, progress_shown
 from treeleak.cli.options import read_schema
-from treeleak.cli.tables import Tables, named, training_rows
-from treeleak.core.output import write_file
+from treeleak.cli.tables import Tables, check_label, named
 
 
 @app.command()
@@ -37,7 +36,9 @@ def informed(
     from treeleak.report import render_informed
 
     known = read_schema(schema)
-    rows, labels = training_rows(Tables(model, known, label, trust_pickle), train, ())
+    table = Tables(model, known, label, trust_pickle).read(train)
+    check_label(train, table, label)
+    rows, labels = table.drop(columns=label), table[label]
     if json is not None:
         check_place(json, model, schema, train)
     with progress_shown(quiet) as progress, named({"the training rows": train}):
@@ -45,5 +46,5 @@ def informed(
             model, rows, labels, known, targets, seed, trust_pickle=trust_pickle, progress=progress
         )
     if json is not None:
-        write_file(json, result.to_json() + "\n")
+        result.to_json(json)
     render_informed(result, console())

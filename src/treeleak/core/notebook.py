@@ -12,6 +12,6 @@ def draw_with(kind: str, place: str) -> None:
     _DRAWN_BY[kind] = place
 
 
-def html_of(kind: str, result: object) -> str:
+def html_of(kind: str, result: object, *how: object) -> str:
     """Draw a result."""
-    return str(load(_DRAWN_BY[kind])(result))
+    return str(load(_DRAWN_BY[kind])(result, *how))

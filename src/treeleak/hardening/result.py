@@ -8,12 +8,13 @@ from treeleak.auditing import Audit, Entry
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.described import Described
 from treeleak.auditing.findings.finding import OPEN
+from treeleak.core.given import Place
 from treeleak.core.message import Reader
 from treeleak.core.private import dataclass
 from treeleak.hardening.answers import Answers
 from treeleak.hardening.retrain import Retraining
 from treeleak.hardening.step import Step
-from treeleak.reconstruction import as_json
+from treeleak.reconstruction import written
 
 HARDENED_VERSION = 1
 
@@ -151,6 +152,6 @@ class Hardened:
             "provenance": self.audit.provenance.to_dict(),
         }
 
-    def to_json(self) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict())
+    def to_json(self, path: Place | None = None) -> str:
+        """Write :meth:`to_dict` as JSON, to a file too where one is named."""
+        return written(lambda _: self.to_dict(), path, include_rows=False)

@@ -22,9 +22,11 @@ from treeleak.auditing.findings.finding import Verdict
 from treeleak.core.arrays import FloatArray
 from treeleak.core.clock import Progress
 from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
+from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
+from treeleak.release import Model
 from treeleak.schema import Schema
 
 FOLDS = 5
@@ -108,11 +110,11 @@ class Retraining(Described):
 
 
 def retrain(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Rows,
+    y: Labels,
     *,
-    schema: Schema | None = None,
+    schema: Schema | Place | None = None,
     time_limit: float = 20,
     seed: int = 0,
     trust_pickle: bool = False,
@@ -128,7 +130,7 @@ def retrain(
         The training rows, in the columns that enter the trees.
     y : sequence
         Their labels.
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be. Differential privacy needs it: it must not come from the rows.
     time_limit : float
         Seconds for each attack.
@@ -150,6 +152,7 @@ def retrain(
     BadInput
         If rows or labels cannot be used.
     """
+    schema = Schema.given(schema)
     kind, settings = settings_of(model, trust_pickle)
     table, labels = pd.DataFrame(X).reset_index(drop=True), np.asarray(y)
     if len(table) != len(labels):

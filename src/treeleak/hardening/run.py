@@ -17,6 +17,7 @@ from treeleak.auditing import Audit, audit
 from treeleak.core.clock import Progress
 from treeleak.core.ending import private_folder
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.output import write_file
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.hardening.formats import Content, format_of
@@ -34,16 +35,16 @@ _EXACT = 1e-9
 
 
 def harden(
-    model: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    model: Place,
+    out: Place,
     steps: str | Sequence[str] | None = None,
-    X: Any = None,
-    y: Any = None,
+    X: Rows | None = None,
+    y: Labels | None = None,
     *,
-    rows: Any = None,
+    rows: Rows | None = None,
     tolerance: float = 0.0,
     force: bool = False,
-    schema: Schema | None = None,
+    schema: Schema | Place | None = None,
     time_limit: float = 60,
     seed: int = 0,
     seed_search: int = 1_000_000,
@@ -75,7 +76,7 @@ def harden(
         Share of these rows whose label may change.
     force : bool
         Overwrite ``out``.
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be.
     time_limit : float
         Seconds for each attack.
@@ -98,7 +99,7 @@ def harden(
     NotCovered
         If predictions of such a model cannot be compared.
     """
-    source, target = Path(model), Path(out)
+    source, target, schema = Path(model), Path(out), Schema.given(schema)
     kind = format_of(source)
     known = {step.name: step for step in kind.steps}
     chosen = parse_steps(list(known) if steps is None else steps, known)

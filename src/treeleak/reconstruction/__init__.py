@@ -1,6 +1,14 @@
 """From a model to rows: the main road, and what it hands over."""
 
-from treeleak.reconstruction.document import as_json, versions
+from treeleak.reconstruction.document import as_json, versions, written
 from treeleak.reconstruction.result import RECONSTRUCTION_VERSION, Reconstruction, Space, Status
 
-__all__ = ["RECONSTRUCTION_VERSION", "Reconstruction", "Space", "Status", "as_json", "versions"]
+__all__ = [
+    "RECONSTRUCTION_VERSION",
+    "Reconstruction",
+    "Space",
+    "Status",
+    "as_json",
+    "versions",
+    "written",
+]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+
+from treeleak.core.given import Place
+from treeleak.core.output import write_file
 
 
 @cache
@@ -28,6 +31,22 @@ def versions() -> Mapping[str, str]:
 def as_json(document: Mapping[str, Any]) -> str:
     """Write a document that may hold numpy's numbers as JSON."""
     return json.dumps(document, indent=2, allow_nan=False, default=_plain)
+
+
+def written(
+    document: Callable[[bool], Mapping[str, Any]], path: Place | bool | None, include_rows: bool
+) -> str:
+    """Write a document as JSON, to a file too where one is named.
+
+    ``path``: a truth value stands for ``include_rows``, which came first in treeleak 0.1. A file
+    with rows can be read by its owner only.
+    """
+    place = None if isinstance(path, bool) else path
+    include_rows = path if isinstance(path, bool) else include_rows
+    text = as_json(document(include_rows))
+    if place is not None:
+        write_file(place, text + "\n", private=include_rows)
+    return text
 
 
 def _plain(value: Any) -> Any:

@@ -17,9 +17,10 @@ import pandas as pd
 from treeleak.attacks.posterior.leave_one_out import MissingRow, Told
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadInput, Mismatch
+from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.private import dataclass
-from treeleak.reconstruction import as_json, versions
-from treeleak.release import Release, to_release
+from treeleak.reconstruction import versions, written
+from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema
 from treeleak.release.infer_schema import infer_schema
 from treeleak.schema import Schema
@@ -120,16 +121,16 @@ class InformedGuess:
             ]  # fmt: skip
         return out
 
-    def to_json(self, include_rows: bool = False) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(include_rows))
+    def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON, to a file too where one is named."""
+        return written(self.to_dict, path, include_rows)
 
 
 def informed(
-    model: Any,
-    X: Any,
-    y: Any,
-    schema: Schema | None = None,
+    model: Model,
+    X: Rows,
+    y: Labels,
+    schema: Schema | Place | None = None,
     seed: int = 0,
     *,
     trust_pickle: bool = False,
@@ -144,7 +145,7 @@ def informed(
         All other training rows, in the model's columns.
     y : sequence
         Their labels.
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be. Without one, what the release itself says.
     seed : int
         Of the fit of the prior.
@@ -224,10 +225,16 @@ class Asked:
 
     @classmethod
     def of(
-        cls, model: Any, X: Any, y: Any, schema: Schema | None, trust_pickle: bool, lacking: int
+        cls,
+        model: Model,
+        X: Rows,
+        y: Labels,
+        schema: Schema | Place | None,
+        trust_pickle: bool,
+        lacking: int,
     ) -> Asked:
         """Read model and rows, of which as many are lacking as are asked for."""
-        release = to_release(model, trust_pickle)
+        release, schema = to_release(model, trust_pickle), Schema.given(schema)
         notes: tuple[str, ...] = ("no schema given: taken from the model alone",)
         if schema is None:
             schema = infer_schema(release)

@@ -12,8 +12,9 @@ import pandas as pd
 from treeleak.core.arrays import BoolArray
 from treeleak.core.clock import Incumbent
 from treeleak.core.errors import NotCovered
+from treeleak.core.given import Place
 from treeleak.core.private import dataclass
-from treeleak.reconstruction.document import as_json, versions
+from treeleak.reconstruction.document import versions, written
 from treeleak.reconstruction.posterior import Expectation, Posterior
 from treeleak.release.draws.recompute import Draws
 from treeleak.release.n_rows import RowCount
@@ -352,9 +353,9 @@ class Reconstruction:
             for name, own in each.items()
         }
 
-    def to_json(self, include_rows: bool = False) -> str:
-        """Write :meth:`to_dict` as JSON."""
-        return as_json(self.to_dict(include_rows))
+    def to_json(self, path: Place | bool | None = None, include_rows: bool = False) -> str:
+        """Write :meth:`to_dict` as JSON, to a file too where one is named."""
+        return written(self.to_dict, path, include_rows)
 
 
 def _summary(other: Reconstruction | None) -> dict[str, Any] | None:

@@ -10,12 +10,13 @@ import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.given import Place
 from treeleak.core.message import Kind, message_of, own_words
 from treeleak.evidence import LeafSteps
 from treeleak.partition import GridTooLarge
 from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.question import Question, find_draws
-from treeleak.release import to_release
+from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
@@ -53,8 +54,8 @@ UNLABELLED = own_words(
 
 
 def reconstruct(
-    model: Any,
-    schema: Schema | None = None,
+    model: Model,
+    schema: Schema | Place | None = None,
     bootstrap: str = "auto",
     time_limit: float | Clock = 60,
     seed: int = 0,
@@ -67,7 +68,7 @@ def reconstruct(
     known_rows: pd.DataFrame | None = None,
     known_columns: pd.DataFrame | None = None,
     population: pd.DataFrame | Mapping[str, Any] | None = None,
-    earlier: Any = None,
+    earlier: Model | None = None,
     n_rows: int | None = None,
     space: Space = "model",
 ) -> Reconstruction:
@@ -76,7 +77,7 @@ def reconstruct(
     Parameters
     ----------
     model : fitted estimator, path, StoredObject or Release
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be. Without one, what the release itself says: columns whose only
         threshold is 0.5 are binary, and there are no groups but those of fitted encoders.
     bootstrap : {"auto", "none", "known", "hidden"}
@@ -148,6 +149,7 @@ def reconstruct(
         raise BadInput(f'use_distinct must be True, False or "both", not {use_distinct!r}')
     if space not in ("model", "input"):
         raise BadInput(f'space must be "model" or "input", not {space!r}')
+    schema = Schema.given(schema)
     with clock.enforced():
         release = to_release(model, trust_pickle)
         check_counts_agree(release)

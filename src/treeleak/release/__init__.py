@@ -17,7 +17,7 @@ from treeleak.release.live import snapshot
 from treeleak.release.readers import json_files, pickled, skops_archive  # noqa: F401
 from treeleak.release.readers.j48 import read_j48
 from treeleak.release.readers.rule_file import read_rules, write_rules
-from treeleak.release.registry import adapter, read_model, reader, to_release
+from treeleak.release.registry import Model, adapter, read_model, reader, to_release
 from treeleak.release.release import Release
 from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 from treeleak.release.sampling import (
@@ -37,6 +37,7 @@ __all__ = [
     "Condition",
     "DecisionRule",
     "Disjoint",
+    "Model",
     "Opaque",
     "Release",
     "RuleList",

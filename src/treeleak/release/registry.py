@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treeleak.core.errors import BadModel, NotCovered, TreeleakError, cause
+from treeleak.core.given import Estimator, Place
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
 from treeleak.release.checked_json import located
@@ -22,6 +23,8 @@ from treeleak.release.release import Release
 from treeleak.release.rule_list import RuleList
 from treeleak.release.stored import StoredObject
 
+Model = Estimator | Place | StoredObject | Release | RuleList
+"""What may be audited: a fitted estimator, the path of a file, or what was read of one."""
 Adapter = Callable[[StoredObject], Release]
 Reader = Callable[[Path, bool], StoredObject | Release | RuleList]
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
@@ -131,7 +134,7 @@ def with_steps(release: Release, live: Any) -> Release:
     return replace(release, inputs=replace(release.inputs, live=live))
 
 
-def to_release(model: Any, trust_pickle: bool = False) -> Release:
+def to_release(model: Model, trust_pickle: bool = False) -> Release:
     """Turn any form of a model into what an adversary sees of it.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,11 @@ class Schema:
             Naming the file and what is wrong with it.
         """
         return schema_file.read(path, cls.from_dict)
+
+    @classmethod
+    def given(cls, schema: Schema | str | os.PathLike[str] | None) -> Schema | None:
+        """Read a schema where its file is given; what is one already stays."""
+        return cls.read(Path(schema)) if isinstance(schema, (str, os.PathLike)) else schema
 
     def to_toml(self) -> str:
         """Write the schema as TOML."""

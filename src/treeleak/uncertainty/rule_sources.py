@@ -12,6 +12,7 @@ import pandas as pd
 
 from treeleak.core.arrays import BoolArray, FloatArray
 from treeleak.core.errors import BadInput, BadModel, BadSchema, NotCovered
+from treeleak.core.given import Place
 from treeleak.core.message import own_words
 from treeleak.release import RuleList, read_model
 from treeleak.schema import Schema
@@ -27,7 +28,7 @@ MOST_RULES = 2000
 
 def from_rule_list(
     rules: Any,
-    schema: Schema | None = None,
+    schema: Schema | Place | None = None,
     X: pd.DataFrame | None = None,
     y: Sequence[Any] | None = None,
 ) -> ProbabilisticDataset:
@@ -40,7 +41,7 @@ def from_rule_list(
     Parameters
     ----------
     rules : RuleList, path of a rule file, or fitted learner with ``rule_list_``
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be; every column is 0 or 1, unless given.
     X, y : optional
         Rows and labels to count instead of what the rules say: for rules without counts.

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.release import Release, Tree, to_release
+from treeleak.core.given import Place
+from treeleak.release import Model, Release, Tree, to_release
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.check_schema import check_schema, match_levels
 from treeleak.release.infer_schema import infer_schema
@@ -31,8 +32,8 @@ which values are in it; 0.5 GB."""
 
 
 def from_tree(
-    model: Any,
-    schema: Schema | None = None,
+    model: Model,
+    schema: Schema | Place | None = None,
     X: pd.DataFrame | None = None,
     y: Sequence[Any] | None = None,
     trust_pickle: bool = False,
@@ -47,7 +48,7 @@ def from_tree(
     model : fitted tree, path, StoredObject or Release
         Of scikit-learn (regression trees as well), STreeD or DL8.5, the text of a J48 tree, a
         release file, a forest of one tree that was trained on every row once.
-    schema : Schema, optional
+    schema : Schema or path, optional
         What a row can be; what the model says itself, unless given. Numeric columns need bounds.
     X, y : optional
         Rows and labels to count instead of what the tree says: for trees without counts (DL8.5).
@@ -160,7 +161,8 @@ def from_rows(
 
 
 def checked_schema(schema: Any) -> Schema:
-    """Give the schema back, if it is one; else raise BadInput."""
+    """Give the schema back, or read its file; raise BadInput if it is neither."""
+    schema = Schema.given(schema)
     if not isinstance(schema, Schema):
         raise BadInput(f"the schema must be a treeleak.Schema, not {type(schema).__name__}")
     return schema
