@@ -28,6 +28,7 @@ from treeleak.cli.tables import Beside, Tables, named, training_rows
 from treeleak.cli.targets import target_at, told_by
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 
 if TYPE_CHECKING:
     from treeleak.auditing import Audit, Edition

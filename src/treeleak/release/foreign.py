@@ -21,7 +21,7 @@ _STARTS: tuple[tuple[str, str], ...] = (
     (r"(?s:\x08.\x12|.{0,400}ai\.onnx)", "an ONNX model"),
     (r"(?s:\s*(<\?xml.{0,400})?<PMML)", "a PMML model"),
     (r"\s*(booster\[\d+\]|\[\s*\{\s*\"nodeid\")", _XGBOOST),
-    (r"[^\0\n{]*[,;\t][^\0\n{]*\n[^\0]*", "a table, it seems: rows are given with --train"),
+    (r"[^\0\n{]*[,;\t][^\0\n{]*\n[^\0]*", "a table, it seems (rows are given with --train)"),
 )
 _MEMBERS = (
     (r".*/?data\.pkl", "a PyTorch model"),
