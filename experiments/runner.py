@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -13,12 +13,9 @@ import pandas as pd
 
 from experiments.store import Run, Store, key_of
 from experiments.study import Parameters, Study
-from treeleak.core.errors import BadInput
+from treeleak.batch.cluster import on_cluster
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import versions
-
-_PATIENCE = 20.0
-"""Seconds to wait for a scheduler."""
 
 
 @dataclass(frozen=True)
@@ -148,33 +145,10 @@ def _on_cluster(
     study: Study, todo: Sequence[Parameters], address: str, stack: ExitStack
 ) -> Iterator[Result]:
     """Send runs to a cluster; a run whose worker dies is sent to another one."""
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise BadInput("a cluster needs Dask: pip install 'treeleak[cluster]'") from None
-    try:
-        client = stack.enter_context(Client(address, timeout=_PATIENCE))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{address}: no Dask scheduler answers there ({error})") from error
-    # Pure, so that a run that was done twice after a lost worker is the same run.
     warm = [None if study.warm is None else study.warm(p) for p in todo]
-    futures = client.map(_timed, [study.run] * len(todo), todo, warm, pure=True)
-    by_key = {future.key: p for future, p in zip(futures, todo, strict=True)}
-
-    def results() -> Iterator[Result]:
-        for future in as_completed(futures):
-            if future.status == "finished":
-                yield future.result()
-            else:
-                yield by_key[future.key], {}, str(future.exception())
-
-    stack.callback(lambda: _cancelled(client, futures))
-    return results()
-
-
-def _cancelled(client: Any, futures: Sequence[Any]) -> None:
-    with suppress(Exception):
-        client.cancel([f for f in futures if not f.done()])
+    calls = [(study.run, p, w) for p, w in zip(todo, warm, strict=True)]
+    found = on_cluster(_timed, calls, address, stack)
+    return (done if why is None else (todo[k], {}, why) for k, done, why in found)
 
 
 def _timed(

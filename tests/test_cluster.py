@@ -77,9 +77,9 @@ def test_the_same_command_on_a_cluster(cluster, tmp_path, monkeypatch):
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
-    from experiments import runner
+    from treeleak.batch import cluster as cluster_module
 
-    monkeypatch.setattr(runner, "_PATIENCE", 1.0)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
     store = Store(tmp_path / "runs.sqlite")
     with pytest.raises(BadInput, match="no Dask scheduler answers there"):
         carry_out(plan(study(3), store), store, cluster="tcp://127.0.0.1:9")

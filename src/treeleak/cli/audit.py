@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from treeleak.cli import batch
 from treeleak.cli import options as opt
 from treeleak.cli.application import app
 from treeleak.cli.files import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @app.command()
 def audit(
     ctx: typer.Context,
-    model: opt.Audited,
+    models: opt.SeveralAudited,
     *,
     schema: opt.SchemaFile = None,
     train: opt.Train = None,
@@ -69,11 +70,25 @@ def audit(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
+            metavar="FILE|FOLDER",
             help="Also write a report, for those who decide: HTML, or PDF where FILE ends in "
-            ".pdf (needs Chromium).",
+            ".pdf (needs Chromium); of several models, a folder for their reports, with an index.",
         ),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Of several models, so many at a time.")
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of several models: a scheduler of Dask, whose workers see the same files.",
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Of several models: audit also those that stand already."),
+    ] = False,
     sacro_report: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also add an entry to a report of SACRO-ML (JSON)."),
@@ -98,6 +113,9 @@ def audit(
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
     check_options(time_limit, bootstrap)
+    if batch.wanted(models, report, cluster):
+        raise typer.Exit(batch.audit_all(ctx, batch.Running(jobs, cluster, again, quiet)))
+    (model,) = models
     clock = Clock.of(time_limit)
     if control is not None and train is None:
         raise BadInput("--control is compared with the training rows: give --train, too")
@@ -202,6 +220,7 @@ def _typed(ctx: typer.Context, columns: Collection[str] | None) -> str:
     if columns is None:
         return shlex.join(["treeleak", *ctx.obj])
     files = {value for value in ctx.params.values() if isinstance(value, Path)}
+    files.update(ctx.params["models"])
     lists = {ctx.params["sensitive"], ctx.params["groups"]} - {None}
 
     def shown(value: str) -> str:

@@ -24,6 +24,14 @@ Audited = Annotated[
         help=f"{_FILES}; also rules.json, of rule lists; or SACRO-ML's target folder.",
     ),
 ]
+SeveralAudited = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="MODEL...",
+        help=f"{_FILES}; also rules.json, of rule lists; or SACRO-ML's target folder. Of several, "
+        "--report names a folder.",
+    ),
+]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="What a row can be (TOML or JSON).")
 ]

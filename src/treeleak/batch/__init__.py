@@ -1,0 +1,1 @@
+"""Many commands, one after another or side by side, each a process of its own."""

@@ -1,0 +1,142 @@
+"""What a batch of audits came to: one entry a model, kept after each, so that a batch can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from treeleak._version import __version__
+from treeleak.core.errors import BadInput, cause
+from treeleak.core.output import write_file
+from treeleak.core.text_files import read_text
+
+INDEX = "index.json"
+FORMAT = "treeleak-index"
+MOST_BYTES = 64 << 20
+FINISHED = (0, 3, 4)
+"""Exit statuses of audits that would end the same way again."""
+_WORST = (130, 143, 1, 2, 4, 3, 0)
+"""Exit statuses, the worst first; any other is a bug, too."""
+_SEVERITY = {"leak shown": 0, "possible leak": 2, "not assessed": 3}
+
+Entry = dict[str, Any]
+
+
+def key_of(model: Path, words: Sequence[str], files: Iterable[Path]) -> str:
+    """Name an audit by all that its result depends on: model, options, files, treeleak."""
+    told = [__version__, list(words), _digest(model), [_digest(file) for file in files]]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """Hash a file, or the files of a folder."""
+    if path.is_dir():
+        parts = [f"{p.name}:{_digest(p)}" for p in sorted(path.iterdir()) if p.is_file()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        # The audit itself says what is wrong with it.
+        return ""
+
+
+def names_for(models: Sequence[Path]) -> list[str]:
+    """Name the files of each audit after its model; a number parts those of one name."""
+    used: set[str] = {"index"}
+    names = []
+    for model in models:
+        stem = model.parent.name if model.name == "target.yaml" else model.stem or model.name
+        name, k = stem, 2
+        while name.lower() in used:
+            name, k = f"{stem}-{k}", k + 1
+        used.add(name.lower())
+        names.append(name)
+    return names
+
+
+def entry_of(name: str, key: str, status: int, said: str, folder: Path) -> Entry:
+    """Describe an audit that ended, by the JSON file that it wrote, if it wrote one."""
+    entry: Entry = {
+        "name": name, "key": key, "status": status, "verdict": None, "headline": None,
+        "error": None, "expected_error": None, "exact_rows": None, "proved": None,
+        "policy_met": None, "html": None, "json": None, "said": said if status else "",
+    }  # fmt: skip
+    place = folder / f"{name}.json"
+    if status not in (*FINISHED, 2) or not place.is_file():
+        return entry
+    told = _read(place)
+    measured, rebuilt = told.get("measurement") or {}, told.get("reconstruction") or {}
+    exposed = told.get("exposure") or {}
+    return entry | {
+        "verdict": told.get("verdict"),
+        "headline": told.get("headline"),
+        "error": measured.get("error"),
+        "expected_error": rebuilt.get("expected_error"),
+        "exact_rows": measured.get("exact_rows"),
+        "proved": (exposed.get("recovered") or {}).get("proved"),
+        "policy_met": (told.get("ruling") or {}).get("passed"),
+        "html": f"{name}.html",
+        "json": place.name,
+    }
+
+
+def severity(entry: Mapping[str, Any]) -> tuple[int, float]:
+    """Order entries, the worst first: leaks, failures, policies not met, and so on."""
+    if entry["verdict"] is None:
+        return 1, 0.0
+    rank = _SEVERITY.get(entry["verdict"], 4)
+    rank = min(rank, 2) if entry["policy_met"] is False else rank
+    return rank, -(entry["exact_rows"] or entry["proved"] or 0.0)
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """Choose the exit status of a batch."""
+    found = [status if status in _WORST else 1 for status in statuses]
+    return min(found, key=_WORST.index, default=0)
+
+
+def read_index(folder: Path) -> dict[str, Entry]:
+    """Read the entries of a folder by their names; none if there is no index.
+
+    Raises
+    ------
+    BadInput
+        If there is one, and it is no such file.
+    """
+    place = folder / INDEX
+    if not place.exists():
+        return {}
+    told = _read(place)
+    entries = told.get("audits")
+    if told.get("format") != FORMAT or not isinstance(entries, list):
+        raise BadInput(f"{place}: no index of audits: name another folder")
+    return {e["name"]: e for e in entries if isinstance(e, dict) and isinstance(e.get("name"), str)}
+
+
+def write_index(folder: Path, entries: Iterable[Entry], private: bool) -> None:
+    """Write the entries, the worst first."""
+    told = {"format": FORMAT, "version": 1, "audits": sorted(entries, key=severity)}
+    write_file(folder / INDEX, json.dumps(told, indent=2) + "\n", private=private)
+
+
+def is_done(entry: Entry | None, key: str, folder: Path) -> bool:
+    """Whether an audit need not be made again."""
+    if entry is None or entry.get("key") != key or entry.get("status") not in FINISHED:
+        return False
+    files = (entry.get("html"), entry.get("json"))
+    return all(isinstance(f, str) and (folder / f).is_file() for f in files)
+
+
+def _read(place: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(read_text(place, MOST_BYTES, BadInput))
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, BadInput) else f"{place}: {cause(error)}"
+        raise BadInput(why) from error
+    if not isinstance(told, dict):
+        raise BadInput(f"{place}: holds no object")
+    return told

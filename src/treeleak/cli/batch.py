@@ -1,0 +1,122 @@
+"""``treeleak audit`` of several models: each a process of its own, and a page that lists them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from treeleak.cli.files import say
+from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
+
+_OWN = {"models", "report", "json", "sacro_report", "jobs", "cluster", "again", "quiet"}
+"""Options that are the batch's own, or that each audit gets otherwise."""
+
+
+def wanted(models: Sequence[Path], report: Path | None, cluster: str | None) -> bool:
+    """Whether a command asks for a folder of audits."""
+    return len(models) > 1 or cluster is not None or (report is not None and report.is_dir())
+
+
+class Running(NamedTuple):
+    """How a batch is run."""
+
+    jobs: int
+    cluster: str | None
+    again: bool
+    quiet: bool
+
+
+def audit_all(ctx: typer.Context, how: Running) -> int:
+    """Audit the models of a command, and write pages, documents and index; give the exit status."""
+    from treeleak.batch import index
+    from treeleak.batch.processes import run_all
+    from treeleak.report.index_page import headline, verdict_of
+
+    given = ctx.params
+    models, internal = list(dict.fromkeys(given["models"])), given["internal"]
+    folder = _folder(given)
+    words, files = options_of(ctx)
+    names = index.names_for(models)
+    keys = [index.key_of(model, words, files) for model in models]
+    kept = index.read_index(folder)
+    entries = {name: kept[name] for name in names if name in kept}
+    todo = [
+        k
+        for k, (name, key) in enumerate(zip(names, keys, strict=True))
+        if how.again or not index.is_done(kept.get(name), key, folder)
+    ]
+    if len(todo) < len(models) and not how.quiet:
+        say(f"treeleak: {len(models) - len(todo)} of {len(models)} audits stand already (--again)")
+    commands = [_command(models[k], folder / names[k], words) for k in todo]
+    with ExitStack() as stack:
+        ended = run_all(commands, how.jobs, how.cluster, stack)
+        for done, (number, end) in enumerate(ended, 1):
+            k = todo[number]
+            own = index.entry_of(names[k], keys[k], end.status, end.said, folder)
+            # An error may name columns and values.
+            entries[names[k]] = own if internal else own | {"said": ""}
+            _write(folder, [*entries.values()], internal)
+            if not how.quiet:
+                told = f"{models[k]}: {verdict_of(own)} ({end.seconds:.0f} s)"
+                say(f"treeleak: [{done}/{len(todo)}] {told}")
+    _write(folder, [*entries.values()], internal)
+    typer.echo(headline(sorted(entries.values(), key=index.severity)))
+    typer.echo(f"They are listed in {folder / 'index.html'}")
+    return index.worst(entry["status"] for entry in entries.values())
+
+
+def _write(folder: Path, entries: Sequence[dict[str, Any]], internal: bool) -> None:
+    from treeleak.batch import index
+    from treeleak.report.index_page import render_index
+
+    index.write_index(folder, entries, internal)
+    page = render_index(sorted(entries, key=index.severity), internal)
+    write_file(folder / "index.html", page, private=internal)
+
+
+def _folder(given: dict[str, Any]) -> Path:
+    """Make the folder of a batch, or say what else is asked for that has no place in one."""
+    for name in ("json", "sacro_report"):
+        if given[name] is not None:
+            option = name.replace("_", "-")
+            raise BadInput(f"--{option}: for one model at a time; of several, --report has it all")
+    folder: Path | None = given["report"]
+    if folder is None:
+        raise BadInput("several models: name a folder for their reports (--report FOLDER)")
+    if not folder.exists():
+        if not folder.parent.is_dir():
+            raise BadInput(f"{folder}: there is no folder {folder.parent}: make it first")
+        folder.mkdir()
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"{folder}: is no folder that you may write in: name another")
+    return folder
+
+
+def options_of(ctx: typer.Context) -> tuple[list[str], list[Path]]:
+    """Write the options of a command as words again, and list the files among them."""
+    words: list[str] = []
+    files: list[Path] = []
+    for option in ctx.command.params:
+        name = option.name or ""
+        value = ctx.params.get(name)
+        if name in _OWN or value is None or value == option.default:
+            continue
+        if isinstance(value, bool):
+            flags = option.opts if value else option.secondary_opts
+            words += flags[:1]
+            continue
+        words += [option.opts[0], str(value)]
+        if isinstance(value, Path):
+            files.append(value)
+    return words, files
+
+
+def _command(model: Path, place: Path, words: Sequence[str]) -> list[str]:
+    own = ["--json", f"{place}.json", "--report", f"{place}.html", "--quiet"]
+    return ["audit", *words, *own, "--", str(model)]
