@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 import treeleak
 from helpers.boosted import bits, cells_of, histogram, rows_of_A
+from treeleak.attacks.exact.worlds import WorldSearch
 from treeleak.attacks.real_valued import search as searching
 from treeleak.attacks.real_valued import tree_by_tree
 from treeleak.attacks.real_valued.interior import middle, middles, orthonormal
@@ -147,3 +148,19 @@ def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeyp
     found = search.found()
     assert second
     assert found.told.m.sum() == len(X)
+
+
+def test_rows_are_handed_over_where_worlds_take_too_long_to_compare(monkeypatch):
+    release, X, _ = trained(n=60, columns=6, trees=8)
+    seen = []
+
+    def slow(self, worlds, *rest):
+        seen.append(len(worlds))
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(WorldSearch, "bayes_estimate", slow)
+    found = treeleak.reconstruct(release, bits(release), time_limit=1.0)
+    assert seen
+    assert len(found.X) == len(X)
+    assert not (found.confidence.to_numpy() == 1).all() or found.status == "unique"
