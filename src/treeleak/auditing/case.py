@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.core.message import Message, message_of
+from treeleak.core.message import Message, message_of, own_words
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
@@ -87,6 +87,24 @@ class Case:
             raise NotCovered(self.not_covered)
         return self.found.release
 
+    @property
+    def rules(self) -> RuleList:
+        """The rules.
+
+        Raises
+        ------
+        NotCovered
+            If there are none.
+        """
+        if self.found.of != "rules":
+            raise NotCovered(own_words("these are no rules", "no_rules"))
+        return cast("RuleList", self.content)
+
+    def has(self, name: str) -> bool:
+        """Whether something was found, or given, that has this name."""
+        whence = self.found if hasattr(self.found, name) else self.given
+        return getattr(whence, name) is not None
+
     def seconds(self, share: float) -> float:
         """Share of the time that is left: next to none where none is, which a part says itself."""
         return max(share * self.clock.left, 1e-9)
@@ -111,14 +129,23 @@ class Assessor:
     part: str
     """Under which it is listed where it is not assessed."""
     assess: Callable[[Case], Case]
-    """Adds what it finds to a case; the very same case where it has nothing to say."""
+    """Adds what it finds to a case; the very same case where it has nothing to say. Raises, or
+    lists, why the part cannot be assessed."""
+    yields: tuple[str, ...] = ()
+    """What it may add to what was found."""
+    needs: tuple[str, ...] = ()
+    """What must have been found or given; else it has nothing to say."""
     listed: tuple[type[Exception], ...] = field(default=(BadInput, NotCovered))
     """Tuple of exception classes. What leaves the part open; any other error ends the audit."""
     timed: bool = True
     """Whether it is broken off when the time is up; else it looks at the clock itself."""
+    of: str = "leaves"
+    """{"leaves", "rules"}. The kind of model."""
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""
+        if case.found.of != self.of or not all(map(case.has, self.needs)):
+            return case
         try:
             if not self.timed:
                 return self.assess(case)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -198,7 +197,7 @@ def audit(
     with _named(file), clock.enforced():
         live = None if file is not None or content is model else model
         case = _begun(Case(given, clock, content, Found(), live))
-    for assess in _assessors(content):
+    for assess in ASSESSORS:
         with _named(file if isinstance(content, RuleList) else None):
             case = assess(case)
     found = case.found
@@ -224,33 +223,6 @@ def audit(
 
 
 # ------------------------------------------------------------------------------- the assessors
-
-
-def _assessors(content: StoredObject | Release | RuleList) -> tuple[Assessor, ...]:
-    """The parts of an audit in their order: each knows what those before it found."""
-    if isinstance(content, RuleList):
-        return (
-            Assessor("counts", partial(counts.of_rules, rules=content), (NotCovered,)),
-            Assessor("measurement", partial(comparison.of_rules, rules=content), (Mismatch,)),
-            Assessor("uncertainty", partial(uncertainty.of_rules, rules=content), (NotCovered,)),
-            Assessor("reconstruction", _not_built),
-        )
-    return (
-        Assessor("counts", counts.of_trees, (NotCovered,)),
-        Assessor("reconstruction", _rebuilt, (NotCovered,), timed=False),
-        Assessor("reconstruction", singled_out.assess),
-        Assessor("measurement", comparison.match, (TimeUp, Mismatch)),
-        Assessor("structure", structure.assess),
-        Assessor("measurement", comparison.compare),
-        Assessor("measurement", comparison.guess, timed=False),
-        Assessor("measurement", comparison.add_shape),
-        Assessor("measurement", comparison.variants),
-        Assessor("uncertainty", uncertainty.of_trees),
-        Assessor("measurement", comparison.close),
-        Assessor("exposure", exposure.assess),
-        Assessor("inference", article29.assess),
-        Assessor("membership", membership.assess),
-    )
 
 
 def _rebuilt(case: Case) -> Case:
@@ -284,6 +256,35 @@ def _not_built(case: Case) -> Case:
     for part, is_asked in asked.items():
         case = case.without(part, NOT_BUILT) if is_asked else case
     return case
+
+
+_BOTH = ("reconstruction", "truth")
+_COMPARED = ("reconstruction", "truth", "measurement")
+
+ASSESSORS = (
+    Assessor("counts", counts.of_trees, ("counts",), listed=(NotCovered,)),
+    Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
+    Assessor("reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False),
+    Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
+    Assessor("measurement", comparison.match, ("truth",), ("X",), (TimeUp, Mismatch)),
+    Assessor("measurement", comparison.of_rules, ("truth",), ("X",), (Mismatch,), of="rules"),
+    Assessor("structure", structure.assess, ("structure",)),
+    Assessor("measurement", comparison.compare, ("measurement",), _BOTH),
+    Assessor("measurement", comparison.guess, (), _COMPARED, timed=False),
+    Assessor("measurement", comparison.add_shape, ("measurement",), _COMPARED),
+    Assessor("measurement", comparison.variants, ("variants",), ("reconstruction",)),
+    Assessor("uncertainty", uncertainty.of_trees, ("uncertainty",)),
+    Assessor(
+        "uncertainty", uncertainty.of_rules, ("uncertainty",), listed=(NotCovered,), of="rules"
+    ),
+    Assessor("measurement", comparison.close),
+    Assessor("exposure", exposure.assess, ("exposure",)),
+    Assessor("inference", article29.assess, ("article29",)),
+    Assessor("membership", membership.assess, ("membership",), ("control", "truth")),
+    Assessor("reconstruction", _not_built, of="rules"),
+)
+"""The parts of an audit in their order, of trees and of rules: each knows what those before it
+found."""
 
 
 # ---------------------------------------------------------------------------------- the model

@@ -16,7 +16,6 @@ from treeleak.core.errors import NotCovered, TimeUp
 from treeleak.core.message import Message
 from treeleak.evidence import draws_needed, evidence_for
 from treeleak.reconstruction import Reconstruction
-from treeleak.release import RuleList
 from treeleak.release.draws.seeds import known_draws
 from treeleak.verification.columns import check_gaps, in_model_columns
 from treeleak.verification.training_rows import (
@@ -57,8 +56,6 @@ def check(case: Case) -> None:
 def match(case: Case) -> Case:
     """Hold the training rows against the model, if it is known how they reached the trees."""
     given, rebuilt = case.given, case.found.reconstruction
-    if given.X is None:
-        return case
     try:
         truth = _matched(case)
         if rebuilt is not None:
@@ -83,12 +80,10 @@ def _matched(case: Case) -> TrainingRows:
     return match_training(release, given.X, given.y)
 
 
-def of_rules(case: Case, rules: RuleList) -> Case:
+def of_rules(case: Case) -> Case:
     """Hold the training rows against rules."""
     given = case.given
-    if given.X is None:
-        return case
-    truth = match_rules(rules, given.X, given.y, given.schema)
+    truth = match_rules(case.rules, given.X, given.y, given.schema)
     return case.plus(truth=truth).noting(*truth.notes)
 
 

@@ -74,9 +74,9 @@ def of_trees(case: Case) -> Case:
     return case.plus(counts=count_leaves(case.release, case.given.threshold))
 
 
-def of_rules(case: Case, rules: RuleList) -> Case:
+def of_rules(case: Case) -> Case:
     """Count rules, as a part of an audit."""
-    return case.plus(counts=count_rules(rules, case.given.threshold))
+    return case.plus(counts=count_rules(case.rules, case.given.threshold))
 
 
 def count_leaves(release: Release, threshold: int = THRESHOLD) -> Counts:

@@ -82,7 +82,7 @@ def assess(case: Case) -> Case:
     """Score training rows and control rows, as a part of an audit."""
     found, given, others = case.found, case.given, case.others
     rebuilt, truth = found.reconstruction, found.truth
-    if given.control is None or truth is None:
+    if truth is None:
         return case
     if others is None:
         return case.without("membership", THE_SAME if case.alike else NO_CONTROL)

@@ -167,10 +167,10 @@ def of_trees(case: Case) -> Case:
     return case.plus(uncertainty=left_by_tree(release, given.schema, X, y))
 
 
-def of_rules(case: Case, rules: RuleList) -> Case:
+def of_rules(case: Case) -> Case:
     """Say what rules leave to know, as a part of an audit."""
     X = None if case.found.truth is None else case.found.truth.X
-    return case.plus(uncertainty=left_by_rules(rules, case.given.schema, X, case.given.y))
+    return case.plus(uncertainty=left_by_rules(case.rules, case.given.schema, X, case.given.y))
 
 
 def _uncounted(release: Release) -> bool:
