@@ -72,6 +72,24 @@ def test_the_people_shown_are_like_nobody_else(made):
         assert (made.true == made.true.iloc[row]).all(axis=1).sum() == 1
 
 
+def test_people_are_told_in_words(made):
+    row = demo._distinct(made.true)[0]
+    for X in (made.true, made.rebuilt, made.guessed):
+        for k in range(len(X)):
+            columns = {c for words in demo._WORDS for c in words if c}
+            assert columns == set(X.columns)
+            assert len(demo.in_words(X.iloc[k])) == len(demo._WORDS)
+    person = made.true.iloc[row] * 0
+    person[["sex:Male", "age:18-20", "priors:=0"]] = 1
+    assert demo.in_words(person)[:3] == ["male", "age 18 to 20", "no priors"]
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(demo._people(made))
+    text = " ".join(console.export_text().split())
+    told = ", ".join(w for w in demo.in_words(made.true.iloc[row]) if not w.startswith("no juv"))
+    assert f"row {row + 1} true {told} back {told} guess" in text
+    assert "!" in text
+
+
 def test_it_is_told_in_80_columns(made):
     console = Console(width=80, record=True, file=StringIO())
     for part in demo._told(made):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
 
 import treeleak
 from helpers.examples import examples
@@ -23,6 +24,7 @@ from helpers.releases import counted, counted_as, leaves_of, random_tree, summed
 from treeleak.attacks.posterior import leave_one_out as missing_module
 from treeleak.attacks.posterior.leave_one_out import MissingRow
 from treeleak.auditing.leave_one_out import informed_audit
+from treeleak.cli import app
 from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.metrics.individual import find_outliers
 from treeleak.metrics.matching import paired_distances
@@ -507,3 +509,9 @@ def test_the_audit_of_one_missing_row_says_how_far_it_is():
     told = []
     treeleak.informed_audit(model, X, y, data.schema, 5, progress=told.append)
     assert [step.done for step in told] == [0.0, 0.2, 0.4, 0.6, 0.8]
+
+
+def test_the_help_says_what_is_covered():
+    said = " ".join(CliRunner().invoke(app, ["informed", "--help"]).output.split())
+    for limit in ("saw every row", "not for bootstrap forests", "2^26 pairs"):
+        assert limit in said

@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 import skops.io
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -204,21 +203,47 @@ def _command() -> str:
     return str(called) if hidden else "treeleak"
 
 
+_WORDS = (
+    {"sex:Male": "male", "": "female"},
+    {
+        "age:18-20": "age 18 to 20", "age:21-22": "age 21 or 22", "age:23-25": "age 23 to 25",
+        "age:26-45": "age 26 to 45", "age:>45": "older than 45", "": "of no age",
+    },
+    {
+        "priors:=0": "no priors", "priors:=1": "1 prior", "priors:2-3": "2 or 3 priors",
+        "priors:>3": "more than 3 priors", "": "priors untold",
+    },
+    {"juvenile-felonies:>0": "juvenile felonies", "": "no juvenile felonies"},
+    {"juvenile-misdemeanors:>0": "juvenile misdemeanors", "": "no juvenile misdemeanors"},
+    {"juvenile-crimes:>0": "juvenile crimes", "": "no juvenile crimes"},
+    {"current-charge-degree:Misdemeanor": "charged with a misdemeanor",
+     "": "charged with a felony"},
+)  # fmt: skip
+"""For each attribute of a person, its columns in words, and what it is if none of them is 1."""
+
+
+def in_words(person: pd.Series[int]) -> list[str]:
+    """Describe a person, attribute by attribute."""
+    return [next(w for c, w in words.items() if not c or person[c] == 1) for words in _WORDS]
+
+
 def _people(demo: Demo) -> Table:
-    shown = _distinct(demo.true)
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("\ncolumn", max_width=26, overflow="fold")
-    for k in range(len(shown)):
-        for source in (f"row {shown[k] + 1}\ntrue", "\nback", "\nguess"):
-            table.add_column(source, justify="right", no_wrap=True)
-    sources = [t.iloc[shown].to_numpy() for t in (demo.true, demo.rebuilt, demo.guessed)]
-    for c, column in enumerate(demo.true.columns):
-        cells: list[str] = []
-        for person in range(len(shown)):
-            true, *others = (int(table[person, c]) for table in sources)
-            cells.append(str(true))
-            cells += [str(v) if v == true else f"[bold red]!{v}[/]" for v in others]
-        table.add_row(escape(str(column)), *cells)
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    sources = {"true": demo.true, "back": demo.rebuilt, "guess": demo.guessed}
+    for k in _distinct(demo.true):
+        true = in_words(demo.true.iloc[k])
+        for source, people in sources.items():
+            told = [
+                Text(word) if word == right else Text(f"!{word}", style="bold red")
+                for word, right in zip(in_words(people.iloc[k]), true, strict=True)
+                # What nearly nobody has is told of those who have it, or are said to.
+                if word != right or not word.startswith("no juvenile")
+            ]
+            name = f"row {k + 1}" if source == "true" else ""
+            table.add_row(name, source, Text(", ").join(told))
     return table
 
 

@@ -31,7 +31,12 @@ def informed(
     trust_pickle: opt.TrustPickle = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Say how well a model tells one training row to somebody who knows all others."""
+    """Say how well a model tells one training row to somebody who knows all others.
+
+    For models whose trees all saw every row, with counts that are exact, carry noise of a known
+    law, or only name a class; not for bootstrap forests, even with known seeds, nor for boosting.
+    Rows must be few enough to list: 2^26 pairs of a possible row and a tree at most.
+    """
     import treeleak
     from treeleak.report import render_informed
 
