@@ -31,7 +31,7 @@ def render_hardened(result: Hardened, console: Console) -> None:
         part(console, "What the steps take away", _steps(result))
         part(console, "Predictions", [_answers(result)])
         part(console, "What the file still discloses", _left(result))
-        part(console, "What else to change", bullets(result.audit.advice))
+        part(console, "What else to change", bullets(result.advice))
         if result.retraining is not None:
             part(console, "What another training would save", _retraining(result.retraining))
 
