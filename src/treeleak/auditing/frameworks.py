@@ -102,8 +102,8 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         ICO,
-        "Could a person competent and determined, with public sources and without special "
-        "knowledge or crime, identify a person?",
+        "Could an intruder who is competent and determined, with public sources and without "
+        "special knowledge or crime, identify a person?",
         ("proved_alone", "singling_out", "linkability"),
         "The attacks here are more than such an intruder is taken to have: they hold the file and "
         "a program made for it. Which public tables rows could be linked with was not looked for; "
