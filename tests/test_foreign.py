@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from typer.testing import CliRunner
 
 import treeleak
@@ -82,6 +82,18 @@ def test_a_model_without_trees_is_bad_input_on_the_command_line(tmp_path):
     result = run("audit", tmp_path / "m.skops")
     assert result.exit_code == 2
     assert "LogisticRegression is not a tree model" in result.stderr
+
+
+def test_of_a_model_of_several_targets_it_is_said_whose_are_told():
+    rng = np.random.default_rng(0)
+    rows, targets = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    tree = DecisionTreeRegressor(max_leaf_nodes=20, random_state=0).fit(rows, targets)
+    audit = treeleak.audit(tree)
+    sizes, own = np.unique(tree.apply(rows), return_counts=True)[1], tree.predict(rows)
+    exact = (own == targets).all(axis=1).sum()
+    assert 0 < exact == (sizes == 1).sum() < 20
+    said = f"{exact} of 20 leaves hold a single training row, and what they predict is the exact"
+    assert said in " ".join(str(f.text) for f in audit.findings)
 
 
 def model(tmp_path):

@@ -29,6 +29,11 @@ ONE_CLASS = Kind(
     "{leaves:number} {of} hold one class only: whoever is known to lie there is known to be of "
     "that class.",
 )
+TARGETS_TOLD = Kind(
+    "targets_told",
+    "{single:number} of {leaves:number} leaves hold a single training row, and what they predict "
+    "is the exact target of that person.",
+)
 NOISE = Kind("noise_budget", "{budget}")
 
 # --------------------------------------------------------------------------------- uncertainty

@@ -36,6 +36,7 @@ NO_COLUMNS = own_words(
 )
 
 
+SEVERAL_TARGETS = "a model of several targets (multi-output)"
 CountsAre = Literal["rows", "draws", "weights", "labels", "none"]
 ThresholdsAre = Literal["midpoints", "unknown"]
 

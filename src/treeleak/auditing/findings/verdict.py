@@ -15,6 +15,7 @@ from treeleak.auditing.inventory.vocabulary import known_place
 from treeleak.core.listed import listed
 from treeleak.core.message import Message
 from treeleak.reconstruction import Reconstruction
+from treeleak.release.release import SEVERAL_TARGETS
 
 if TYPE_CHECKING:
     from treeleak.auditing.result import Found
@@ -42,7 +43,7 @@ def find(found: Found, singled_out: int = 0, unfinished: bool = False) -> tuple[
     assessed.
     """
     budget, rebuilt = found.budget, found.reconstruction
-    said = [*_of_inventory(found.inventory), *_of_counts(found.counts)]
+    said = [*_of_inventory(found.inventory), *_of_counts(found.counts), *_of_targets(found)]
     if budget is not None:
         doubt = OPEN if budget.doubted else None
         fix = ("law",) if budget.overspent or budget.cost is None else ()
@@ -111,6 +112,17 @@ def _of_counts(counts: Counts | None) -> list[Finding]:
         said = wording.ONE_CLASS(leaves=total["one_class"], of=of)
         found.append(Finding("counts", None, (said,), fix=(of,)))
     return found
+
+
+def _of_targets(found: Found) -> list[Finding]:
+    """Say what can be read of a model of several targets, whose rows are not rebuilt."""
+    release, counts = found.release, found.counts
+    if release is None or counts is None or release.not_covered != SEVERAL_TARGETS:
+        return []
+    if counts.unit != "rows" or not (single := counts.total["single"]):
+        return []
+    said = wording.TARGETS_TOLD(single=single, leaves=counts.total["leaves"])
+    return [Finding("counts", None, (said,), fix=(counts.of,))]
 
 
 def _of_uncertainty(left: Uncertainty, proofs_hold: bool) -> Finding:

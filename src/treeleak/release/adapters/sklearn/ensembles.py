@@ -34,7 +34,7 @@ from treeleak.release.adapters.sklearn.nodes import (
 from treeleak.release.adapters.sklearn.without_sizes import without_sizes
 from treeleak.release.bounds import MOST_ROWS
 from treeleak.release.registry import adapter
-from treeleak.release.release import Release, ThresholdsAre
+from treeleak.release.release import SEVERAL_TARGETS, Release, ThresholdsAre
 from treeleak.release.sampling import AllRows, Bootstrap, Sampling, Subsample, UnknownSampling
 from treeleak.release.stored import StoredObject
 from treeleak.release.tree import Tree
@@ -178,7 +178,7 @@ def release_of(
         says = "classes" if stored.name.endswith("Classifier") else "targets"
     clipped = any(given(tree.get("monotonic_cst")) for tree in trees)
     if (whole(stored.get("n_outputs_")) or 1) > 1:
-        not_covered = not_covered or "a model of several targets (multi-output)"
+        not_covered = not_covered or SEVERAL_TARGETS
     elif says == "classes" and clipped:
         not_covered = not_covered or MONOTONIC
     if isinstance(training.sampling, UnknownSampling):
