@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Each worker has a core: libraries that start threads of their own would get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo dev test check kernels test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean
+.PHONY: demo dev test check kernels test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
@@ -58,6 +58,18 @@ test-cluster: $(VENV)-cluster/.installed
 test-browser: $(VENV)/.dev $(VENV)/.browser
 	TREELEAK_BROWSER=needed $(BIN)/python -m pytest -n auto tests/test_browser.py
 
+# The archives in dist, as they are released; and the wheel in a new environment, by pip, with the demo.
+wheel: $(VENV)-wheel/.tools
+	$(VENV)-wheel/bin/python -m hatchling build --clean -d dist
+
+test-wheel: $(VENV)-wheel/.tools
+	$(VENV)-wheel/bin/python tools/try_wheel.py dist
+
+# On Python 3.11, the oldest: newer ones have no wheels of some of these.
+test-lowest: $(VENV)-lowest/.installed
+	OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -n auto -m "not slow and not browser" \
+		-W "ignore::DeprecationWarning" $(LOWEST)
+
 # Begin at docs/_build/index.html.
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build
@@ -102,14 +114,25 @@ $(VENV)/.browser $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[$*]'
 	touch $@
 
+$(VENV)-wheel/.tools: pyproject.toml | $(VENV)-wheel/bin/python
+	$(VENV)-wheel/bin/python -m pip install --quiet hatchling
+	touch $@
+
+# Bounds are promises: the package with the lowest version of each dependency.
+$(VENV)-lowest/.installed: pyproject.toml | $(VENV)-lowest/bin/python
+	$(VENV)-lowest/bin/python tools/lowest_versions.py test > $(VENV)-lowest/requirements.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet -r $(VENV)-lowest/requirements.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
 # An extra that wants an environment of its own: .venv-<extra>.
 $(VENV)-%/.installed: pyproject.toml | $(VENV)-%/bin/python
 	$(VENV)-$*/bin/python -m pip install --quiet -e '.[test,$*]'
 	touch $@
 
-$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python:
+$(BIN)/python $(VENV)-diffprivlib/bin/python $(VENV)-optimal/bin/python $(VENV)-boosted/bin/python $(VENV)-cluster/bin/python $(VENV)-wheel/bin/python $(VENV)-lowest/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "treeleak needs Python 3.11 or later: make PYTHON=/path/to/it")'
 	$(PYTHON) -m venv $(@D:/bin=)
 
 clean:
-	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-boosted $(VENV)-cluster docs/_build demo
+	rm -rf $(VENV) $(VENV)-diffprivlib $(VENV)-optimal $(VENV)-boosted $(VENV)-cluster $(VENV)-wheel $(VENV)-lowest docs/_build dist demo
