@@ -65,12 +65,8 @@ def _in_order(stand: Sequence[Standing]) -> list[str]:
 
 
 def _not_run(stand: Sequence[Standing]) -> str:
-    names = [
-        f"`{s.study.name}` ({s.study.what}; {s.done:,} of {s.total:,} runs)"
-        for s in stand
-        if not s.shown
-    ]
-    return f"Not run: {'; '.join(names)}.\n" if names else ""
+    names = [f"`{s.study.name}` ({s.done:,} of {s.total:,} runs)" for s in stand if not s.shown]
+    return f"Not run: {', '.join(names)}.\n" if names else ""
 
 
 def _worse(stand: Sequence[Standing]) -> str:
@@ -81,18 +77,14 @@ def _worse(stand: Sequence[Standing]) -> str:
             key = (own.study.paper, line["verdict"], reason_for(table.name, line))
             found.setdefault(key, {}).setdefault(own.study.name, []).append(_named(line))
     lines = [
-        {
-            "paper": paper,
-            "verdict": verdict,
-            "lines": "; ".join(f"[`{s}`](#{s}): {'; '.join(names)}" for s, names in where.items()),
-            "why": why,
-        }
+        f"- {paper}, {verdict}: "
+        + "; ".join(f"[`{study}`](#{study}): {', '.join(names)}" for study, names in where.items())
+        + f". *Why:* {why}\n"
         for (paper, verdict, why), where in found.items()
     ]
-    if not lines:
-        return ""
-    shown = as_markdown(Table("worse", "", pd.DataFrame(lines, dtype=object)))
-    return f"All lines that are {BEHIND} or that differ, and why:\n\n{shown}"
+    return (
+        f"All lines that are {BEHIND} or that differ, and why:\n\n{''.join(lines)}" if lines else ""
+    )
 
 
 def _worse_of(own: Standing) -> Iterator[tuple[Table, Mapping[Any, Any]]]:
@@ -109,4 +101,4 @@ def _named(line: Mapping[Any, Any]) -> str:
             break
         text = isinstance(value, str)
         names.append(said(value) if text else f"{column} {said(value)}")
-    return ", ".join(names)
+    return f"({', '.join(names)})" if len(names) > 1 else "".join(names)

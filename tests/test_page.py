@@ -64,9 +64,9 @@ def test_the_top_counts_each_paper_and_names_all_that_is_worse(reasons):
     assert lines[2] == "| Old 2012 | 2 | 0 | 0 | 0 | 0 | 1 | 1 |"
     assert lines[3] == "| New 2026 | 1 | 0 | 2 | 1 | 1 | 0 | 0 |"
     assert lines[4] == "| all | 3 | 0 | 2 | 1 | 1 | 1 | 1 |"
-    assert "Not run: `few` (squares; 10 of 20 runs)." in text
-    assert f"| New 2026 | BEHIND | [`late`](#late): x 0, s 0.5 | {NOT_EXPLAINED} |" in text
-    assert "| New 2026 | DIFFERS | [`late`](#late): x 0, s 0.5 | Of another. |" in text
+    assert "Not run: `few` (10 of 20 runs)." in text
+    assert f"- New 2026, BEHIND: [`late`](#late): (x 0, s 0.5). *Why:* {NOT_EXPLAINED}\n" in text
+    assert "- New 2026, DIFFERS: [`late`](#late): (x 0, s 0.5). *Why:* Of another.\n" in text
 
 
 def test_a_page_with_nothing_worse_says_no_more(reasons):

@@ -42,7 +42,7 @@ class Run:
     @property
     def work(self) -> float:
         """What it took, in the solver's units of work: about seconds."""
-        return float(self.solver.deterministic_time)
+        return float(self.solver.response_proto.deterministic_time)
 
 
 def run(
