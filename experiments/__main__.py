@@ -17,6 +17,7 @@ from experiments.headline import rewrite
 from experiments.page import write_page
 from experiments.progress import time_said, watched
 from experiments.runner import Plan, as_frame, carry_out, plan
+from experiments.settings import write_figures_by_settings
 from experiments.shown import render_tables, write_figures, write_tables
 from experiments.standing import runs_of
 from experiments.store import FOLDER, Store, store_file
@@ -155,6 +156,17 @@ def page(
             say(str(path))
     except OSError as error:
         raise BadInput(f"{to}: {error.strerror or error}") from error
+
+
+@app.command("settings")
+def settings_(
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file; overwritten.")],
+    out: Folder = FOLDER,
+) -> None:
+    """Write what attacks left wrong by settings, which `treeleak check` tells."""
+    store = _made(out)
+    check_place(to)
+    say(f"{to}: {write_figures_by_settings(store, to)} settings")
 
 
 @app.command("export")

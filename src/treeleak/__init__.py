@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         TreeleakError,
     )
     from treeleak.hardening import Hardened, Retraining, harden
+    from treeleak.hardening.before_training import check
     from treeleak.hardening.retrain import retrain
     from treeleak.reconstruction import Reconstruction
     from treeleak.reconstruction.leave_one_out import InformedGuess, informed
@@ -69,6 +70,7 @@ __all__ = [
     "TreeleakError",
     "__version__",
     "audit",
+    "check",
     "datasets",
     "errors",
     "harden",
@@ -93,6 +95,7 @@ _FROM = {
         "BadInput", "BadModel", "BadSchema", "Mismatch", "NotCovered", "TreeleakError",
     ),
     "treeleak.hardening": ("Hardened", "Retraining", "harden"),
+    "treeleak.hardening.before_training": ("check",),
     "treeleak.hardening.retrain": ("retrain",),
     "treeleak.reconstruction": ("Reconstruction",),
     "treeleak.reconstruction.leave_one_out": ("InformedGuess", "informed"),

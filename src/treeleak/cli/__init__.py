@@ -5,6 +5,7 @@ from __future__ import annotations
 # Each command registers itself.
 from treeleak.cli import (  # noqa: F401
     audit,
+    check,
     demo,
     export,
     harden,

@@ -1,0 +1,54 @@
+"""``treeleak check``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from treeleak.cli.application import app
+from treeleak.core.errors import BadInput
+from treeleak.core.plain import plain
+
+
+@app.command()
+def check(
+    model: Annotated[
+        str, typer.Option(metavar="CLASS", help="For example RandomForestClassifier.")
+    ],
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting; as often as you like."),
+    ] = None,
+    rows: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
+    columns: Annotated[int | None, typer.Option(metavar="N", help="Of the training set.")] = None,
+) -> None:
+    """Say before training which settings will give rows away, and what to change."""
+    from treeleak.hardening.before_training import check as checked
+
+    found = checked(model, n_rows=rows, n_columns=columns, params=dict(map(_setting, param or ())))
+    typer.echo(f"{plain(found.kind)}, before training:")
+    for point in found.points:
+        typer.echo(
+            f"\n{'!' if point.leaks else '-'} {plain(point.setting)}\n    {plain(point.says)}"
+        )
+        if point.change:
+            typer.echo(f"    Change: {point.change}")
+    if found.figure:
+        typer.echo(f"\n{found.figure}")
+    typer.echo("\nThis is no audit. Train, then: treeleak audit, treeleak harden.")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE: numbers, true, false and none, or text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise BadInput(f"--param {text!r:.80}: must be NAME=VALUE")
+    if value.lower() in ("true", "false", "none", "null"):
+        return name, {"true": True, "false": False}.get(value.lower())
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, found if isinstance(found, (int, float)) else value

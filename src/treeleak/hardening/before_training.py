@@ -1,0 +1,239 @@
+"""What settings decide before a model is trained: which of them give rows away, and what to change.
+
+No library is asked for and nothing is trained: a class is known by its name, and figures are those
+of stored runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from treeleak.auditing.described import Described
+from treeleak.core.errors import BadInput, NotCovered
+from treeleak.core.percent import percent
+from treeleak.core.private import dataclass
+
+_FIGURES = "figures_by_settings.json"
+_FORESTS = {
+    "RandomForestClassifier": True, "RandomForestRegressor": True, "ExtraTreesClassifier": False,
+    "ExtraTreesRegressor": False,
+}  # fmt: skip
+"""Whether they draw rows unless told otherwise."""
+_TREES = (
+    "DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor",
+)  # fmt: skip
+_BOOSTED: Mapping[str, tuple[str, str]] = {
+    "GradientBoosting": ("in each node, how many rows it has and their mean", "min_samples_leaf"),
+    "HistGradientBoosting": ("in each leaf, its value and the number of rows", "min_samples_leaf"),
+    "XGB": ("sums of hessians and gains in each node", "min_child_weight"),
+    "LGBM": ("in each leaf, its value, its weight and the number of rows", "min_child_samples"),
+    "CatBoost": ("leaf values and weights, and the borders between values", "depth"),
+}
+_ENDINGS = ("Classifier", "Regressor", "Ranker")
+SMALL_LEAF = 10
+"""Rows in a leaf from which on output checkers ask no questions."""
+FEW_ROWS = 10
+"""Rows for each leaf below which trees that end by themselves part nearly all rows."""
+
+
+@dataclass(frozen=True)
+class Point(Described):
+    """What one setting decides.
+
+    Attributes
+    ----------
+    setting : str
+        With its value, as it would be typed.
+    leaks : bool
+        Whether it gives rows away; False for one that protects.
+    says : str
+    change : str
+        What to set instead; empty where nothing is to be changed.
+    """
+
+    setting: str
+    leaks: bool
+    says: str
+    change: str = ""
+
+
+@dataclass(frozen=True)
+class Checked(Described):
+    """What is known of a model before it is trained.
+
+    Attributes
+    ----------
+    kind : str
+        The class.
+    points : tuple of Point
+        In the order in which to change them.
+    figure : str
+        What an attack left wrong in stored runs with settings like these; empty where none are.
+    """
+
+    kind: str
+    points: tuple[Point, ...]
+    figure: str = ""
+
+
+def check(
+    model: Any,
+    *,
+    n_rows: int | None = None,
+    n_columns: int | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Checked:
+    """Say which settings of a model decide what it will give away, before it is trained.
+
+    Parameters
+    ----------
+    model : estimator or str
+        Not fitted, or the name of a class: of scikit-learn's trees, forests and gradient boosting,
+        XGBoost, LightGBM or CatBoost. No library needs to be installed for a name.
+    n_rows, n_columns : int, optional
+        Of the training set.
+    params : mapping, optional
+        Settings, for a name; what is not named is as the library has it.
+
+    Returns
+    -------
+    Checked
+        This is no audit: what a trained model gives away, only an audit of its file shows.
+
+    Raises
+    ------
+    NotCovered
+        If the class is none of these.
+    BadInput
+        If a number of rows or columns is none.
+    """
+    for name, n in (("n_rows", n_rows), ("n_columns", n_columns)):
+        if n is not None and n < 1:
+            raise BadInput(f"{name}: must be 1 or more, not {n}")
+    kind = model if isinstance(model, str) else type(model).__name__
+    own = {} if isinstance(model, str) else dict(model.get_params(deep=False))
+    own |= params or {}
+    if kind in _FORESTS or kind in _TREES:
+        points = _of_counts(kind, own, n_rows)
+        figure = _figure(kind, own, n_rows)
+        return Checked(kind, (*points, *_of_columns(n_rows, n_columns)), figure)
+    for prefix, (told, least) in _BOOSTED.items():
+        if kind == prefix or kind in {prefix + ending for ending in _ENDINGS}:
+            return Checked(kind, (*_of_boosted(told, least, own), *_of_columns(n_rows, n_columns)))
+    raise NotCovered(
+        f"{kind}: known are scikit-learn's trees, forests and gradient boosting, XGBoost, LightGBM "
+        "and CatBoost, by the names of their classes"
+    )
+
+
+def _of_counts(kind: str, own: Mapping[str, Any], n_rows: int | None) -> list[Point]:
+    points = []
+    draws = own.get("bootstrap", _FORESTS.get(kind, False))
+    if kind in _FORESTS and not draws:
+        says = (
+            "every tree counts every row: with enough trees, no other rows fit the counts. This "
+            "decides most."
+        )
+        points.append(Point("bootstrap=False", True, says, "bootstrap=True, and harden the file"))
+    elif kind in _FORESTS:
+        says = (
+            "each tree draws its rows, but the file keeps the seed of each: the draws are computed "
+            "again, and rows come back in their order"
+        )
+        points.append(Point("bootstrap=True", True, says, "treeleak harden takes the seeds out"))
+    least, depth, ends = (
+        own.get("min_samples_leaf", 1),
+        own.get("max_depth"),
+        own.get("max_leaf_nodes"),
+    )
+    rows = least * n_rows if isinstance(least, float) and n_rows else least
+    if isinstance(rows, (int, float)) and not (isinstance(least, float) and not n_rows):
+        small = rows < SMALL_LEAF
+        says = (
+            f"each leaf holds at least {rows:,.0f} rows"
+            if not small
+            else (
+                "a leaf may hold a single row" if rows <= 1 else f"a leaf may hold {rows:,.0f} rows"
+            )
+        )
+        change = f"min_samples_leaf={SMALL_LEAF} or more" if small else ""
+        points.append(Point(f"min_samples_leaf={least!r}", small, says, change))
+    if depth is None and ends is None:
+        says = "nothing ends a path before its leaf is pure: trees part whatever can be parted"
+        points.append(Point("max_depth=None", True, says, "max_depth=4, or less"))
+    elif depth is not None and n_rows and n_rows < FEW_ROWS * 2 ** min(depth, 60):
+        says = f"up to {2 ** min(depth, 60):,} leaves for {n_rows:,} rows: nearly one for each few"
+        points.append(Point(f"max_depth={depth}", True, says, "a smaller depth"))
+    trees = own.get("n_estimators", 100)
+    if kind in _FORESTS and isinstance(trees, int):
+        says = (
+            f"{trees:,} trees are as many tables of the same rows" if trees > 10 else "few tables"
+        )
+        change = "n_estimators=10, if accuracy allows" if trees > 10 else ""
+        points.append(Point(f"n_estimators={trees}", trees > 10, says, change))
+    if kind in _FORESTS and draws and isinstance(own.get("random_state"), int):
+        says = "a seed that somebody can guess tells all draws, even if the file does not keep it"
+        points.append(
+            Point(f"random_state={own['random_state']}", True, says, "a seed of 32 random bits")
+        )
+    return points
+
+
+def _of_boosted(told: str, least: str, own: Mapping[str, Any]) -> list[Point]:
+    says = f"its file tells {told}: these are sums over training rows, and are solved for them"
+    points = [Point("the file itself", True, says, "treeleak harden takes them out where it can")]
+    value = own.get(least)
+    given = least if value is None else f"{least}={value!r}"
+    if least == "depth":
+        says = "the deeper the trees, the fewer rows lie in a leaf, and the nearer it is to one"
+        return [*points, Point(given, True, says, "a smaller depth")]
+    small = value is None or not isinstance(value, (int, float)) or value < SMALL_LEAF
+    says = "the fewer rows a leaf may hold, the nearer its sums are to single rows"
+    return [*points, Point(given, small, says, f"a larger {least}" if small else "")]
+
+
+def _of_columns(n_rows: int | None, n_columns: int | None) -> list[Point]:
+    if not n_rows or not n_columns or 2 ** min(n_columns, 60) > n_rows:
+        return []
+    says = f"{n_columns} columns of 0 and 1 have {2**n_columns:,} values: many rows share one"
+    return [Point(f"{n_rows:,} rows", False, says)]
+
+
+def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
+    """Tell the stored runs nearest to these settings: no more rows in a leaf than one."""
+    if own.get("min_samples_leaf", 1) != 1 or own.get("max_leaf_nodes") or "Regress" in kind:
+        return ""
+    if kind.startswith("Extra"):
+        return ""
+    stored = stored_figures()
+    depth = own.get("max_depth")
+    trees = own.get("n_estimators", 100) if kind in _FORESTS else 1
+    draws = own.get("bootstrap", _FORESTS.get(kind, False))
+    found = [e for e in stored["errors"] if e["bootstrap"] == ("hidden" if draws else "none")]
+    found = [e for e in found if (e["depth"] is None) == (depth is None)]
+    if not found or not isinstance(trees, int):
+        return ""
+    near = min(
+        found, key=lambda e: (abs((e["depth"] or 0) - (depth or 0)), abs(e["n_trees"] - trees))
+    )
+    deep = "of any depth" if near["depth"] is None else f"of depth {near['depth']}"
+    how = "drawn rows, seeds taken out" if draws else "every row in every tree"
+    guide = " Yours has other rows: it is a guide, no forecast."
+    same = "" if n_rows == stored["n_rows"] else guide
+    return (
+        f"Nearest stored runs: random forest, {near['n_trees']} trees {deep}, {how}, "
+        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {percent(near['error'], 1)} of "
+        f"the values were wrong, by guessing {percent(near['guess'], 1)}.{same}"
+    )
+
+
+@cache
+def stored_figures() -> Mapping[str, Any]:
+    """Read the figures that ``python -m experiments settings`` writes from stored runs."""
+    place = resources.files("treeleak.hardening").joinpath(_FIGURES)
+    found: dict[str, Any] = json.loads(place.read_text("utf-8"))
+    return found
