@@ -223,13 +223,12 @@ def _figure(kind: str, own: Mapping[str, Any], n_rows: int | None) -> str:
     deep = "of any depth" if near["depth"] is None else f"of depth {near['depth']}"
     how = "drawn rows, seeds taken out" if draws else "every row in every tree"
     guide = " Yours has other rows: it is a guide, no forecast."
-    guide = " Yours has other rows: it is a guide, no forecast."
     same = "" if n_rows == stored["n_rows"] else guide
-    same = "" if n_rows == stored["n_rows"] else guide
+    said = f"{percent(near['error'], 1)} of the values were wrong"
     return (
         f"Nearest stored runs: random forest, {near['n_trees']} trees {deep}, {how}, "
-        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {percent(near['error'], 1)} of "
-        f"the values were wrong, by guessing {percent(near['guess'], 1)}.{same}"
+        f"{stored['n_rows']} rows of {len(stored['tables'])} tables: {said}, by guessing "
+        f"{percent(near['guess'], 1)}.{same}"
     )
 
 
