@@ -27,7 +27,7 @@ from treeleak.release.readers.pickled import read_pickled_values
 from treeleak.schema import Attribute, Binary, OneHot, Schema
 
 DESCRIPTION = "target.yaml"
-MOST_BYTES = 4 << 20
+MOST_BYTES = 1 << 20
 MOST_FEATURES = 100_000
 ARRAYS = ("X_train", "y_train", "X_test", "y_test")
 MODELS = ("SklearnModel",)
