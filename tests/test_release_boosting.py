@@ -220,6 +220,8 @@ def test_borders_between_all_values_tell_what_a_column_can_be():
     for wrong in ({"y": (1.0,)}, {"n": (1.0, 1.0)}, {"n": (np.inf,)}):
         with pytest.raises(BadModel, match="borders"):
             replace(release, borders=wrong)
+    far = (-1.7e308, 1.7e308)  # Their difference is no number.
+    assert replace(release, borders={"n": far}).borders["n"] == far
 
 
 def test_early_stopping_leaves_counts_of_the_others():
