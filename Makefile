@@ -6,18 +6,26 @@ BIN := $(VENV)/bin
 # Neighbours in a file share what is costly to make: each worker takes a run of them.
 # Each worker has a core: libraries that start threads of their own would get in each other's way.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# Byte code comes when a module is first loaded: for all modules of all libraries, of which few are
+# loaded, it takes as long as everything else that pip does.
+INSTALL := -m pip install --quiet --no-compile
 
-.PHONY: demo dev test check kernels test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean wheel test-wheel test-lowest
+.PHONY: demo dev dev-all test check kernels checked test-slow test-all test-diffprivlib test-optimal test-boosted test-cluster test-browser docs bench bench-report clean wheel test-wheel test-lowest
 
 demo: $(VENV)/.installed
 	$(BIN)/treeleak demo
 
 dev: $(VENV)/.dev
 
-# What is read and what is compiled need not wait for each other.
-test: $(VENV)/.dev
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
+# What test-all, test-browser and docs need, by one call of pip.
+dev-all: $(VENV)/.dev-all
+
+test: checked
 	$(PYTEST) -m "not slow and not browser"
+
+# What is read and what is compiled need not wait for each other.
+checked: $(VENV)/.dev
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -33,7 +41,9 @@ EXAMPLES ?= 0.25
 test-slow: $(VENV)/.dev
 	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow and not browser"
 
-test-all: test test-slow
+# In one run: tests are gathered once, and a property that both suites try is tried once.
+test-all: checked
+	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "not browser"
 
 # diffprivlib needs an older scikit-learn, and so an environment of its own.
 test-diffprivlib: $(VENV)-diffprivlib/.installed
@@ -103,15 +113,19 @@ bench-report: $(VENV)/.dev $(VENV)/.browser
 
 # The package is installed in place, so only its declared dependencies call for a new install.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python $(INSTALL) -e .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python $(INSTALL) -e '.[dev]'
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.dev-all: pyproject.toml | $(BIN)/python
+	$(BIN)/python $(INSTALL) -e '.[dev,browser,docs]'
+	touch $@ $(VENV)/.installed $(VENV)/.dev $(VENV)/.browser $(VENV)/.docs
+
 $(VENV)/.browser $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[$*]'
+	$(BIN)/python $(INSTALL) -e '.[$*]'
 	touch $@
 
 $(VENV)-wheel/.tools: pyproject.toml | $(VENV)-wheel/bin/python

@@ -13,7 +13,6 @@ from helpers import examples
 
 # Compiled loops make the first example slow, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
-settings.register_profile("few", settings.get_profile("tests"), max_examples=20)
 settings.load_profile("tests")
 
 # Numba, pandas and Hypothesis make many objects and few circles: looking for those at Python's own
@@ -26,8 +25,10 @@ typer.testing._get_command = cache(typer.testing._get_command)
 
 def pytest_configure(config: pytest.Config) -> None:
     examples.only_fast = "not slow" in config.getoption("markexpr")
-    if examples.only_fast:
-        settings.load_profile("few")
+    settings.register_profile(
+        "tests", settings.get_profile("tests"), max_examples=examples.by_default()
+    )
+    settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -37,9 +37,16 @@ def examples(n: int, *, fast: int) -> Callable[[Test], Test]:
 
 
 def seeds(n: int, *, fast: int) -> Callable[[Test], Test]:
-    """The argument ``seeds`` of a test: the first ``fast``; as a slow test, a share of ``n``."""
+    """The argument ``seeds`` of a test: a share of ``n``; in the fast suite the first ``fast``."""
+    if only_fast:
+        return pytest.mark.parametrize("seeds", [pytest.param(range(fast), id="few")])
     every = pytest.param(range(_shared(n, 2 * fast)), id="all", marks=pytest.mark.slow)
-    return pytest.mark.parametrize("seeds", [pytest.param(range(fast), id="few"), every])
+    return pytest.mark.parametrize("seeds", [every])
+
+
+def by_default() -> int:
+    """How many examples a test tries that does not say."""
+    return 20 if only_fast else _shared(100, 20)
 
 
 def beyond_share(items: Sequence[pytest.Item]) -> set[pytest.Item]:
