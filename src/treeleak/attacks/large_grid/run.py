@@ -45,7 +45,8 @@ _STEPS = 20
 _HEARD = 40
 """Datasets of both walkers from which is learned, each time, what rows are like."""
 _PROGRESS = 0.1
-"""Share of the rows not agreed on that an attempt must settle, or the next one takes longer."""
+"""Share of the rows not agreed on that an attempt must settle, or the next one takes longer; and of
+the leaves open to rows that must go, or other means are tried."""
 _AT_ONCE = 10.0
 """Work for the integer solver before any walk, about seconds, where the program is small."""
 _SOLVE = 3e-6
@@ -55,6 +56,9 @@ _DOUBTED, _DOUBT_SHARE = 2, 0.2
 """
 _SEEN, _VISITS = 0.7, 24
 """Price from which on it is noted where rows are, and how often at most."""
+_STAYED = 0.4
+"""Price from which on a row must have stayed in a leaf for it to be taken for right. Where missed
+counts are dear, rows stay in wrong leaves, too."""
 _ALIKE = (0.85, 0.95, 1.0)
 """Least shares of their leaves that rows have in common for them to be looked for only there."""
 _NARROW = 0.1
@@ -155,15 +159,16 @@ def _walked_until_met(
     """Let rows walk until they meet every count, or until the clock stops.
 
     Two walkers that started apart are hardly ever wrong about a row in the same way: those on which
-    they agree stay where they are when the others start again. Of the others, leaves that neither
-    left may be right: what would follow from them is where rows walk next. It is no proof, and so
-    the walls are taken down again where this leads no further.
+    they agree stay where they are when the others start again. Before that, leaves that neither
+    left are taken for right: what would follow from them is where rows walk next, as long as that
+    leaves less room. It is no proof, and so the walls are taken down again where this leads no
+    further.
     """
     least = np.inf
     fixed, begin = np.zeros(constraints.n_rows, dtype=bool), None
     best: Found | None = None
     per_row = _PER_ROW if constraints.closed is None else _PER_WALLED_ROW
-    length, attempt, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0
+    length, attempt, style, done = max(_SWEEPS, per_row * constraints.n_rows), 0, 0, 0
     program = None if constraints.exchangeable else RowProgram(constraints, values)
     walled, walled_in = constraints.closed is not None, constraints
     apart = not (walled or constraints.exchangeable or (constraints.held >= 0).any())
@@ -177,8 +182,8 @@ def _walked_until_met(
     while True:
         seeds = np.random.SeedSequence([seed, attempt]).generate_state(_WALKERS)
         walkers = [Walker.started(walled_in, int(s), begin, fixed) for s in seeds]
-        recent = _Recent(attempt % 2 == 0, [], [], [])
-        prices, n_open = _PRICES[attempt % 2], int((~fixed).sum())
+        recent = _Recent(style % 2 == 0, [], [], [])
+        prices, n_open = _PRICES[style % 2], int((~fixed).sum())
         search = _SEARCH._replace(pull=max(_PULL / length, _LEAST_PULL), trades=apart)
         for sweeps, price in _schedule(prices, length, constraints, n_open):
             all_walked(walkers, sweeps, search._replace(price=price))
@@ -196,6 +201,16 @@ def _walked_until_met(
             clash = doubt(clock.part(_DOUBT_SHARE * clock.left))
             if clash is not None:
                 raise _Contradicted(clash)
+        narrowed = None
+        if walled and (reached := min(w.misfit for w in walkers)) < least:
+            least = reached
+            stayed, part = recent.never_left(constraints), clock.part(_NARROW * clock.left)
+            narrowed = narrow(constraints, stayed, part)
+        before, walled_in = walled_in, narrowed or constraints
+        if narrowed is not None and _room(narrowed) <= (1 - _PROGRESS) * _room(before):
+            # The same again, in less room. What two walkers agree on is less sure than walls.
+            fixed, begin = np.zeros_like(fixed), None
+            continue
         none = False
         if program is not None:
             # Counted in moves, not in seconds: the same on any machine.
@@ -204,18 +219,19 @@ def _walked_until_met(
             if solved is not None:
                 walkers[0] = Walker.started(constraints, seed, solved)
                 return Found.of(walkers, walkers[0], done)
-        walled_in = constraints
-        if walled and (reached := min(w.misfit for w in walkers)) < least:
-            least = reached
-            stayed, part = recent.never_left(constraints), clock.part(_NARROW * clock.left)
-            walled_in = narrow(constraints, stayed, part) or constraints
-        fixed, begin, before = _agreed(walkers, constraints), walkers[0].places, fixed
-        if none or fixed.sum() <= before.sum() + _PROGRESS * (~before).sum():
+        style += 1
+        fixed, begin, held = _agreed(walkers, constraints), walkers[0].places, fixed
+        if none or fixed.sum() <= held.sum() + _PROGRESS * (~held).sum():
             # Nothing more is learned at this pace; what was agreed on may have been wrong, too.
             length, fixed = 2 * length, np.zeros_like(fixed)
 
 
-@dataclass(frozen=True, eq=False)
+def _room(constraints: RowConstraints) -> int:
+    """Leaves that are open to rows."""
+    return 0 if constraints.closed is None else int((constraints.closed == 0).sum())
+
+
+@dataclass(eq=False)
 class _Recent:
     """Where rows were of late."""
 
@@ -228,22 +244,27 @@ class _Recent:
     """Shape (n_rows,)."""
     leaves: list[NDArray[np.int32]]
     """Shape (n_rows, n_trees). While missed counts were dear."""
+    stayed: NDArray[np.int32] | None = None
+    """Shape (n_rows, n_trees). The leaf that a row never left since missed counts had a price; -1
+    where it did."""
 
     def never_left(self, constraints: RowConstraints) -> IntArray:
         """The leaf (row of A) in which a row was all the time in a tree that drew it; else -1."""
         out = np.full(constraints.draws.shape, -1)
-        if self.leaves:
-            first = self.leaves[0]
-            stayed = constraints.draws > 0
-            for leaves in self.leaves:
-                stayed &= leaves == first
-            out[stayed] = constraints.masks.row[first[stayed]]
+        if self.stayed is not None:
+            stayed = (self.stayed >= 0) & (constraints.draws > 0)
+            out[stayed] = constraints.masks.row[self.stayed[stayed]]
         return out
 
     def note(self, walkers: list[Walker], constraints: RowConstraints, price: float) -> None:
         """Note where rows are, and tell them now and then what rows are like."""
         if price > _SEEN and not constraints.exchangeable:
             self.leaves.extend(w.rows.leaves.copy() for w in walkers)
+        if price > _STAYED and not constraints.exchangeable:
+            for w in walkers:
+                if self.stayed is None:
+                    self.stayed = w.rows.leaves.copy()
+                self.stayed[self.stayed != w.rows.leaves] = -1
         if not self.taught:
             return
         self.atoms.extend(w.atoms.copy() for w in walkers)
