@@ -43,7 +43,7 @@ def find_classes(evidence: KnownDraws, clock: Clock, seed: int) -> tuple[IntArra
     for k, own in enumerate(z):
         model.add_exactly_one(own)
         for c, literal in enumerate(own):
-            model.add_hint(literal, bool(label[k] == c))
+            model.add_hint(literal, int(label[k] == c))
     for own, totals in zip(weight.astype(np.int64), target.tolist(), strict=True):
         drawn = np.flatnonzero(own).tolist()
         for c, total in enumerate(totals):

@@ -61,7 +61,7 @@ class RowSolver:
         if hint is not None:
             model = model.clone()
             chosen = self.problem.column == hint[self.problem.owner]
-            for literal, value in zip(x, chosen.tolist(), strict=True):
+            for literal, value in zip(x, chosen.astype(int).tolist(), strict=True):
                 model.add_hint(literal, value)
         if score is not None:
             model = model.clone()
