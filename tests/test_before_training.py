@@ -104,6 +104,9 @@ def test_a_store_without_such_runs_says_so(tmp_path):
 def test_other_models_and_numbers_are_refused():
     with pytest.raises(NotCovered, match="LogisticRegression"):
         treeleak.check(LogisticRegression())
+    for name, value in {"n_estimators": "many", "max_depth": -3, "min_samples_leaf": True}.items():
+        with pytest.raises(BadInput, match=name):
+            treeleak.check("RandomForestClassifier", params={name: value})
     with pytest.raises(BadInput, match="n_rows"):
         treeleak.check("DecisionTreeClassifier", n_rows=0)
 

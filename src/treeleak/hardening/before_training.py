@@ -34,6 +34,7 @@ _BOOSTED: Mapping[str, tuple[str, str]] = {
     "CatBoost": ("leaf values and weights, and the borders between values", "depth"),
 }
 _ENDINGS = ("Classifier", "Regressor", "Ranker")
+_NUMBERS = {"n_estimators", "max_depth", "min_samples_leaf", "max_leaf_nodes"}
 SMALL_LEAF = 10
 """Rows in a leaf from which on output checkers ask no questions."""
 FEW_ROWS = 10
@@ -117,6 +118,11 @@ def check(
     kind = model if isinstance(model, str) else type(model).__name__
     own = {} if isinstance(model, str) else dict(model.get_params(deep=False))
     own |= params or {}
+    for name in _NUMBERS & set(own):
+        value = own[name]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (number and value > 0):
+            raise BadInput(f"{name}: must be a number above 0, not {value!r:.40}")
     if kind in _FORESTS or kind in _TREES:
         points = _of_counts(kind, own, n_rows)
         figure = _figure(kind, own, n_rows)
