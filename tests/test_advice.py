@@ -65,7 +65,7 @@ def test_what_saves_nothing_does_not_come_first(forest, data):
     told = treeleak.audit(forest, X, y, schema=schema, time_limit=20).advice
     starts = [text.split()[0:2] for text in told]
     assert told[0].startswith(HARDEN)
-    assert "`treeleak harden MODEL --out FILE`" in told[0]
+    assert "treeleak harden MODEL --out FILE" in told[0]
     seeds = starts.index(["Delete", "all"])
     assert seeds == len(told) - 2
     assert "saved nothing, all rows still came back" in told[seeds]

@@ -223,7 +223,7 @@ def test_rows_that_are_proved_together_are_not_said_to_leak():
     tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0).fit(X, data.y[X.index])
     sheet = sheet_of(treeleak.audit(tree, schema=data.schema))
     assert sheet.verdict.startswith("no leak shown")
-    assert sheet.answers[1].answer == "Nothing was shown that tells of a single row."
+    assert sheet.answers[1].answer == "The attacks disclosed no single row."
 
 
 def test_the_page_allows_itself_and_nothing_else(found):

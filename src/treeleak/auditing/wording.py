@@ -260,8 +260,8 @@ STOPPED_MISSING = Kind(
     "{stopped}. Not converged: {rows:people} rows with a count residual of {misfit}; raise "
     "--time-limit.{expects:message}",
 )
-PACE = Kind("pace", "At this pace all would be met after about {time}.")
-NO_PACE = Kind("no_pace", "At this pace it is not foreseeable when all would be met.")
+PACE = Kind("pace", "At this pace, it would take about {time}.")
+NO_PACE = Kind("no_pace", "At this pace, no end is in sight.")
 
 # ---------------------------------------------------------------------------------------- draws
 

@@ -164,8 +164,8 @@ def counts(found: Doc) -> Section:
     rows = tuple((facts.capital(what), n, share) for what, n, share in facts.of_counts(told))
     table = Grid(f"Counts of {told['of']}", ("Which", "Number", "Share"), rows, frozenset({1, 2}))
     remark = Prose(
-        "Output checkers ask for these tables. They decide nothing here: small leaves are neither "
-        "needed nor enough for a leak.",
+        "Output checkers ask for these tables. They do not decide the verdict: a model can leak "
+        "without small leaves, and hold small leaves without a leak.",
         quiet=True,
     )
     return Section.of(

@@ -83,9 +83,9 @@ def _may_it(found: Doc) -> tuple[str, tuple[str, ...]]:
         return said, (ruled["headline"],)
     said = {
         LEAK: "Not as it is: it discloses training rows.",
-        POSSIBLE: "Not before it is known what the model tells of single people.",
+        POSSIBLE: "Not yet: first find out whether it discloses single people.",
         NO_LEAK: "These attacks showed no leak. That is no proof that there is none.",
-        OPEN: "That does not follow from this audit.",
+        OPEN: "This audit cannot say.",
     }[found["verdict"]]
     return said, ("No policy given: the accountable person decides.",)
 
@@ -102,9 +102,9 @@ def _what_leaks(found: Doc) -> tuple[str, tuple[str, ...]]:
             said = "Nothing beyond what chance or the population explains."
         return said, (*_beside_the_strongest(m), *more)
     if any(e["training_rows"] for e in found["inventory"]):
-        return "Training rows stand in the file as they are.", tuple(more)
+        return "The file stores training rows as they are.", tuple(more)
     if found["verdict"] == NO_LEAK:
-        return "Nothing was shown that tells of a single row.", tuple(more)
+        return "The attacks disclosed no single row.", tuple(more)
     if rebuilt is not None and rebuilt["share_proved_rows"]:
         said = f"{percent(rebuilt['share_proved_rows'])} of the rows are proved by the file alone."
         return said, tuple(more)
@@ -132,7 +132,7 @@ def _what_helps(found: Doc) -> Answer:
     said = "These changes, measured again after each:"
     if len(changes) == 1:
         return Answer("What would help?", changes[0])
-    return Answer("What would help?", said, ("Under “What to change” is why.",), changes[:-1])
+    return Answer("What would help?", said, ("“What to change” gives the reasons.",), changes[:-1])
 
 
 def _first_words(text: str) -> str:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from treeleak.auditing.result import Found
 
 HARDEN = (
-    "Take out of the file what predictions do not need, with `treeleak harden MODEL --out FILE`: "
-    "counts, impurities or gains, seeds, values of inner nodes, what has one entry per row. "
-    "Predictions stay the same, and the command attacks what is left."
+    "Take out of the file what predictions do not need, with the command treeleak harden MODEL "
+    "--out FILE: counts, impurities or gains, seeds, values of inner nodes, what has one entry per "
+    "row. Predictions stay the same, and the command attacks what is left."
 )
 _HARDENED = ("scikit-learn", "xgboost", "lightgbm", "catboost")
 """Libraries whose files `treeleak harden` changes."""
