@@ -72,8 +72,8 @@ def report_entry(
     }
 
 
-def add_report(path: Path, entry: Mapping[str, Any]) -> None:
-    """Put an entry into a report file, beside those that are there.
+def entries_in(path: Path) -> dict[str, Any]:
+    """Read what a report file holds; nothing where there is none.
 
     Raises
     ------
@@ -89,6 +89,18 @@ def add_report(path: Path, entry: Mapping[str, Any]) -> None:
             raise BadInput(f"{why}: no report to add to; name another file") from error
     if not isinstance(held, dict) or not all(isinstance(v, dict) for v in held.values()):
         raise BadInput(f"{path}: no report of attacks to add to; name another file")
+    return held
+
+
+def add_report(path: Path, entry: Mapping[str, Any]) -> None:
+    """Put an entry into a report file, beside those that are there.
+
+    Raises
+    ------
+    BadInput
+        If the file is there and is no such report.
+    """
+    held = entries_in(path)
     own = json.loads(as_json(entry))
     held[f"{entry['metadata']['attack_name']}_{entry['log_id']}"] = own
     write_file(path, json.dumps(held, indent=4) + "\n")

@@ -108,7 +108,7 @@ def audit(
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
     from treeleak.auditing.findings.finding import OPEN
-    from treeleak.bridges.sacro_report import add_report, report_entry
+    from treeleak.bridges.sacro_report import add_report, entries_in, report_entry
     from treeleak.report import render
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
@@ -139,6 +139,8 @@ def audit(
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
         given = beside.read(tables)
+    if sacro_report is not None:
+        entries_in(sacro_report)  # An attack for a file that cannot be added to would be lost.
     for place in (json, report, sacro_report):
         if place is not None:
             check_place(place, model, schema, train, control, policy, *beside.files)
