@@ -608,7 +608,7 @@ def test_control_rows_tell_rows_from_population(held_against):
     assert test.error == pytest.approx(held_against.measurement.error)
     assert test.error < test.train_vs_other_draws < held_against.measurement.guess_mean
     told = [f.text for f in held_against.findings if f.verdict == LEAK]
-    assert any("0 of 100 other draws of the population are as near" in text for text in told)
+    assert any("0 of 100 control samples of the population are as near" in text for text in told)
     document = valid(json.loads(held_against.to_json()))["measurement"]
     assert document["significance"] == test.to_dict()
     assert document["individual"]["all"]["n_rows"] == 60
@@ -920,7 +920,7 @@ def test_what_was_given_is_neither_proved_nor_measured(data):
     assert found.measurement.error == treeleak.metrics.partial_error(
         found.reconstruction.X, X, known, schema
     )
-    assert "values are wrong, of what was not given" in found.headline
+    assert "of the values, of what was not given" in found.headline
     whole = treeleak.audit(model, X, y, schema=schema, known_columns=X.assign(label=y), **HIDDEN)
     assert whole.verdict == OPEN
     assert "nothing to rebuild" in whole.headline

@@ -172,6 +172,7 @@ def test_the_page_says_names_as_text(tmp_path):
     assert "<script>x" not in page
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_words(models):
     missing = processes.run_command(["audit", str(models / "none.skops")])
     assert missing.status == 2

@@ -73,7 +73,7 @@ def test_audit_tells_all_three_parts_and_what_to_change(folder, train):
     result = run("audit", folder / "model.skops", "--schema", folder / "schema.toml", *train)
     assert result.exit_code == 0
     text = result.stdout
-    parts = ["Verdict", "1. What is in", "2. How few", "3. Rebuilding", "What to change"]
+    parts = ["Verdict", "1. What is in", "2. Small leaves", "3. Rebuilding", "What to change"]
     assert [text.index(p) for p in parts] == sorted(text.index(p) for p in parts)
     assert "Leak shown" in text
     assert "n_node_samples" in text
@@ -94,7 +94,11 @@ def test_control_rows_are_told_beside_the_training_rows(folder, train, compas, t
     result = run(*audit, *train, "--control", others)
     assert result.exit_code == 0
     assert re.search(r"draws as near as the training rows +0 ", result.stdout)
-    for said in ("knowing the population only", "rows that resemble others", "rows that stand"):
+    for said in (
+        "knowing the population only",
+        "rows that resemble others",
+        "rows that are outliers",
+    ):
         assert said in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "ignored" not in result.stdout
@@ -268,7 +272,7 @@ def test_a_seed_that_is_not_found_leaves_hidden_draws(hidden, n, tried):
     result = run("audit", hidden / "model.skops", *arguments)
     assert result.exit_code == 0
     text = unframed(result.stdout)
-    assert "16 rows that are likely, and proves none" in text
+    assert "rebuilt 16 " in text
     assert "the draws are taken as hidden: the trees' draws are not known" in text
     assert tried in text
     assert "Do not rely on hidden draws" in text
@@ -912,7 +916,7 @@ def test_groups_and_what_is_sensitive_are_told(folder, train):
         "age, priors",
     )
     assert result.exit_code == 0, result.stderr
-    assert "Guessing 'priors'" in result.stdout
+    assert "Attribute inference of 'priors'" in result.stdout
     for line in (
         "Rows proved",
         "Columns most exposed",

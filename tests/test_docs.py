@@ -35,7 +35,15 @@ REFERENCE = (
 )  # fmt: skip
 IN_TREELEAK = set(treeleak.__all__)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-LONG = {"boosted", "bootstrap", "dp-forests", "learners", "quickstart", "raw-data"}
+LONG = {
+    "before-training",
+    "boosted",
+    "bootstrap",
+    "dp-forests",
+    "learners",
+    "quickstart",
+    "raw-data",
+}
 """Pages whose code takes more than two seconds."""
 COMMANDS = typer.main.get_command(app)
 

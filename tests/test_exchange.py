@@ -339,7 +339,7 @@ def test_unknown_ways_of_drawing_rows_are_not_written_as_something_else():
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "other", "no release"),
+        (("format",), "other", 'neither "treeleak-release"'),
         (("version",), 3, "version 3; this program reads versions 1 and 2"),
         (("version",), True, "version True"),
         (("version",), 2.0, "version 2.0"),
@@ -486,7 +486,7 @@ def test_a_cycle_beside_the_root_is_refused():
     ("text", "says"),
     [
         ("", "Expecting value"),
-        ("[]", "no release"),
+        ("[]", "of an unknown kind"),
         ("[" * 100_000, "recursion"),
         ('{"format": "a", "n": {}, "format": "b"}', "stands twice"),
         ('{"format": NaN}', "NaN is no JSON"),

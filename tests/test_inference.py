@@ -175,6 +175,7 @@ def test_who_has_the_rows_infers_everything(case):
     assert found.singling_out.control.share < 0.1
 
 
+@pytest.mark.slow
 def test_who_has_the_rows_links_records_and_who_has_others_does_not(case):
     X, release, rebuilt = case
     shuffled = X.sample(frac=1, random_state=0).reset_index(drop=True)

@@ -95,7 +95,7 @@ def test_a_learning_rate_that_nothing_says_is_found():
     fitting = replace(release.ensemble.fitting, assumed=True)
     ensemble = replace(release.ensemble, learning_rate=0.3, fitting=fitting)
     found = treeleak.reconstruct(replace(release, ensemble=ensemble), bits(release), time_limit=60)
-    assert ASSUMED.format(0.1, 1) in found.notes
+    assert ASSUMED(rate="0.1", l2="1") in found.notes
     assert cells(release, found.X, found.y) == cells(release, X, y)
 
 

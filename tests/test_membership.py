@@ -174,6 +174,7 @@ def test_a_policy_bounds_it_and_fails_closed(audited):
     assert "--control" in states(without, membership_auc=1.0)["membership_auc"][1]
 
 
+@pytest.mark.slow
 def test_too_few_control_rows_are_a_reason(data):
     X, y, compas = data
     forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)
@@ -185,6 +186,7 @@ def test_too_few_control_rows_are_a_reason(data):
     valid(json.loads(found.to_json()))
 
 
+@pytest.mark.slow
 def test_given_values_are_a_reason(data):
     X, y, compas = data
     forest = RandomForestClassifier(3, max_depth=3, bootstrap=False, random_state=0).fit(X, y)

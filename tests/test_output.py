@@ -178,6 +178,7 @@ ALLOWED = {
     # Into a folder that is removed, or into memory.
     ("hardening/run.py", "write_bytes"): 2,
     ("release/readers/catboost_json.py", "write_bytes"): 1,
+    ("report/pdf.py", "TemporaryDirectory"): 1,
     ("demo.py", "to_csv"): 1,
     ("cli/reconstruct.py", "to_csv"): 2,
 }

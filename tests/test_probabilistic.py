@@ -747,7 +747,7 @@ def test_models_without_columns_are_refused() -> None:
             ask()
 
 
-@pytest.mark.parametrize("odd", ["schema.toml", {"a": [0, 1]}, [Binary("a")]])
+@pytest.mark.parametrize("odd", [7, {"a": [0, 1]}, [Binary("a")]])
 def test_what_is_no_schema_is_refused(odd: Any) -> None:
     for ask in (
         lambda: from_tree(stump([[1, 1], [0, 1], [1, 0]]), odd),

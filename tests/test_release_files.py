@@ -49,7 +49,7 @@ def test_a_missing_file_a_folder_and_an_empty_file(tmp_path):
     refused(empty, "empty")
 
 
-@pytest.mark.parametrize("data", [b"age,sex\n1,2\n", b"\x89PNG\r\n\x1a\n", b"\x00" * 50, b"I like"])
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n", b"\x00" * 50, b"I like"])
 def test_a_file_that_is_no_model(tmp_path, data):
     path = tmp_path / "file"
     path.write_bytes(data)

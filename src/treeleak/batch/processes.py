@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 from treeleak.batch.cluster import on_cluster
+from treeleak.core.private import dataclass
 
 LAST_LINES = 20
 
 
-class Ended(NamedTuple):
+@dataclass(frozen=True)
+class Ended:
     """How a command ended."""
 
     status: int

@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 
 from treeleak.cli.files import say
 from treeleak.core.errors import BadInput
 from treeleak.core.output import write_file
+from treeleak.core.private import dataclass
 
 _OWN = {"models", "report", "json", "sacro_report", "jobs", "cluster", "again", "quiet"}
 """Options that are the batch's own, or that each audit gets otherwise."""
@@ -23,7 +24,8 @@ def wanted(models: Sequence[Path], report: Path | None, cluster: str | None) -> 
     return len(models) > 1 or cluster is not None or (report is not None and report.is_dir())
 
 
-class Running(NamedTuple):
+@dataclass(frozen=True)
+class Running:
     """How a batch is run."""
 
     jobs: int

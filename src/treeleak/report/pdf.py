@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from treeleak.core.errors import BadInput
+from treeleak.core.output import write_file
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 VARIABLE = "CHROMIUM"
@@ -68,7 +69,7 @@ def print_page(page: str, chromium: str | None = None) -> bytes:
     with TemporaryDirectory(prefix="treeleak-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         source, target = folder / "report.html", folder / "report.pdf"
-        source.write_text(page, encoding="utf-8")
+        write_file(source, page, private=True)
         command = [browser, *_ALONE, f"--user-data-dir={folder / 'profile'}",
                    f"--print-to-pdf={target}"]  # fmt: skip
         if hasattr(os, "geteuid") and os.geteuid() == 0:
