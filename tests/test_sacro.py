@@ -108,6 +108,7 @@ def test_a_folder_is_audited_with_its_rows(folder):
     assert found["structure"]["groups"][0]["by"] == "answer"
 
 
+@pytest.mark.slow
 def test_the_description_is_the_folder(folder):
     by_file = read_target(folder / "target.yaml", trust_pickle=True)
     assert np.array_equal(by_file.X_train, read_target(folder, trust_pickle=True).X_train)
@@ -235,6 +236,7 @@ def test_any_other_folder_is_no_model(tmp_path):
 # --------------------------------------------------------------------------------------- report
 
 
+@pytest.mark.slow
 def test_reports_hold_one_entry_per_run_beside_those_of_others(folder):
     out = folder.parent / "report.json"
     other = {"WorstCase attack_1": {"log_id": "1", "metadata": {"attack_name": "WorstCase attack"}}}
@@ -261,6 +263,7 @@ def test_reports_hold_one_entry_per_run_beside_those_of_others(folder):
         assert figures["class_disclosure_risk"] is True
 
 
+@pytest.mark.slow
 def test_a_report_says_what_the_releasable_edition_says(folder):
     out = folder.parent / "report.json"
     run("audit", folder, "--trust-pickle", "--sacro-report", out, "--internal", "--time-limit", 60)
@@ -340,6 +343,7 @@ def test_folders_say_what_they_need(folder, monkeypatch):
         read_target(folder)
 
 
+@pytest.mark.slow
 def test_audit_takes_a_folder_in_python(folder):
     target = read_target(folder, trust_pickle=True)
     result = treeleak.audit(

@@ -40,6 +40,7 @@ def test_groups_by_answer_are_those_of_predict_proba():
     assert own.few_of_a_class == ((rows > 1e-9) & (rows < 10)).any(axis=1).sum()
 
 
+@pytest.mark.slow
 def test_the_file_parts_rows_that_its_answers_do_not():
     """Pure leaves answer 0 or 1: two groups by answer, nearly one for each row by leaf."""
     rng = np.random.default_rng(3)
@@ -54,6 +55,7 @@ def test_the_file_parts_rows_that_its_answers_do_not():
     assert found.grouped("cell").smallest == 1
 
 
+@pytest.mark.slow
 def test_a_single_tree_needs_no_rows():
     X, y = table()
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
@@ -86,6 +88,7 @@ def test_degrees_of_freedom_are_rows_less_parameters():
     assert (found.parameters, found.n_rows, found.residual_degrees) == (own, 120, 120 - own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edition", ["internal", "releasable"])
 def test_documents_fit_the_format(edition):
     X, y = table()
