@@ -139,8 +139,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         yield Text(
             f"Of all {N_PEOPLE} people, {percent(measured.exact_in_order)} came back exactly, each "
             f"in their own row; {percent(measured.error, 1)} of the values are wrong. A random "
-            f"guess gets {percent(measured.guess_mean, 1)} wrong, even when each guess is laid "
-            "beside the person it fits best."
+            f"baseline gets {percent(measured.guess_mean, 1)} wrong, even after "
+            "optimal one-to-one matching."
         )
     yield ""
     yield Text("What this means", style="bold")
@@ -149,8 +149,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         "It drew them at random, but the file also holds the seed of every tree (scikit-learn "
         "always stores it), and the seed says which rows were drawn, by number, and how often. So "
         "thousands of counts speak of numbered rows, and here only one table of people agrees with "
-        "all of them. Whoever gets the file gets the people, in their order: no access to the "
-        "data, no knowledge of any of them and no questions to a running service are needed."
+        "all of them. Anyone who gets the file gets the people, in their order, without access to "
+        "the data, knowledge of any of them, or a running service to query."
     )
     yield ""
     yield Text("Without the seeds?", style="bold")
@@ -161,8 +161,8 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
         ". The draws are now known from: ",
         f"{searched.draws}. That and the rows took {searched.seconds:.1f} s, ",
         "and the rows are the same." if same else "and the rows are not the same.",
-        " A large seed that is kept secret, or random_state=None, is not found in this way. That "
-        "does not make the counts harmless.",
+        " This search does not find a large secret seed, or that of random_state=None. But the "
+        "counts are not harmless then, either.",
     )
     yield ""
     yield Text("Boosting is no shelter", style="bold")
@@ -191,7 +191,7 @@ def _told(demo: Demo) -> Iterator[RenderableType]:
     yield ""
     yield Text("The report", style="bold")
     yield Text.assemble(
-        "What somebody reads who decides whether this model may go out, without rows: ",
+        "For the people who decide on the release, without rows: ",
         (report, "bold"),
     )
 
