@@ -39,13 +39,16 @@ from helpers.cli import run
 from helpers.documents import rewrite, valid
 from helpers.examples import examples, spread
 from treeleak.attacks.posterior.noise_likelihood import PresenceLikelihood
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
 from treeleak.hardening import DEFAULT, STEPS, parse_steps
+from treeleak.hardening import run as hardening_run
 from treeleak.hardening.answers import compare, random_rows
 from treeleak.hardening.archive import Archive
 from treeleak.hardening.steps import _majority, _merged, _rounded
 from treeleak.release import read_model, to_release
 from treeleak.release.adapters.shares import counts_from_shares
+from treeleak.release.least_counts import of_rows
 from treeleak.release.noise.laws import LabelNoise
 from treeleak.report import render_hardened
 
@@ -332,6 +335,36 @@ def test_without_counts_the_shares_of_inner_nodes_give_them_back(saved, tmp_path
             np.testing.assert_array_equal(before.counts[0], after.counts[after.leaves].sum(axis=0))
 
 
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_shares_that_fit_fewer_rows_are_those_of_the_rows_told(tmp_path, bootstrap):
+    """Half of twenty rows on each side: the shares alone are those of two."""
+    rows = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
+    forest = RandomForestClassifier(1, bootstrap=bootstrap, random_state=0).fit(rows, rows["a"])
+    source, out = tmp_path / "model.skops", tmp_path / "out.skops"
+    skops.io.dump(forest, source)
+    for given_ in ({}, {"X": rows, "y": rows["a"]}):
+        found = treeleak.harden(source, out, force=True, time_limit=30, seed_search=1, **given_)
+        assert found.audit.mismatch is None
+        by_step = {s.step: s.leak for s in found.states}
+        if not bootstrap:
+            # As before the step, which took nothing that shares do not tell.
+            assert by_step["counts"].status == by_step["impurity"].status == "feasible"
+    treeleak.harden(source, out, "sizes,counts", force=True, time_limit=30, seed_search=1)
+    plain, told = to_release(out), of_rows(to_release(out), 20)
+    assert int(told.trees[0].totals[0]) == 20
+    assert of_rows(told, 20) is told
+    assert of_rows(plain, 7) is plain or int(plain.trees[0].totals[0]) in (1, 7)
+    assert of_rows(plain, None) is plain
+    if not bootstrap:
+        np.testing.assert_array_equal(plain.trees[0].counts[1:], [[1, 0], [0, 1]])
+        np.testing.assert_array_equal(told.trees[0].counts[1:], [[10, 0], [0, 10]])
+        audit = treeleak.audit(out, rows, rows["a"], time_limit=10)
+        assert audit.mismatch is None
+        assert any("each count is 10 times" in note for note in audit.notes)
+        with pytest.raises(BadInput, match="n_rows is 21, but the leaves of tree 0 count 2 rows"):
+            treeleak.reconstruct(out, n_rows=21)
+
+
 def test_shares_of_no_table_give_no_counts(saved):
     release = to_release(saved / "tree.skops")
     tree = release.trees[0]
@@ -459,7 +492,7 @@ def quick(binary, tmp_path_factory):
 def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     folder, rows, label = binary
     source, out = folder / "model.skops", tmp_path / "out.skops"
-    found = treeleak.harden(source, out, X=rows, y=label, time_limit=4, seed_search=100)
+    found = treeleak.harden(source, out, X=rows, y=label, time_limit=40, seed_search=100)
     assert [s.step for s in found.states] == ["as it was", *DEFAULT]
     by_step = {s.step: s for s in found.states}
     assert by_step["as it was"].leak.wrong < 0.05
@@ -480,10 +513,69 @@ def test_the_leak_is_shown_after_each_step(binary, tmp_path):
     assert again.verdict == "not assessed"
 
 
+def times_of(monkeypatch, takes):
+    """Let the n-th attack take so many seconds; note what each may take, and what was left."""
+    told, ends = [], iter(takes)
+
+    def audit(model, **options):
+        clock = options.pop("time_limit")
+        told.append((clock.left, clock.parent.left))
+        # As if that much time had passed.
+        clock.parent.started -= next(ends)
+        return treeleak.audit(model, **options, time_limit=0.2)
+
+    monkeypatch.setattr(hardening_run, "audit", audit)
+    return told
+
+
+def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, monkeypatch):
+    told = times_of(monkeypatch, [0] * 9)
+    clock = Clock(10_000.0)
+    steps = "seeds,counts,inner"
+    treeleak.harden(binary[0] / "model.skops", tmp_path / "o", steps, time_limit=clock)
+    for (given_, left), to_come in zip(told, (4, 3, 2, 1), strict=True):
+        assert given_ == pytest.approx(left / to_come, rel=0.01)
+    assert told[0][1] == pytest.approx(10_000, rel=0.01)
+
+
+def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_path, monkeypatch):
+    told = times_of(monkeypatch, [7_600, 0])
+    steps, source = "seeds,counts,inner", binary[0] / "model.skops"
+    found = treeleak.harden(source, tmp_path / "o", steps, time_limit=Clock(10_000.0))
+    first, *passed, last = found.states
+    assert len(told) == 2
+    assert told[-1][0] == pytest.approx(2_400, rel=0.01)
+    assert first.leak.status is not None
+    assert last.attacked
+    assert len(passed) == 2
+    for state in passed:
+        assert state.leak.verdict == "not assessed"
+        assert state.leak.why == "the time limit of 10000 s was reached"
+        assert state.changed
+        assert not state.attacked
+    console = Console(file=io.StringIO(), width=80, force_terminal=False)
+    render_hardened(found, console)
+    said = " ".join(console.file.getvalue().split())
+    assert "seeds: not assessed: the time limit of 10000 s was reached" in said
+    assert "not run again" not in said
+    # Nothing of what is written depends on time.
+    times_of(monkeypatch, [0] * 9)
+    treeleak.harden(source, tmp_path / "again", steps, time_limit=Clock(10_000.0))
+    assert (tmp_path / "o").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_where_all_time_is_gone_the_last_state_has_some(binary, tmp_path, monkeypatch):
+    told = times_of(monkeypatch, [11_000, 0])
+    source, clock = binary[0] / "model.skops", Clock(10_000.0)
+    found = treeleak.harden(source, tmp_path / "o", "seeds,counts", time_limit=clock)
+    assert 0.5 < told[-1][0] < 60
+    assert found.states[-1].attacked
+
+
 @pytest.mark.slow
 def test_what_is_only_likely_says_why_it_is_not_assessed(saved, tmp_path):
     source = saved / "forest, shallow.skops"
-    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=4)
+    found = treeleak.harden(source, tmp_path / "out.skops", "counts,inner", time_limit=12)
     state = next(s for s in found.states if s.leak.status == "likely")
     assert state.leak.verdict == "not assessed"
     assert "only a comparison with the training rows" in state.leak.why
@@ -600,7 +692,7 @@ def test_the_command_prints_each_step_and_writes_both_files(binary, tmp_path):
     out, told = tmp_path / "out.skops", tmp_path / "out.json"
     done = run(
         "harden", folder / "model.skops", "--out", out, "--train", folder / "train.csv",
-        "--label", "y", "--steps", "seeds,counts", "--time-limit", 1, "--json", told,
+        "--label", "y", "--steps", "seeds,counts", "--time-limit", 120, "--json", told,
         "--seed-search", 50, "--quiet", "--no-retrain",
     )  # fmt: skip
     assert done.exit_code in (0, 3)  # The attack may have had too little time.

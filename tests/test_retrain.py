@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import treeleak
 from helpers.documents import valid
 from treeleak.cli import app
+from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
 from treeleak.hardening import retrain as module
 from treeleak.hardening import ways
@@ -38,8 +39,8 @@ def few_ways():
         yield
 
 
-ENOUGH = 60
-"""Seconds, far more than any attack here takes: how busy the machine is decides nothing."""
+ENOUGH = 600
+"""Seconds, far more than all attacks here take: how busy the machine is decides nothing."""
 FOREST = {"n_estimators": 4, "criterion": "entropy", "bootstrap": False}
 
 
@@ -149,6 +150,25 @@ def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
     result = retrain(model, X, y, schema=schema, time_limit=ENOUGH)
     assert len(result.alternatives) == 2
     assert "interrupted" in result.not_assessed[-1]
+
+
+def test_ways_to_train_share_the_time_and_say_where_it_ended(data, monkeypatch):
+    X, y, _ = data
+    model = DecisionTreeClassifier(max_depth=3).fit(X, y)
+    clock, told = Clock(10_000.0), []
+
+    def audit(*arguments, **options):
+        told.append(options["time_limit"].left)
+        clock.started -= (0, 20_000)[len(told) - 1]
+        return treeleak.audit(*arguments, **options | {"time_limit": 0.2})
+
+    monkeypatch.setattr(module, "audit", audit)
+    result = retrain(model, X, y, time_limit=clock)
+    assert told == pytest.approx([10_000 / 3, 10_000 / 2], rel=0.01)
+    assert len(result.alternatives) == 2
+    assert result.not_assessed[-1] == (
+        "what was still to be tried: the time limit of 10000 s was reached"
+    )
 
 
 @pytest.mark.slow

@@ -42,6 +42,11 @@ class Given:
     progress: Callable[[Progress], None] | None
     on_mismatch: Literal["raise", "report"] = "raise"
 
+    @property
+    def told_rows(self) -> int | None:
+        """How many training rows there were, as far as that was given."""
+        return self.n_rows if self.n_rows is not None or self.X is None else len(self.X)
+
     def mismatched(self, error: Mismatch) -> Message:
         """Say why rows are not the model's; raise it unless the caller goes on without them."""
         if self.on_mismatch == "raise":

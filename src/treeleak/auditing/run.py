@@ -52,6 +52,7 @@ from treeleak.release import (
     to_release,
 )
 from treeleak.release.draws.held_back import fitted_rows
+from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.through import put_through
 from treeleak.release.registry import with_steps
 from treeleak.release.statistics import GRADIENT, HESSIAN, STEP, VALUE
@@ -326,7 +327,7 @@ def _begun(case: Case) -> Case:
         inventory = take_inventory(content, Context(n_rows), given.X)
         return case.plus(inventory=inventory, of="rules").noting(*content.notes)
     try:
-        release = with_steps(to_release(content), case.live)
+        release = of_rows(with_steps(to_release(content), case.live), given.told_rows)
     except NotCovered as error:
         inventory = take_inventory(content, _context(content, None), given.X)
         return replace(case.plus(inventory=inventory), not_covered=str(error))

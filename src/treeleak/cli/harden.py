@@ -13,10 +13,11 @@ from treeleak.cli.application import app
 from treeleak.cli.files import check_free, check_place, console, progress_shown, say, status_of
 from treeleak.cli.options import check_options, read_schema
 from treeleak.cli.tables import Tables, training_rows
+from treeleak.core.clock import Clock
 from treeleak.core.errors import NotCovered
 
-LONGEST = 20.0
-"""Seconds for each attack on a model that was trained again: there are a dozen."""
+_FILE = 0.4
+"""Share of the time that the file may take where models are trained again: there are a dozen."""
 
 
 @app.command()
@@ -54,7 +55,7 @@ def harden(
         typer.Option(min=0, max=1, help="Share of the rows compared whose label may change."),
     ] = 0.0,
     schema: opt.SchemaFile = None,
-    time_limit: opt.TimeLimit = 60,
+    time_limit: opt.TimeLimit = 300,
     seed: opt.Seed = 0,
     seed_search: opt.SeedSearch = 1_000_000,
     n_rows: opt.NRows = None,
@@ -82,19 +83,21 @@ def harden(
     known = read_schema(schema)
     tables = Tables(model, known, label, trust_pickle=False)
     X, y = training_rows(tables, train, [rows] if rows is not None else [])
-    others = None
+    clock, others = Clock.of(time_limit), None
+    again = retrain and X is not None and y is not None
+    own = clock.part(_FILE * clock.left) if again else clock
     if rows is not None:
         others = tables.read(rows).drop(columns=[label], errors="ignore")
     with progress_shown(quiet) as progress:
         result = treeleak.harden(
             model, out, steps, X, y, rows=others,
-            tolerance=tolerance, force=force, schema=known, time_limit=time_limit, seed=seed,
+            tolerance=tolerance, force=force, schema=known, time_limit=own, seed=seed,
             seed_search=seed_search, n_rows=n_rows, progress=progress,
         )  # fmt: skip
-        if retrain and X is not None and y is not None:
+        if again and X is not None and y is not None:
             try:
                 tried = treeleak.retrain(
-                    model, X, y, schema=known, time_limit=min(time_limit, LONGEST), seed=seed,
+                    model, X, y, schema=known, time_limit=clock, seed=seed,
                     progress=progress,
                 )  # fmt: skip
             except NotCovered as why:

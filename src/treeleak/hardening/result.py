@@ -70,6 +70,16 @@ class Leak(Described):
             why=why,
         )
 
+    @classmethod
+    def unseen(cls, why: str) -> Leak:
+        """Say why a state was not attacked."""
+        return cls(OPEN, None, None, False, None, None, None, None, why)
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing but a reason why there was no attack."""
+        return self.why is not None and self == Leak.unseen(self.why)
+
 
 @dataclass(frozen=True)
 class State(Described):
@@ -85,13 +95,13 @@ class State(Described):
     changed: bool
     """Whether there was something to take away."""
     attacked: bool
-    """Whether this state was attacked; if not, an attack meets what it met before the step."""
+    """Whether this state was attacked; if not, an attack meets what it met before the step, or
+    there was no time."""
     leak: Leak
 
     @classmethod
-    def after(cls, step: Step | None, changed: bool, attacked: bool, found: Audit) -> State:
+    def after(cls, step: Step | None, changed: bool, attacked: bool, leak: Leak) -> State:
         """Say what is left after a step, or before any."""
-        leak = Leak.of(found)
         if step is None:
             return cls(AS_IT_WAS, "", "", False, True, leak)
         return cls(step.name, step.takes, step.costs, changed, attacked, leak)

@@ -20,8 +20,8 @@ from treeleak.auditing import Audit, audit
 from treeleak.auditing.described import Described
 from treeleak.auditing.findings.finding import Verdict
 from treeleak.core.arrays import FloatArray
-from treeleak.core.clock import Progress
-from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning
+from treeleak.core.clock import Clock, Progress
+from treeleak.core.errors import BadInput, NotCovered, PrivacyWarning, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
@@ -115,7 +115,7 @@ def retrain(
     y: Labels,
     *,
     schema: Schema | Place | None = None,
-    time_limit: float = 20,
+    time_limit: float | Clock = 180,
     seed: int = 0,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -132,8 +132,9 @@ def retrain(
         Their labels.
     schema : Schema or path, optional
         What a row can be. Differential privacy needs it: it must not come from the rows.
-    time_limit : float
-        Seconds for each attack.
+    time_limit : float or Clock
+        Seconds for all trainings and attacks together. Each way to train gets an equal share of
+        what is left; ways that have no time left are listed as not assessed.
     seed : int
         Of folds, forests and attacks.
     trust_pickle : bool
@@ -152,7 +153,7 @@ def retrain(
     BadInput
         If rows or labels cannot be used.
     """
-    schema = Schema.given(schema)
+    clock, schema = Clock.of(time_limit), Schema.given(schema)
     kind, settings = settings_of(model, trust_pickle)
     table, labels = pd.DataFrame(X).reset_index(drop=True), np.asarray(y)
     if len(table) != len(labels):
@@ -172,14 +173,27 @@ def retrain(
     for k, way in enumerate(ways):
         if progress is not None:
             progress(Progress(f"training again: {way.what}", k / len(ways)))
+        own = clock.part(clock.left / (len(ways) - k))
         try:
-            right = _accuracies(way, table, labels, folds)
+            if own.stopped:
+                raise TimeUp(clock.said)
+            with own.enforced():
+                right = _accuracies(way, table, labels, folds)
+                model = _fitted(way, table, labels)
             base = right if base is None else base
             start = time.perf_counter()
             found = audit(
-                _fitted(way, table, labels), table, labels, schema=schema, time_limit=time_limit,
-                seed=seed, n_rows=None if way.epsilon is None else len(table),
-            )  # fmt: skip
+                model,
+                table,
+                labels,
+                schema=schema,
+                time_limit=own,
+                seed=seed,
+                n_rows=None if way.epsilon is None else len(table),
+            )
+        except TimeUp:
+            open_parts.append(f"what was still to be tried: {clock.said}")
+            break
         except KeyboardInterrupt:
             open_parts.append("what was still to be tried: interrupted")
             break

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing import Audit, audit
-from treeleak.core.clock import Progress
+from treeleak.core.clock import Clock, Progress
 from treeleak.core.ending import private_folder
-from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered
+from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.output import write_file
 from treeleak.hardening.answers import Answers, averages, compare, n_columns_of, random_rows
 from treeleak.hardening.formats import Content, format_of
-from treeleak.hardening.result import AS_IT_WAS, Hardened, State
+from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
 from treeleak.hardening.step import Step
 from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
@@ -32,6 +33,8 @@ from treeleak.verification.columns import in_model_columns
 _RANDOM_ROWS = 2000
 _EXACT = 1e-9
 """Difference of probabilities that sums in another order may make."""
+_LEAST = 1.0
+"""Seconds that the file to be written is attacked for in any case."""
 
 
 def harden(
@@ -45,7 +48,7 @@ def harden(
     tolerance: float = 0.0,
     force: bool = False,
     schema: Schema | Place | None = None,
-    time_limit: float = 60,
+    time_limit: float | Clock = 60,
     seed: int = 0,
     seed_search: int = 1_000_000,
     n_rows: int | None = None,
@@ -78,8 +81,10 @@ def harden(
         Overwrite ``out``.
     schema : Schema or path, optional
         What a row can be.
-    time_limit : float
-        Seconds for each attack.
+    time_limit : float or Clock
+        Seconds for all attacks together. Each state of the file gets an equal share of what is
+        left; one that has no time left is listed as not assessed, but never the last, which is
+        written. What is written does not depend on time.
     seed : int
     seed_search : int
         Forest seeds to try.
@@ -99,6 +104,7 @@ def harden(
     NotCovered
         If predictions of such a model cannot be compared.
     """
+    clock = Clock.of(time_limit)
     source, target, schema = Path(model), Path(out), Schema.given(schema)
     kind = format_of(source)
     known = {step.name: step for step in kind.steps}
@@ -120,8 +126,8 @@ def harden(
     for own in chosen:
         contents.append(own.apply(contents[-1]))
     attack = partial(
-        audit, X=X, y=y, schema=schema, time_limit=time_limit, seed=seed, seed_search=seed_search,
-        n_rows=n_rows, on_mismatch="report",
+        audit, X=X, y=y, schema=schema, seed=seed, seed_search=seed_search, n_rows=n_rows,
+        on_mismatch="report",
     )  # fmt: skip
     content = contents[-1].to_bytes()
     with private_folder() as folder:
@@ -137,7 +143,7 @@ def harden(
             )
         if not lossy and answers.largest_change > _EXACT:
             raise RuntimeError("a step that keeps predictions changed one: this is a bug")
-        states, found = _attacked(source, contents, chosen, folder, attack, progress)
+        states, found = _attacked(source, contents, chosen, folder, attack, clock, progress)
     if any(step.name == "unknown" for step in chosen):
         _check_known(source, found)
     write_file(target, content, overwrite=force)
@@ -159,41 +165,84 @@ def _attacked(
     steps: Sequence[Step],
     folder: Path,
     attack: Callable[..., Audit],
+    clock: Clock,
     progress: Callable[[Progress], None] | None,
 ) -> tuple[tuple[State, ...], Audit]:
     """Attack the original and what each step leaves, where an attack meets something new."""
     states: list[State] = []
     found: Audit | None = None
+    leak: Leak | None = None
     seen: Any = None
     read: Content | None = None
+    n_states = sum(a is not b for a, b in pairwise((None, *contents)))
+    to_come = n_states
     for k, (content, step) in enumerate(zip(contents, (None, *steps), strict=True)):
-        if content is read and found is not None:
-            states.append(State.after(step, False, False, found))
+        if content is read and leak is not None:
+            states.append(State.after(step, False, False, leak))
             continue
         place = folder / str(k)
         place.write_bytes(content.to_bytes())
-        try:
-            now = _release(_stored(place), source)
-        except BadModel as error:
-            raise BadInput(
-                f"{source}: after step {'' if step is None else step.name} leaves contradict "
-                "the rest of the file, which would give away what they were: take counts and "
-                "inner first"
-            ) from error
+        begun = clock.seconds
+        now = _read_again(source, place, step)
+        to_read = clock.seconds - begun
         told = None if now is None else release_to_dict(now)
         # The last state is audited in any case: the inventory tells what is left.
         last = all(later is content for later in contents[k:])
-        new = found is None or last or told is None or told != seen
-        if found is None or new:
-            found = attack(place, progress=_counted(progress, step, k, len(steps)))
-            if k == 0 and found.mismatch is not None:
-                raise Mismatch(f"{source}: these are not its training rows: {found.mismatch}")
-            if found.reconstruction is not None and found.reconstruction.interrupted:
-                raise KeyboardInterrupt
+        new = leak is None or last or told is None or told != seen
+        looked = False
+        if leak is None or new:
+            if last:
+                # Reading it once more comes before its attack.
+                clock.forgive(max(0.0, _LEAST + 2 * to_read - clock.limit + clock.seconds))
+            tell = _counted(progress, step, k, len(steps))
+            own = _in_time(attack, place, clock, to_come, n_states, tell)
+            if own is not None:
+                if k == 0 and own.mismatch is not None:
+                    raise Mismatch(f"{source}: these are not its training rows: {own.mismatch}")
+                if own.reconstruction is not None and own.reconstruction.interrupted:
+                    raise KeyboardInterrupt
+                found, looked = own, True
+            leak = Leak.of(own) if own is not None else Leak.unseen(str(clock.said))
+        to_come -= 1
         seen, read = told, content
-        states.append(State.after(step, k > 0, new, found))
-    assert found is not None  # noqa: S101
+        states.append(State.after(step, k > 0, looked, leak))
+    if found is None:
+        raise TimeUp(clock.said)
     return tuple(states), found
+
+
+def _in_time(
+    attack: Callable[..., Audit],
+    place: Path,
+    clock: Clock,
+    to_come: int,
+    n_states: int,
+    progress: Callable[[Progress], None] | None,
+) -> Audit | None:
+    """Attack a state in its share of the time; None if that is too short.
+
+    The share of the last state is kept for it, however long those before took.
+    """
+    last = to_come == 1
+    if not last and clock.left <= clock.limit / n_states:
+        return None
+    try:
+        return attack(place, time_limit=clock.part(clock.left / to_come), progress=progress)
+    except TimeUp:
+        if last:
+            raise
+        return None
+
+
+def _read_again(source: Path, place: Path, step: Step | None) -> Release | None:
+    try:
+        return _release(_stored(place), source)
+    except BadModel as error:
+        raise BadInput(
+            f"{source}: after step {'' if step is None else step.name} leaves contradict "
+            "the rest of the file, which would give away what they were: take counts and "
+            "inner first"
+        ) from error
 
 
 def _check_known(source: Path, found: Audit) -> None:

@@ -18,6 +18,7 @@ from treeleak.reconstruction import Reconstruction, Space
 from treeleak.reconstruction.question import Question, find_draws
 from treeleak.release import Model, to_release
 from treeleak.release.ensemble import Ensemble
+from treeleak.release.least_counts import of_rows
 from treeleak.release.pipeline.inputs import Inputs
 from treeleak.release.release import NO_COLUMNS, Release
 from treeleak.release.sampling import Subsample
@@ -151,7 +152,7 @@ def reconstruct(
         raise BadInput(f'space must be "model" or "input", not {space!r}')
     schema = Schema.given(schema)
     with clock.enforced():
-        release = to_release(model, trust_pickle)
+        release = of_rows(to_release(model, trust_pickle), n_rows)
         check_counts_agree(release)
         if not release.n_features:
             raise NotCovered(NO_COLUMNS)

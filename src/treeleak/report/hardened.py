@@ -80,7 +80,7 @@ def _remarks(result: Hardened) -> Iterator[tuple[str, str]]:
         if leak.draws is not None and (before is None or leak.draws != before.draws):
             yield state.step, f"which rows each tree drew is known from {leak.draws}"
         before = leak
-    if same := [s.step for s in result.states if s.changed and not s.attacked]:
+    if same := [s.step for s in result.states if s.changed and not (s.attacked or s.leak.blank)]:
         yield ", ".join(same), "an attack meets what it met before; not run again"
 
 
