@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from treeleak.core.private import dataclass
@@ -49,6 +50,21 @@ class Grid:
     """Whether it is closed until asked for."""
     code: frozenset[int] = frozenset()
     """Columns with names out of a file."""
+
+    def told(self, nothing: str) -> Grid:
+        """The same without columns of figures in which no row says anything."""
+        kept = [
+            k
+            for k in range(len(self.columns))
+            if k not in self.numeric or any(row[k] != nothing for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[k] for k in kept),
+            rows=tuple(tuple(row[k] for k in kept) for row in self.rows),
+            numeric=frozenset(i for i, k in enumerate(kept) if k in self.numeric),
+            code=frozenset(i for i, k in enumerate(kept) if k in self.code),
+        )
 
 
 @dataclass(frozen=True)

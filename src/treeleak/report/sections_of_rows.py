@@ -79,7 +79,7 @@ def against_guesses(found: Doc) -> Section:
          "Error (DRAFT)", "So large a margin by chance"),
         tuple(_of_yardstick(y) for y in m["yardsticks"]),
         numeric=frozenset({2, 3, 4, 5}),
-    )  # fmt: skip
+    ).told(facts.NONE)  # fmt: skip
     said = Prose(
         "Rows are compared after optimal one-to-one matching. The margin over a baseline is "
         "tested over people.",
