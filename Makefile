@@ -37,7 +37,7 @@ kernels: $(VENV)/.dev
 	$(BIN)/python tests/compile_kernels.py
 
 # What `make test` leaves out, and more examples of what it tries on a few: EXAMPLES=1 for all.
-EXAMPLES ?= 0.25
+EXAMPLES ?= 0.1
 test-slow: $(VENV)/.dev
 	TREELEAK_EXAMPLES=$(EXAMPLES) $(PYTEST) -m "slow and not browser"
 
