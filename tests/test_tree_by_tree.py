@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -130,6 +131,43 @@ def test_rows_of_one_group_are_less_sure_than_rows_that_were_told(monkeypatch):
     assert found.told.m.sum() == len(trained()[1])
     assert found.missed > 0
     assert found.sure.max() < 0.6
+
+
+@pytest.mark.parametrize("steps_are_near", [False, True])
+def test_rows_whose_sums_are_nearer_are_kept_even_if_they_miss_more(steps_are_near, monkeypatch):
+    release, _, _ = trained(n=60, columns=6, trees=8)
+    search = searched(release)
+    true = search.found()
+    moved = np.zeros_like(true.by_class)
+    moved[0] = true.by_class.sum(axis=0)
+    near = replace(true, missed=30)
+    far = replace(true, by_class=moved, missed=20)
+    assert near.off() < 1e-6 < far.off()
+    steps, at_once = (near, far) if steps_are_near else (far, near)
+    monkeypatch.setattr(Search, "_tree_by_tree", lambda self, told: steps)
+    monkeypatch.setattr(Search, "_at_once", lambda self, told: at_once)
+    assert search.found() is near
+
+
+@pytest.mark.parametrize(("n_settled", "points"), [(19, 40), (0, 1)])
+def test_corners_are_tried_only_where_no_tree_is_left_to_look_at(n_settled, points, monkeypatch):
+    release, _, _ = trained(trees=20)
+    search = searched(release)
+    monkeypatch.setattr(tree_by_tree, "_COLUMNS", 60)
+    monkeypatch.setattr(tree_by_tree, "_MOST_COLUMNS", 600)
+    most = []
+
+    def settles_once(self, now, ahead, n_most):
+        most.append(n_most)
+        if now.n_trees == n_settled:
+            return None
+        return tree_by_tree.Settled(n_settled, now.cell, now.group, now.rows)
+
+    monkeypatch.setattr(tree_by_tree.TreeByTree, "_settled", settles_once)
+    kinds = search.by_class(search.evidence.statements())
+    start = search.partition.geometry.leaf_start
+    assert tree_by_tree.TreeByTree(kinds.columns, 2, start, Clock(60.0)).found() is None
+    assert most[-1] == points
 
 
 def test_what_the_first_stage_found_is_kept_when_time_ends_in_the_second(monkeypatch):

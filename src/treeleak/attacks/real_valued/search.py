@@ -86,6 +86,12 @@ class Found:
         m = self.by_class.T.ravel()
         return chosen[m > 0], m[m > 0]
 
+    def off(self) -> float:
+        """How far a sum is off, as the root of the mean square: some fits have more sums."""
+        chosen, m = self.used()
+        over = self.kinds.columns.take(chosen).T @ m.astype(float) - self.kinds.columns.right
+        return float(np.sqrt(np.mean(over**2)))
+
 
 @dataclass(frozen=True, eq=False)
 class Search:
@@ -110,7 +116,8 @@ class Search:
             if best is not None and (not best.missed or self.clock.stopped):
                 return best
         other = self._at_once(told)
-        return best if best is not None and best.missed < other.missed else other
+        # How many sums are missed says less: the first trees may be met, and all others far off.
+        return best if best is not None and best.off() < other.off() else other
 
     def _at_once(self, told: Sequence[Statements]) -> Found:
         """Find rows by least squares over the sums of all trees."""

@@ -87,8 +87,9 @@ class TreeByTree:
         while now.n_trees < n_trees:
             self.clock.tell("fitting the sums of leaves, tree by tree", 0.7 * now.n_trees / n_trees)
             ahead = self._ahead(now, most)
-            last = now.n_trees + len(ahead.part) == n_trees or 2 * most > _MOST_COLUMNS
-            settled = self._settled(now, ahead, _CORNERS if last else 1)
+            end = now.n_trees + len(ahead.part) == n_trees
+            last = end or 2 * most > _MOST_COLUMNS
+            settled = self._settled(now, ahead, _CORNERS if end else 1)
             if self.clock.stopped or (settled is None and last):
                 return None
             most = 2 * most if settled is None else max(_COLUMNS, most // 2)
