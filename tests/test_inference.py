@@ -262,7 +262,14 @@ def test_what_was_asked_for_and_cannot_be_told_is_said(case):
     y = (X["age"] > 40).astype(int)
     forest = RandomForestClassifier(2, bootstrap=False, random_state=0, max_depth=2).fit(X, y)
     found = treeleak.audit(
-        forest, 1 - X, y, schema=SCHEMA, sensitive=["ill"], groups=["flag"], time_limit=60
+        forest,
+        1 - X,
+        y,
+        schema=SCHEMA,
+        sensitive=["ill"],
+        groups=["flag"],
+        time_limit=60,
+        on_mismatch="report",
     )
     assert found.article29 is None
     assert {"exposure", "inference"} <= set(dict(found.not_assessed))
