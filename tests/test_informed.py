@@ -156,9 +156,9 @@ def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
     held = missing.held_by(missing.points_of(known), label)
     if np.isnan(expected).any():
         with pytest.raises(Mismatch):
-            missing.posterior(log_prior, held)
+            missing.posterior(log_prior, missing.likelihood(held))
         return
-    found, bits, n_possible = missing.posterior(log_prior, held)
+    found, bits, n_possible = missing.posterior(log_prior, missing.likelihood(held))
     np.testing.assert_allclose(found, expected, atol=1e-9)
     some = expected > 0
     if law is None or isinstance(law, LabelNoise):
@@ -349,7 +349,7 @@ def test_candidates_are_the_most_probable_rows():
     missing = MissingRow.of(release, MIXED)
     prior = Population(X[1:], y[1:], {}).fitted(missing.geometry, 0)
     held = missing.held_by(missing.points_of(X[1:]), y[1:])
-    posterior = missing.posterior(missing.log_prior(prior), held).posterior
+    posterior = missing.posterior(missing.log_prior(prior), missing.likelihood(held)).posterior
     rows = found.candidates.to_numpy()
     listed = posterior[missing.points_of(rows), found.candidate_labels]
     np.testing.assert_allclose(found.probabilities, listed)
@@ -513,5 +513,5 @@ def test_the_audit_of_one_missing_row_says_how_far_it_is():
 
 def test_the_help_says_what_is_covered():
     said = " ".join(CliRunner().invoke(app, ["informed", "--help"]).output.split())
-    for limit in ("saw every row", "not for bootstrap forests", "2^26 pairs"):
+    for limit in ("saw every row", "bootstrap forests with exact counts whose seeds", "2^26 pairs"):
         assert limit in said

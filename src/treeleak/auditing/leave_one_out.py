@@ -99,6 +99,7 @@ def informed_audit(
     n_targets: int = 100,
     seed: int = 0,
     *,
+    seed_search: int = 1_000_000,
     trust_pickle: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> InformedAudit:
@@ -109,10 +110,11 @@ def informed_audit(
 
     Parameters
     ----------
-    model, schema, trust_pickle
+    model, schema, seed_search, trust_pickle
         As for :func:`informed`.
     X : DataFrame or array, shape (n_rows, n_columns)
-        All training rows.
+        All training rows; of a bootstrap, in the order of training. Who knows all but one is then
+        taken to know where that one stood.
     y : sequence
         Their labels.
     n_targets : int
@@ -134,12 +136,11 @@ def informed_audit(
     started = time.perf_counter()
     if n_targets < 1:
         raise BadInput(f"n_targets must be positive, not {n_targets}")
-    asked = Asked.of(model, X, y, schema, trust_pickle, 0)
+    asked = Asked.of(model, X, y, schema, trust_pickle, 0, seed_search)
     missing, n_rows = asked.missing, len(asked.label)
     if n_rows < 2:
         raise BadInput("one training row: there are no others to be known")
-    held = missing.held_by(asked.points, asked.label)
-    missing.check(held)
+    asked.check()
     rng = np.random.default_rng(seed)
     targets = rng.choice(n_rows, min(n_targets, n_rows), replace=False)
     lines: list[dict[str, Any]] = []
@@ -153,7 +154,7 @@ def informed_audit(
                 done = len(lines) / len(targets)
                 progress(Progress("taking rows in turn as the missing one", done))
             point, label = asked.points[k], int(asked.label[k])
-            guess = asked.guess(prior, held - missing.held_by(point[None], asked.label[[k]]))
+            guess = asked.guess(prior, asked.likelihood_without(int(k)))
             row, found = asked.written(guess.chosen)
             rows = row, missing.value_by_value(guess.share), *always
             for own, answer in zip(answers.values(), rows, strict=True):

@@ -25,6 +25,7 @@ def informed(
         int, typer.Option(metavar="N", min=1, help="Rows taken in turn as the missing one.")
     ] = 100,
     seed: opt.Seed = 0,
+    seed_search: opt.SeedSearch = 1_000_000,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the figures as JSON.")
     ] = None,
@@ -34,7 +35,8 @@ def informed(
     """Say how well a model tells one training row to somebody who knows all others.
 
     For models whose trees all saw every row, with counts that are exact, carry noise of a known
-    law, or only name a class; not for bootstrap forests, even with known seeds, nor for boosting.
+    law, or only name a class; and for bootstrap forests with exact counts whose seeds are in the
+    file or found by search, if the rows stand in the order of training. Not for boosting.
     Rows must be few enough to list: 2^26 pairs of a possible row and a tree at most.
     """
     import treeleak
@@ -48,7 +50,15 @@ def informed(
         check_place(json, model, schema, train)
     with progress_shown(quiet) as progress, named({"the training rows": train}):
         result = treeleak.informed_audit(
-            model, rows, labels, known, targets, seed, trust_pickle=trust_pickle, progress=progress
+            model,
+            rows,
+            labels,
+            known,
+            targets,
+            seed,
+            seed_search=seed_search,
+            trust_pickle=trust_pickle,
+            progress=progress,
         )
     if json is not None:
         result.to_json(json)

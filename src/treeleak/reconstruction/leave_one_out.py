@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from treeleak.attacks.posterior.leave_one_out import MissingRow, Told
+from treeleak.attacks.posterior.leave_one_out import MissingRow, Told, counts_of_leaves
+from treeleak.attacks.posterior.missing_draw import MissingDraw
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.core.errors import BadInput, Mismatch
+from treeleak.core.errors import BadInput, Mismatch, NotCovered
 from treeleak.core.given import Labels, Place, Rows
+from treeleak.core.message import Kind, message_of
 from treeleak.core.private import dataclass
 from treeleak.reconstruction import versions, written
 from treeleak.release import Model, Release, to_release
 from treeleak.release.check_schema import check_schema
+from treeleak.release.draws.recompute import Draws
+from treeleak.release.draws.seeds import known_draws
 from treeleak.release.infer_schema import infer_schema
+from treeleak.release.sampling import Bootstrap
 from treeleak.schema import Schema
 from treeleak.side_information.density import Density
 from treeleak.side_information.population import Population
@@ -32,6 +38,13 @@ __all__ = ["INFORMED_VERSION", "Asked", "InformedGuess", "informed"]
 
 
 INFORMED_VERSION = 1
+
+DRAWN = Kind("informed_drawn", "Which rows each tree drew is known from {origin:foreign}.")
+UNKNOWN_DRAWS = Kind(
+    "informed_draws_unknown",
+    "a missing row is looked for where every tree saw every row, or where it is known which rows "
+    "it drew; here how often each tree drew each known row is not known: {why:foreign}",
+)
 
 _SHOWN = 10
 """Most probable rows that are listed."""
@@ -133,6 +146,8 @@ def informed(
     schema: Schema | Place | None = None,
     seed: int = 0,
     *,
+    position: int | None = None,
+    seed_search: int = 1_000_000,
     trust_pickle: bool = False,
 ) -> InformedGuess:
     """Say what the one training row is that is not known.
@@ -140,15 +155,21 @@ def informed(
     Parameters
     ----------
     model : fitted estimator, path, StoredObject or Release
-        Whose trees all saw every row. Its counts may carry noise of a known law.
+        Whose trees all saw every row, or drew rows by a bootstrap whose seeds are known. The counts
+        of the former may carry noise of a known law.
     X : DataFrame or array, shape (n_rows - 1, n_columns)
-        All other training rows, in the model's columns.
+        All other training rows, in the model's columns; of a bootstrap, in the order of training.
     y : sequence
         Their labels.
     schema : Schema or path, optional
         What a row can be. Without one, what the release itself says.
     seed : int
         Of the fit of the prior.
+    position : int, optional
+        Of a bootstrap: where the missing row stood among the training rows, from 0. Unless given,
+        all places are tried, and all at which some row fits are equally probable.
+    seed_search : int
+        Of a bootstrap whose file holds no seeds: forest seeds to try.
     trust_pickle : bool
         Also open pickle and joblib files, should ``model`` be a path.
 
@@ -164,9 +185,12 @@ def informed(
         If the model does not tell of single rows in a way that is covered.
     """
     started = time.perf_counter()
-    asked = Asked.of(model, X, y, schema, trust_pickle, 1)
+    asked = Asked.of(model, X, y, schema, trust_pickle, 1, seed_search)
+    n_rows = len(asked.label) + 1
+    if position is not None and not 0 <= position < n_rows:
+        raise BadInput(f"position must be from 0 to {n_rows - 1}, not {position}")
     prior = asked.prior(np.arange(len(asked.label)), seed)
-    guess = asked.guess(prior, asked.missing.held_by(asked.points, asked.label))
+    guess = asked.guess(prior, asked.likelihood(position))
     baseline = asked.baseline(prior.density)
     missing, names = asked.missing, list(asked.release.feature_names)
     row, label = asked.written(guess.chosen)
@@ -222,6 +246,8 @@ class Asked:
     label: IntArray
     points: IntArray
     notes: tuple[str, ...]
+    drawn: MissingDraw | None = None
+    """What is told where rows were drawn."""
 
     @classmethod
     def of(
@@ -232,6 +258,7 @@ class Asked:
         schema: Schema | Place | None,
         trust_pickle: bool,
         lacking: int,
+        seed_search: int,
     ) -> Asked:
         """Read model and rows, of which as many are lacking as are asked for."""
         release, schema = to_release(model, trust_pickle), Schema.given(schema)
@@ -240,7 +267,8 @@ class Asked:
             schema = infer_schema(release)
         else:
             notes = tuple(check_schema(schema, release))
-        missing = MissingRow.of(release, schema)
+        draws = _draws(release, len(X) + lacking, seed_search)
+        missing = MissingRow.of(release, schema, drawn=draws is not None)
         table, label, more = in_model_columns(release, X, y)
         rows = table.to_numpy()
         if not len(rows):
@@ -254,7 +282,12 @@ class Asked:
         if not valid.all():
             raise BadInput(f"the schema does not allow row {valid.argmin()} of the training rows")
         points = missing.points_of(rows)
-        return cls(release, schema, missing, rows, label, points, (*notes, *more))
+        if draws is None:
+            return cls(release, schema, missing, rows, label, points, (*notes, *more))
+        told = counts_of_leaves(release).astype(np.int64)
+        drawn = MissingDraw(missing, told, draws.counts)
+        notes = (*notes, *more, DRAWN(origin=draws.origin))
+        return cls(release, schema, missing, rows, label, points, notes, drawn)
 
     def prior(self, known: IntArray, seed: int) -> Prior:
         """Learn the prior from some of the rows."""
@@ -262,9 +295,35 @@ class Asked:
         density = population.fitted(self.missing.geometry, seed)
         return Prior(density, self.missing.log_prior(density))
 
-    def guess(self, prior: Prior, held: IntArray) -> Guess:
-        """Answer, given the known rows in each leaf."""
-        told = self.missing.posterior(prior.log_prior, held)
+    def likelihood(self, position: int | None) -> FloatArray:
+        """Log likelihood of each grid point and class, all rows being known but one."""
+        if self.drawn is not None:
+            return self.drawn.of_known(self.points, self.label, position)
+        return self.missing.likelihood(self._held)
+
+    def check(self) -> None:
+        """Raise Mismatch if these are all rows, and not those that the model counted."""
+        if self.drawn is not None:
+            self.drawn.check(self.points, self.label)
+        else:
+            self.missing.check(self._held)
+
+    @cached_property
+    def _held(self) -> IntArray:
+        return self.missing.held_by(self.points, self.label)
+
+    def likelihood_without(self, k: int) -> FloatArray:
+        """Log likelihood of each grid point and class, where these are all rows, and one is not
+        known.
+        """
+        if self.drawn is not None:
+            return self.drawn.of_row(int(self.points[k]), int(self.label[k]), k)
+        own = self.missing.held_by(self.points[[k]], self.label[[k]])
+        return self.missing.likelihood(self._held - own)
+
+    def guess(self, prior: Prior, likelihood: FloatArray) -> Guess:
+        """Answer, given the log likelihood of each grid point and class."""
+        told = self.missing.posterior(prior.log_prior, likelihood)
         share = self.missing.shares(prior.density, told.posterior)
         return Guess(told, share, self.missing.answer(share))
 
@@ -296,6 +355,20 @@ class Asked:
         values = self.missing.values
         row = values.rows(chosen[None], self.release.n_features)[0]
         return row, int(chosen[-1] - values.start[-2])
+
+
+def _draws(release: Release, n_rows: int, seed_search: int) -> Draws | None:
+    """Find the draws of a bootstrap; None where nothing was drawn, or more stands in the way."""
+    drawn = isinstance(release.sampling, Bootstrap) and release.noise is None
+    if not drawn or release.not_covered or release.counts_are != "draws":
+        return None
+    if release.n_rows not in (None, n_rows):
+        return None
+    try:
+        draws = known_draws(replace(release, n_rows=n_rows), seed_search=seed_search)
+    except NotCovered as error:
+        raise NotCovered(UNKNOWN_DRAWS(why=message_of(error))) from error
+    return draws
 
 
 def _plain(row: pd.Series[Any]) -> dict[str, Any]:

@@ -67,13 +67,15 @@ class MissingRow:
     _says: Callable[[IntArray], FloatArray]
 
     @classmethod
-    def of(cls, release: Release, schema: Schema) -> MissingRow:
+    def of(cls, release: Release, schema: Schema, *, drawn: bool = False) -> MissingRow:
         """Enumerate the grid.
+
+        ``drawn``: rows were drawn, and how often is known; what that tells is weighed elsewhere.
 
         Raises NotCovered if the release's counts are none of which one more row is told, the grid
         has too many points, or there are too many leaves and classes.
         """
-        says = _what_leaves_say(release)
+        says = _drawn if drawn else _what_leaves_say(release)
         n_gains = sum(len(t.leaves) for t in release.trees) * release.n_classes**2
         if n_gains > MAX_GAINS:
             raise NotCovered(
@@ -116,7 +118,7 @@ class MissingRow:
             raise Mismatch(own_words("the leaves say what these rows cannot make them say"))
         if not isinstance(release.noise, CountNoise):
             return
-        off = np.split(_told(release) - held, self.geometry.leaf_start[1:-1])
+        off = np.split(counts_of_leaves(release) - held, self.geometry.leaf_start[1:-1])
         if doubt := doubt_noise(release.noise, off):
             how = {"larger": "more than", "smaller": "far less than"}.get(doubt.how, "other than")
             raise Mismatch(
@@ -132,15 +134,19 @@ class MissingRow:
         out[~self.allowed] = -np.inf
         return np.asarray(out - logsumexp(out))
 
-    def posterior(self, log_prior: FloatArray, held: IntArray) -> Told:
-        """Weigh each grid point and class, given the known rows of each leaf and class.
+    def likelihood(self, held: IntArray) -> FloatArray:
+        """Log likelihood of each grid point and class, given the known rows of each leaf."""
+        gain = self._gain(held)
+        likelihood = np.zeros((len(self.allowed), held.shape[1]))
+        for leaves in self.signature:
+            likelihood += gain.take(leaves, axis=0)
+        return likelihood
+
+    def posterior(self, log_prior: FloatArray, likelihood: FloatArray) -> Told:
+        """Weigh each grid point and class.
 
         Raises Mismatch if no row explains what the leaves say.
         """
-        gain = self._gain(held)
-        likelihood = np.zeros_like(log_prior)
-        for leaves in self.signature:
-            likelihood += gain.take(leaves, axis=0)
         out = log_prior + likelihood
         best = out.max()
         if np.isneginf(best):
@@ -259,7 +265,7 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
             "a missing row is looked for in counts of rows by class, or in leaves that name a "
             f"class; this model holds {release.counts_are!r}"
         )
-    told = _told(release)
+    told = counts_of_leaves(release)
     if isinstance(noise, LabelNoise) and noise.rule == "present":
         raise NotCovered(own_words("a missing row, where leaves name all classes that they hold"))
     if isinstance(noise, LabelNoise):
@@ -271,7 +277,11 @@ def _what_leaves_say(release: Release) -> Callable[[IntArray], FloatArray]:
     return lambda held: np.where((told == held).all(axis=1), 0.0, -np.inf)
 
 
-def _told(release: Release) -> FloatArray:
+def _drawn(held: IntArray) -> FloatArray:  # noqa: ARG001
+    raise AssertionError("of draws, rows in leaves say nothing")
+
+
+def counts_of_leaves(release: Release) -> FloatArray:
     """What the leaves say, shape (n_leaves, n_classes)."""
     told = []
     for t, tree in enumerate(release.trees):
