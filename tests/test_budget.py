@@ -260,7 +260,7 @@ def audited(monkeypatch, plain, data, rows, *, control=True, train=True, epsilon
     given = (X, y) if train else ()
     model = fitted(data, epsilon, **options)
     return treeleak.audit(
-        model, *given, schema=schema, control=others if control else None, time_limit=10
+        model, *given, schema=schema, control=others if control else None, time_limit=120
     )
 
 
