@@ -149,6 +149,25 @@ def test_rows_whose_sums_are_nearer_are_kept_even_if_they_miss_more(steps_are_ne
     assert search.found() is near
 
 
+def test_rows_whose_sums_are_far_off_are_not_called_sure():
+    search = searched(trained(n=60, columns=6, trees=8)[0])
+    kinds = search.by_class(search.evidence.statements())
+    # No time for a fit: all rows are of one kind.
+    none = np.zeros(0, dtype=np.int64)
+    guess = search._rounded(kinds, none, np.zeros(0))
+    chosen, m = guess.used()
+    off = searching.misplaced(kinds.columns, chosen, m)
+    assert guess.missed
+    assert off > 0.2
+    assert guess.sure.max() <= 1 - 0.4 * np.sqrt(0.2)
+
+    known = search.found()
+    chosen, m = known.used()
+    assert searching.misplaced(known.kinds.columns, chosen, m) < 1e-6
+    again = search._rounded(known.kinds, chosen, m.astype(float))
+    assert again.sure.min() > 0.98
+
+
 @pytest.mark.parametrize(("n_settled", "points"), [(19, 40), (0, 1)])
 def test_corners_are_tried_only_where_no_tree_is_left_to_look_at(n_settled, points, monkeypatch):
     release, _, _ = trained(trees=20)

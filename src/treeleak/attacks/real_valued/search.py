@@ -44,6 +44,9 @@ _LATE = 0.2
 """Seconds after which a step is broken off that is not all there is."""
 MOST_SURE, _LEAST_SURE = 0.99, 0.05
 """Probability of a row that meets all statements, and is not proved; and of any row."""
+_MISPLACED = 0.4
+"""Share of values that are wrong where sums are missed, for each root of the share of them that
+rows bring to a wrong leaf: as measured on default models of 100 and 300 rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +201,8 @@ class Search:
         m[np.argsort(m - share, kind="stable")[: n - int(m.sum())]] += 1
         off = np.abs(x - m) / np.maximum(m, 1)
         sure = (1.0 - off) / (1 if alike is None else alike)
-        return self.classed(kinds, chosen, m, np.clip(sure, _LEAST_SURE, MOST_SURE))
+        most = min(MOST_SURE, 1.0 - _MISPLACED * np.sqrt(misplaced(kinds.columns, chosen, m)))
+        return self.classed(kinds, chosen, m, np.clip(sure, _LEAST_SURE, max(most, _LEAST_SURE)))
 
     def classed(self, kinds: Kinds, chosen: IntArray, m: IntArray, sure: FloatArray) -> Found:
         """Share out the classes, and count what is not met."""
@@ -235,6 +239,12 @@ class Search:
         own = [told for told in self.evidence.statements() if told.by_label]
         met = [told.met(rows, label.astype(np.int64), times) for told in own]
         return sum(int((~each).sum()) for each in met)
+
+
+def misplaced(columns: Columns, chosen: IntArray, m: IntArray) -> float:
+    """Share of what leaves sum up that rows bring to the wrong ones: these miss it twice."""
+    off = columns.take(chosen).T @ m.astype(float) - columns.right
+    return 0.5 * float(np.abs(off).sum()) / max(float(np.abs(columns.right).sum()), 1e-300)
 
 
 def _in_time(clock: Clock, step: Callable[[], T]) -> T | None:
