@@ -164,7 +164,8 @@ def _rows(case: Case) -> tuple[str, FloatArray, IntArray | None] | None:
     with np.errstate(over="ignore"):
         values = X[columns].to_numpy(dtype=float).astype(release.float_type)
     labelled = y is not None and len(release.classes) > 1
-    labels = release.class_numbers(y) if labelled else None
+    # Labels may be a table of one column.
+    labels = release.class_numbers(np.ravel(np.asarray(y, dtype=object))) if labelled else None
     return of, values, None if labels is None or (labels < 0).any() else labels
 
 
