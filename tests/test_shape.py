@@ -178,7 +178,7 @@ def test_noise_that_hides_nothing_shows_a_leak(data):
     document = valid(json.loads(found.to_json()))
     assert document["measurement"]["shape"]["error"] == shape.error
     text = shown(found)
-    assert "what the attack would" in text
+    assert "what the attack makes of the shape" in text
     assert "Training set: 60 rows, as given." in text
 
 
