@@ -45,7 +45,7 @@ def zipped(path, *members):
         (json.dumps({"tree_info": [], "feature_names": []}).encode(), "LightGBM printed"),
         (json.dumps({"class_name": "Sequential", "config": {}}).encode(), "a Keras model"),
         (json.dumps({"a": 1}).encode(), "JSON of an unknown kind"),
-        (gzip.compress(b"X\n\0\0\0\x03"), "an R object"),
+        (gzip.compress(b"X\n\0\0\0\x03", mtime=0), "an R object"),
         (b"plain words", "not a model file"),
     ],
 )
