@@ -39,7 +39,7 @@ from treeleak.auditing.result import Audit, Found, Provenance
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, BadModel, Mismatch, NotCovered, TimeUp
 from treeleak.core.given import Labels, Place, Rows
-from treeleak.core.message import message_of, own_words
+from treeleak.core.message import message_of
 from treeleak.evidence import LeafSteps, LossSums
 from treeleak.reconstruction.run import reconstruct
 from treeleak.release import (
@@ -73,21 +73,6 @@ _NOT_OF_RULES = (
 )  # fmt: skip
 _REAL = (VALUE, STEP, HESSIAN, GRADIENT)
 OnMismatch = Literal["raise", "report"]
-HOLDS_MORE = own_words(
-    "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
-    "holds beside that tells more of them, and was not used",
-    "run_holds_more",
-)
-LEFT_OPEN = own_words(
-    "other rows may fit what was used of the file just as well; what it holds beside that was not "
-    "used",
-    "run_left_open",
-)
-NOT_BUILT = own_words(
-    "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
-    "them",
-    "run_not_built",
-)
 
 
 def audit(
@@ -238,7 +223,7 @@ def _rebuilt(case: Case) -> Case:
     case = case.plus(reconstruction=rebuilt).noting(*new)
     if _holds_more(release) and rebuilt.status != "unique":
         summed = rebuilt.evidence.startswith((LossSums.kind, LeafSteps.kind))
-        return case.without("reconstruction", LEFT_OPEN if summed else HOLDS_MORE)
+        return case.without("reconstruction", wording.LEFT_OPEN if summed else wording.HOLDS_MORE)
     return case
 
 
@@ -255,7 +240,7 @@ def _not_built(case: Case) -> Case:
     asked = {"reconstruction": True, "exposure": case.given.groups,
              "inference": case.given.sensitive}  # fmt: skip
     for part, is_asked in asked.items():
-        case = case.without(part, NOT_BUILT) if is_asked else case
+        case = case.without(part, wording.NOT_BUILT) if is_asked else case
     return case
 
 

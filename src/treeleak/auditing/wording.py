@@ -282,6 +282,21 @@ OTHER_ROWS = own_words(
     "The rows given are not the model's training rows, and nothing was compared with them.",
     "other_rows",
 )
+HOLDS_MORE = own_words(
+    "the rows were rebuilt from counts alone, or from counts and sums of targets: what the file "
+    "holds beside that tells more of them, and was not used",
+    "run_holds_more",
+)
+LEFT_OPEN = own_words(
+    "other rows may fit what was used of the file just as well; what it holds beside that was not "
+    "used",
+    "run_left_open",
+)
+NOT_BUILT = own_words(
+    "these are rules: what they tell of each row is said below; single rows are not rebuilt from "
+    "them",
+    "run_not_built",
+)
 NOT_RUN = Kind(
     "no_attack_run",
     "No attack was run: {why:foreign}. Inconclusive: this neither shows nor rules out a leak.",

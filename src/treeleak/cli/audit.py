@@ -107,8 +107,7 @@ def audit(
     """Find out what a model discloses: inventory, counts, reconstruction."""
     import treeleak
     from treeleak.auditing.assessors.counts import THRESHOLD
-    from treeleak.auditing.findings.finding import OPEN
-    from treeleak.bridges.sacro_report import add_report, entries_in, report_entry
+    from treeleak.bridges.sacro_report import add_report, report_entry
     from treeleak.report import render
     from treeleak.report.pdf import find_chromium, is_pdf, print_page
 
@@ -139,15 +138,8 @@ def audit(
         if control is not None:
             others = tables.read(control).drop(columns=[label], errors="ignore")
         given = beside.read(tables)
-    if sacro_report is not None:
-        entries_in(sacro_report)  # An attack for a file that cannot be added to would be lost.
-    for place in (json, report, sacro_report):
-        if place is not None:
-            check_place(place, model, schema, train, control, policy, *beside.files)
-    if report is not None and report.suffix.lower() not in ("", ".html", ".htm", ".pdf"):
-        raise BadInput(f"{report}: a report is HTML or PDF: name it {report.stem}.html, or .pdf")
-    if json is not None and report is not None and json.resolve() == report.resolve():
-        raise BadInput(f"{report}: named twice, for the JSON and for the report")
+    given_files = (model, schema, train, control, policy, *beside.files)
+    _check_places(json, report, sacro_report, given_files)
     browser = find_chromium() if report is not None and is_pdf(report) else None
     names = {} if control is None else {"the control rows": control}
     with progress_shown(quiet) as progress, beside.named(), named(names):
@@ -189,6 +181,30 @@ def audit(
         say(f"treeleak: the report, {edition} edition, is in {report}")
     if result.mismatch is not None:
         say(f"treeleak: {train}: these are not the model's training rows: {result.mismatch}")
+    raise typer.Exit(_status(result, model, clock))
+
+
+def _check_places(
+    json: Path | None, report: Path | None, sacro: Path | None, given: Collection[Path | None]
+) -> None:
+    """Refuse, before the attack, what could not be written after it."""
+    from treeleak.bridges.sacro_report import entries_in
+
+    if sacro is not None:
+        entries_in(sacro)
+    for place in (json, report, sacro):
+        if place is not None:
+            check_place(place, *given)
+    if report is not None and report.suffix.lower() not in ("", ".html", ".htm", ".pdf"):
+        raise BadInput(f"{report}: a report is HTML or PDF: name it {report.stem}.html, or .pdf")
+    if json is not None and report is not None and json.resolve() == report.resolve():
+        raise BadInput(f"{report}: named twice, for the JSON and for the report")
+
+
+def _status(result: Audit, model: Path, clock: Clock) -> int:
+    """Choose the exit status, and say why where nothing printed does."""
+    from treeleak.auditing.findings.finding import OPEN
+
     status = status_of(result.reconstruction)
     if clock.said in dict(result.not_assessed).values():
         status = NO_ANSWER if result.reconstruction is None else status
@@ -202,7 +218,7 @@ def audit(
     if status == AUDITED and result.of == "leaves" and result.release is None:
         say(f"treeleak: {model}: {result.reason('reconstruction')}.")
         status = BAD_INPUT if result.verdict == OPEN else status
-    raise typer.Exit(status)
+    return status
 
 
 def _named(result: Audit) -> frozenset[str]:

@@ -92,21 +92,17 @@ class WorldSearch:
         """Set up the search of what the bounds leave open."""
         live = np.flatnonzero(known.upper[system.cell] > 0)
         cell = system.cell[live]
-        grid = geometry.atoms(system.points[live])
-        atoms = np.column_stack([grid, system.label[live]])
+        atoms = np.column_stack([geometry.atoms(system.points[live]), system.label[live]])
         single = system.cell_size[cell] == 1
         certain = np.where(single, known.lower[cell], 0)
         fixed = np.repeat(np.arange(len(live)), certain)
         m = np.bincount(cell[fixed], minlength=len(system.signature))
         target = -system.residual(m)
         movable = np.flatnonzero(~single | (known.upper[cell] > known.lower[cell]))
+        strides = np.append(geometry.stride, geometry.n_points)
+        n_open = system.n_rows - len(fixed)
         space = SearchSpace.of(
-            atoms[movable],
-            np.append(geometry.stride, geometry.n_points),
-            cell[movable],
-            system.signature,
-            target,
-            system.n_rows - len(fixed),
+            atoms[movable], strides, cell[movable], system.signature, target, n_open
         )
         numbered = atoms + values.atom_start[:-1]
         fixed_atoms = np.bincount(numbered[fixed].ravel(), minlength=values.n_atoms).astype(float)
@@ -130,7 +126,6 @@ class WorldSearch:
         marginal = fixed_atoms.copy()
         for a in range(own.shape[1]):
             marginal += np.bincount(own[:, a], w, minlength=values.n_atoms)
-        prior = values.prior(marginal)
         whole = values.settled[numbered[fixed]].all(axis=1)
         return cls(
             system=system,
@@ -142,7 +137,7 @@ class WorldSearch:
             space=space,
             live_of=movable[space.origin],
             w=w,
-            value_prior=prior,
+            value_prior=values.prior(marginal),
             population=population,
         )
 

@@ -27,7 +27,6 @@ import numpy as np
 
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput, BadModel, NotCovered
-from treeleak.core.message import Kind, own_words
 from treeleak.release.adapters.boosted import (
     NUMBERED,
     column_names,
@@ -37,6 +36,19 @@ from treeleak.release.adapters.boosted import (
     whole_numbers,
 )
 from treeleak.release.adapters.lightgbm_fitting import fitting_of, rate_of
+from treeleak.release.adapters.lightgbm_words import (
+    AVERAGE,
+    BAGGED,
+    COUNTLESS,
+    DIFFERENT,
+    EARLY,
+    GOSS,
+    LINEAR,
+    MISCOUNTED,
+    UNTOLD,
+    VALUES_ALONE,
+    ZEROS,
+)
 from treeleak.release.bounds import (
     MOST_CATEGORY,
     MOST_CLASSES,
@@ -63,54 +75,6 @@ MOST_JSON = 2**24
 _NUMBER = r"-?\d{1,320}(?:\.\d{1,40})?(?:e[-+]?\d{1,4})?"
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING = {"none": 0, "zero": 1, "nan": 2}
-
-LINEAR = own_words(
-    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
-    "lightgbm_linear",
-)
-ZEROS = (
-    "tree {}, node {}: zeros count as missing there (zero_as_missing) and go the other way than "
-    "their value: such tests are not covered"
-)
-COUNTLESS = own_words(
-    "the LightGBM file holds no numbers of rows (leaf_count), and rebuilding rows from other "
-    "statistics is not covered yet",
-    "lightgbm_countless",
-)
-VALUES_ALONE = own_words(
-    "The file holds neither numbers of rows nor parameters: all rows are taken to have been in "
-    "every tree, and the regularisation to be LightGBM's default.",
-    "lightgbm_values_alone",
-)
-MISCOUNTED = own_words(
-    "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees",
-    "lightgbm_miscounted",
-)
-UNTOLD = own_words(
-    "the LightGBM file does not hold the parameters of its training, which say whether each tree "
-    "saw all rows",
-    "lightgbm_untold",
-)
-BAGGED = Kind(
-    "rows_bagged",
-    "each tree saw a part of the rows, drawn without replacement (bagging_fraction "
-    "{share:foreign})",
-)
-GOSS = own_words(
-    "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "
-    "are of these",
-    "lightgbm_goss",
-)
-DIFFERENT = own_words(
-    "the roots of its trees count different numbers of rows", "lightgbm_different"
-)
-AVERAGE = own_words(
-    "Predictions are the average of the trees, not their sum (boosting=rf).", "lightgbm_average"
-)
-EARLY = Kind(
-    "stops_early",
-    "Predictions may stop after round {round}, found best; the model holds later trees, too.",
-)
 
 
 @adapter("lightgbm", "Booster")

@@ -1,0 +1,51 @@
+"""What is said of LightGBM's files that are not read in full."""
+
+from treeleak.core.message import Kind, own_words
+
+LINEAR = own_words(
+    "LightGBM trees with linear models in their leaves (linear_tree) are not covered",
+    "lightgbm_linear",
+)
+ZEROS = (
+    "tree {}, node {}: zeros count as missing there (zero_as_missing) and go the other way than "
+    "their value: such tests are not covered"
+)
+COUNTLESS = own_words(
+    "the LightGBM file holds no numbers of rows (leaf_count), and rebuilding rows from other "
+    "statistics is not covered yet",
+    "lightgbm_countless",
+)
+VALUES_ALONE = own_words(
+    "The file holds neither numbers of rows nor parameters: all rows are taken to have been in "
+    "every tree, and the regularisation to be LightGBM's default.",
+    "lightgbm_values_alone",
+)
+MISCOUNTED = own_words(
+    "the numbers of rows in the LightGBM file do not add up: they do not belong to its trees",
+    "lightgbm_miscounted",
+)
+UNTOLD = own_words(
+    "the LightGBM file does not hold the parameters of its training, which say whether each tree "
+    "saw all rows",
+    "lightgbm_untold",
+)
+BAGGED = Kind(
+    "rows_bagged",
+    "each tree saw a part of the rows, drawn without replacement (bagging_fraction "
+    "{share:foreign})",
+)
+GOSS = own_words(
+    "each tree saw the rows with the largest gradients and some of the others (GOSS): its counts "
+    "are of these",
+    "lightgbm_goss",
+)
+DIFFERENT = own_words(
+    "the roots of its trees count different numbers of rows", "lightgbm_different"
+)
+AVERAGE = own_words(
+    "Predictions are the average of the trees, not their sum (boosting=rf).", "lightgbm_average"
+)
+EARLY = Kind(
+    "stops_early",
+    "Predictions may stop after round {round}, found best; the model holds later trees, too.",
+)
