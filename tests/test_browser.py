@@ -317,6 +317,7 @@ def large_audit(n_rows: int, n_columns: int = 14) -> treeleak.Audit:
         small.reconstruction, X=rebuilt, y=pd.Series(rng.integers(0, 2, n_rows)),
         confidence=sure, proved=pd.Series(rng.random(n_rows) < 0.1), ordered=True, draws=None,
         lower=None, upper=None, label_confidence=None, known=None,
+        schema=treeleak.Schema([treeleak.Numeric(name) for name in columns]),
     )  # fmt: skip
     order = rng.permutation(n_rows)
     rows = pd.DataFrame({"row": order, "matched": order, "wrong": 1, "sure": 0.5, "proved": False})

@@ -19,7 +19,7 @@ THICK = 14
 GAP = 12
 LABEL = 70
 """Letters of a label, where there is room."""
-ROOM = 76
+ROOM = 64
 """Percent of the width that a label may take before it is cut: beyond stands the figure."""
 _LEAST = 0.4
 """Percent of the width that a share above nothing takes at least: it can be seen."""
