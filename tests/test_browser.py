@@ -304,12 +304,12 @@ def test_hostile_texts_are_shown_and_do_nothing(reports, opened, edition):
         assert "{{ 7 * 7 }}{% raw %}&amp;" in text
 
 
-def large_audit(n_rows: int, n_columns: int = 14) -> treeleak.Audit:
+def large_audit(n_rows: int) -> treeleak.Audit:
     """An audit as of many rows: rebuilt rows of numbers and codes beside true ones."""
     small = plain_audit()
     rng = np.random.default_rng(1)
-    columns = [f"column {k}" for k in range(n_columns)]
-    true = pd.DataFrame(rng.integers(0, 40, size=(n_rows, n_columns)), columns=columns)
+    columns = list(small.reconstruction.X.columns)
+    true = pd.DataFrame(rng.integers(0, 40, size=(n_rows, len(columns))), columns=columns)
     true[columns[0]] = rng.normal(50_000, 20_000, size=n_rows).round(2)
     rebuilt = true.where(rng.random(true.shape) < 0.9, rng.integers(0, 40, size=true.shape))
     sure = pd.DataFrame(rng.random(true.shape), columns=columns)
