@@ -8,6 +8,7 @@ import skops.io
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import treeleak
+from helpers.tables import compas_sample
 from treeleak.auditing.findings.advice import (
     HARDEN,
     HARDENING,
@@ -30,9 +31,8 @@ def cells(page, first, least=5):
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    return X, compas.y[X.index], compas.schema
+    X, y, compas = compas_sample(60)
+    return X, y, compas.schema
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 import treeleak
 from helpers.documents import valid
 from helpers.releases import counted_as
+from helpers.tables import compas_sample
 from treeleak.auditing import Entry, Measurement, Variant
 from treeleak.auditing.assessors.counts import count_leaves
 from treeleak.auditing.assessors.measurement import measure
@@ -50,9 +51,8 @@ from treeleak.verification.training_rows import match_training
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    return X, compas.y[X.index], compas.schema
+    X, y, compas = compas_sample(60)
+    return X, y, compas.schema
 
 
 @pytest.fixture(scope="module")

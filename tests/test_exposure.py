@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.auditing.assessors.leaf_words import LeafWords
 from treeleak.auditing.assessors.people import check_names, labels_of
 from treeleak.core.errors import BadInput
@@ -23,9 +24,8 @@ from treeleak.schema import Binary, Numeric, OneHot, Schema
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    return X, compas.y[X.index], compas.schema
+    X, y, compas = compas_sample(60)
+    return X, y, compas.schema
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.auditing.frameworks import EDPB, ICO, ISO, OF_FEW, QUESTIONS, WP216
 from treeleak.auditing.limits import LIMITS
 from treeleak.report import render_html
@@ -17,10 +18,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 @pytest.fixture(scope="module")
 def audited():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    forest = RandomForestClassifier(10, random_state=0).fit(X, compas.y[X.index])
-    return treeleak.audit(forest, X, compas.y[X.index], schema=compas.schema, time_limit=30)
+    X, y, compas = compas_sample(60)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    return treeleak.audit(forest, X, y, schema=compas.schema, time_limit=30)
 
 
 def test_each_question_names_figures_that_there_are():

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge
 from treeleak.auditing.assessors.membership import CELLS, POSTERIOR, membership_of
 from treeleak.metrics.membership import advantage, auc, caught, clopper_pearson
@@ -100,9 +101,7 @@ def test_who_guesses_has_no_advantage():
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(100, random_state=3)
-    return X, compas.y[X.index], compas
+    return compas_sample(100)
 
 
 @pytest.fixture(scope="module")

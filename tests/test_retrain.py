@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import treeleak
 from helpers.documents import valid
+from helpers.tables import compas_sample
 from treeleak.cli import app
 from treeleak.core.clock import Clock
 from treeleak.core.errors import BadInput, NotCovered
@@ -25,9 +26,8 @@ from treeleak.hardening.retrain import retrain
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(16, random_state=2)
-    return X, compas.y[X.index], compas.schema
+    X, y, compas = compas_sample(16, seed=2)
+    return X, y, compas.schema
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from treeleak.datasets import Dataset
+from treeleak.datasets import Dataset, load_compas
 from treeleak.schema import Binary, OneHot, Schema
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -40,6 +40,13 @@ def small_table() -> Dataset:
     X = pd.DataFrame(rows, columns=["a", "b", "c"])
     schema = Schema([Binary("a"), OneHot("g", ["b", "c"])])
     return Dataset("small", X, pd.Series([0, 0, 1, 1, 1, 1]), schema, "", "", "")
+
+
+def compas_sample(n: int, seed: int = 3) -> tuple[pd.DataFrame, pd.Series, Dataset]:
+    """Rows of COMPAS at random, their labels, and the table that they are from."""
+    compas = load_compas()
+    X = compas.X.sample(n, random_state=seed)
+    return X, compas.y[X.index], compas
 
 
 def shared_file(name: str, folder: str = "data") -> Path:
