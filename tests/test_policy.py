@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import treeleak
 from helpers.documents import valid
 from helpers.examples import examples
+from helpers.tables import compas_sample
 from treeleak.auditing import Policy, judge, read_policy
 from treeleak.auditing.assessors.singled_out import singled_out
 from treeleak.auditing.disclosure.releasable import Kept, releasable
@@ -27,15 +28,14 @@ from treeleak.cli import app
 from treeleak.core.errors import BadInput
 from treeleak.core.message import Reader
 from treeleak.report import render_html
+from treeleak.schema import Schema
 
 LOOSE = {key: 1.0 for key, limit in LIMITS.items() if limit.kind == "share" and not limit.least}
 
 
 @pytest.fixture(scope="module")
 def data():
-    compas = treeleak.datasets.load_compas()
-    X = compas.X.sample(60, random_state=3)
-    return X, compas.y[X.index], compas
+    return compas_sample(60)
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +302,13 @@ def test_a_column_that_may_not_be_named_is_not_in_a_ruling(audited):
     shown = releasable(told, kept, Reader(10))["ruling"]
     assert "priors" not in str(shown)
     assert shown["checks"][-1]["found"] in ("above this", "within this")
+
+
+def test_rows_are_held_against_the_schema_once_whatever_the_limits(audited, monkeypatch):
+    asked, own = [], Schema.valid
+    monkeypatch.setattr(Schema, "valid", lambda self, *a: asked.append(1) or own(self, *a))
+    judge(replace(audited), Policy("p", LOOSE))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

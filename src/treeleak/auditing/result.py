@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -130,7 +131,7 @@ class Found:
         """Say why a part was not assessed; ``unless`` where nothing says so."""
         return dict(self.not_assessed).get(part, unless)
 
-    @property
+    @cached_property
     def impossible(self) -> int:
         """Training rows that the schema of the reconstruction does not allow."""
         if self.truth is None or self.reconstruction is None:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -193,7 +193,7 @@ def audit(
     if found.release is not None:
         origin = found.release.origin
     return Audit(
-        **found.__dict__,
+        **{each.name: getattr(found, each.name) for each in fields(found)},
         verdict=verdict,
         findings=findings,
         advice=advise(found, verdict),

@@ -109,14 +109,13 @@ def bagging_bound(
         if not table[name].isin((0, 1)).all():
             raise NotCovered(f"the bound is for columns of 0 and 1; {name!r} holds other values")
     rows = table.to_numpy()
-    seen = rows.astype(release.float_type)
-    leaves = [tree.apply(seen) for tree in release.trees]
+    leaves = release.leaves(table)
     rng = np.random.default_rng(seed)
     errors, free = [], []
     for _ in range(n_ties if draws is None else 1):
         b = _likeliest(release, leaves, label, rng) if draws is None else draws
         fixed = np.zeros(rows.shape, dtype=bool)
-        for tree, leaf, drawn in zip(release.trees, leaves, b > 0, strict=True):
+        for tree, leaf, drawn in zip(release.trees, leaves.T, b > 0, strict=True):
             fixed[drawn] |= _tested(tree, release.n_features)[leaf[drawn]]
         worst = np.where(fixed, rows, 1 - rows)
         errors.append(reconstruction_error(worst, rows))
@@ -146,17 +145,15 @@ def likeliest_draws(release: Release, X: Any, y: Any, seed: int = 0) -> IntArray
         If a leaf counts a class of which none of the rows lies there.
     """
     table, label, _ = in_model_columns(release, X, y)
-    seen = table.to_numpy().astype(release.float_type)
-    leaves = [tree.apply(seen) for tree in release.trees]
-    return _likeliest(release, leaves, label, np.random.default_rng(seed))
+    return _likeliest(release, release.leaves(table), label, np.random.default_rng(seed))
 
 
 def _likeliest(
-    release: Release, leaves: list[IntArray], label: IntArray, rng: np.random.Generator
+    release: Release, leaves: IntArray, label: IntArray, rng: np.random.Generator
 ) -> IntArray:
     n_classes = len(release.classes)
-    out = np.zeros((len(leaves), len(label)), dtype=np.int64)
-    for t, (tree, leaf) in enumerate(zip(release.trees, leaves, strict=True)):
+    out = np.zeros((len(release.trees), len(label)), dtype=np.int64)
+    for t, (tree, leaf) in enumerate(zip(release.trees, leaves.T, strict=True)):
         if tree.counts is None:
             raise NotCovered(f"tree {t} gives no counts")
         counts = np.rint(tree.counts * tree.is_leaf[:, None]).astype(np.int64).ravel()

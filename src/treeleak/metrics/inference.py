@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from scipy.special import ndtri
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.errors import BadInput
 from treeleak.core.private import dataclass
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVEL = 0.95
 """Of all intervals here."""
@@ -182,17 +186,13 @@ def nearest_values(people: FloatArray, rows: FloatArray, values: FloatArray) -> 
         tally = np.zeros((len(points), 2))
         np.add.at(tally, at.ravel()[told], np.column_stack([values[told], np.ones(told.sum())]))
     found = np.empty(len(people))
-    step = max(1, AT_ONCE // len(points))
-    for start in range(0, len(people), step):
-        off = cdist(people[start : start + step], points, "cityblock")
-        # Sums of the same terms differ in their last digits.
-        nearest = (off <= off.min(axis=1, keepdims=True) + ROUNDING).astype(float)
-        own = nearest @ tally
+    for part, off in distances(people, points):
+        own = _least(off).astype(float) @ tally
         if counted:
-            found[start : start + step] = known[(own + common).argmax(axis=1)]
+            found[part] = known[(own + common).argmax(axis=1)]
         else:
             with np.errstate(invalid="ignore"):
-                found[start : start + step] = own[:, 0] / own[:, 1]
+                found[part] = own[:, 0] / own[:, 1]
     return found
 
 
@@ -203,12 +203,33 @@ def nearest_rows(people: FloatArray, rows: FloatArray, rng: np.random.Generator)
     rows, shape (n_people,).
     """
     found = np.empty(len(people), dtype=np.int64)
-    step = max(1, AT_ONCE // len(rows))
-    for start in range(0, len(people), step):
-        off = cdist(people[start : start + step], rows, "cityblock")
-        near = off <= off.min(axis=1, keepdims=True) + ROUNDING
-        found[start : start + step] = (near * (1.0 - rng.random(off.shape))).argmax(axis=1)
+    for part, off in distances(people, rows):
+        found[part] = (_least(off) * (1.0 - rng.random(off.shape))).argmax(axis=1)
     return found
+
+
+def distances(
+    people: NDArray[Any], rows: NDArray[Any], metric: Literal["cityblock", "hamming"] = "cityblock"
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Measure how far people are from rows, a part of the people at a time.
+
+    ``people`` and ``rows``, shape (n, n_known). Yields parts of the people, and their distances,
+    shape (n_people of the part, n_rows).
+    """
+    step = max(1, AT_ONCE // max(len(rows), 1))
+    for start in range(0, len(people), step):
+        part = slice(start, start + step)
+        yield part, cdist(people[part], rows, metric)
+
+
+def _least(off: FloatArray) -> BoolArray:
+    """Say which rows are nearest; sums of the same terms differ in their last digits."""
+    return np.asarray(off <= off.min(axis=1, keepdims=True) + ROUNDING)
+
+
+def at_most(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Take that many rows at random, or all where there are no more."""
+    return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]
 
 
 def commonest(values: FloatArray, near: float = 0.0) -> float:

@@ -10,8 +10,8 @@ from treeleak.reconstruction.run import reconstruct
 if TYPE_CHECKING:
     from treeleak.schema import Schema
 
-SURE = 0.9
-"""Least confidence of a value that counts as rebuilt."""
+PROBABLE = 0.9
+"""Least confidence of a value that counts as rebuilt, though it is not proved."""
 
 
 def leak_score(
@@ -72,6 +72,6 @@ def leak_score(
 def _rebuilt_share(rebuilt: Reconstruction) -> float:
     if rebuilt.confidence is None or not rebuilt.confidence.size:
         return 0.0
-    sure = rebuilt.confidence.to_numpy() >= SURE
+    sure = rebuilt.confidence.to_numpy() >= PROBABLE
     sure[:, rebuilt.confidence.columns.isin(rebuilt.free_columns)] = False
     return float(sure.mean())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.errors import BadModel, NotCovered
@@ -28,6 +29,9 @@ from treeleak.release.sampling import Sampling
 from treeleak.release.statistics import COUNTS, LABELS, NodeStatistic, Statistics
 from treeleak.release.stored import Leftover
 from treeleak.release.tree import LEAF, Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_COLUMNS = own_words(
     "the model tests no column, and its file names none: what a row could be is not known; for "
@@ -241,6 +245,28 @@ class Release:
             kept = tuple(entry for entry in tree.statistics if not entry.per_class)
             trees.append(replace(tree, statistics=Statistics(kept)))
         return replace(self, trees=tuple(trees), classes=())
+
+    def leaves(self, X: pd.DataFrame | NDArray[Any]) -> IntArray:
+        """Push rows through the trees.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n_rows, n_columns)
+            In the model's columns; a table may have others too.
+
+        Returns
+        -------
+        int array, shape (n_rows, n_trees)
+            The node number of each row's leaf in each tree.
+        """
+        own: Any = X[list(self.feature_names)] if hasattr(X, "columns") else X
+        # What is too large for the type in which the model compares is infinite to it, too.
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(own, dtype=self.float_type)
+        found = np.empty((len(rows), len(self.trees)), dtype=np.int64)
+        for t, tree in enumerate(self.trees):
+            found[:, t] = tree.apply(rows)
+        return found
 
     @cached_property
     def category_sets(self) -> tuple[tuple[IntArray, ...], ...]:

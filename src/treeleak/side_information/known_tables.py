@@ -329,9 +329,8 @@ class KnownTables:
         if not len(own):
             return ()
         both = np.concatenate([self.rows[own], answer.table[self.others]])
-        leaves = [tree.apply(both.astype(self.release.float_type)) for tree in self.release.trees]
         labels = np.concatenate([self.row_labels[own], answer.label[self.others]])
-        group = numbered(np.column_stack([*leaves, labels]))
+        group = numbered(np.column_stack([self.release.leaves(both), labels]))
         held = [np.bincount(g, minlength=group.max() + 1) for g in np.split(group, [len(own)])]
         return (
             f"of {len(own)} known rows whose positions are not known, "

@@ -20,6 +20,7 @@ from treeleak.metrics.encoding import column_range
 from treeleak.metrics.inference import (
     Rate,
     Risk,
+    at_most,
     commonest,
     is_right,
     nearest_values,
@@ -189,8 +190,8 @@ def _inference(
     free = set(rebuilt.free_columns)
     known = [a for a in schema.attributes if a is not target and not set(a.columns) <= free]
     n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
-    people = _some(tried, n, rng)
-    tables = [own, people] if control is None else [own, people, _some(control, n, rng)]
+    people = at_most(tried, n, rng)
+    tables = [own, people] if control is None else [own, people, at_most(control, n, rng)]
     rows, *persons = _known(known, tables, true)
     values, *truths = (_value(target, X) for X in tables)
     near = 0.0
@@ -211,10 +212,6 @@ def _rows_of(rebuilt: Reconstruction) -> pd.DataFrame:
     if rebuilt.X is None or rebuilt.X.empty:
         raise BadInput("no rows were rebuilt")
     return rebuilt.X
-
-
-def _some(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
-    return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]
 
 
 def _value(attribute: Attribute, X: pd.DataFrame) -> FloatArray:

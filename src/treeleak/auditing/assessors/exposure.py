@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from treeleak.auditing.assessors.article29 import NO_ROWS
-from treeleak.auditing.assessors.leaf_words import LeafWords, leaves_of, rows_in_nodes
+from treeleak.auditing.assessors.leaf_words import LeafWords, rows_in_nodes
 from treeleak.auditing.assessors.measurement import Pairs
 from treeleak.auditing.assessors.people import groups_of, labels_of
 from treeleak.core.arrays import BoolArray, FloatArray, IntArray
 from treeleak.core.private import dataclass
 from treeleak.metrics.matching import right_values
+from treeleak.metrics.search_score import PROBABLE
 from treeleak.reconstruction import Reconstruction
 from treeleak.release import Release
 
@@ -28,10 +29,6 @@ MOST_ROWS = 500
 
 MOST_LEAVES = 3
 """Leaves that are told of each of them."""
-
-
-PROBABLE = 0.9
-"""Least confidence of each value that a tree tests, in a row that counts as probable."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +311,7 @@ def _leaves_of(rebuilt: Reconstruction, release: Release) -> tuple[IntArray, Flo
     known = [c for c in counts if c is not None]
     if rebuilt.X is None or release.noise is not None or len(known) < len(counts):
         return np.zeros((rebuilt.n_rows, 0), dtype=np.int64), np.zeros((rebuilt.n_rows, 0))
-    leaves = leaves_of(rebuilt.X, release)
+    leaves = release.leaves(rebuilt.X)
     return leaves, np.column_stack([n[at] for n, at in zip(known, leaves.T, strict=True)])
 
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.listed import listed
 from treeleak.release.release import Release
 from treeleak.release.tree import Tree
 from treeleak.schema import Binary, OneHot, Schema
-
-
-def leaves_of(X: pd.DataFrame, release: Release) -> IntArray:
-    """Leaf of every row in every tree, shape (n_rows, n_trees)."""
-    table = X[list(release.feature_names)]
-    rows = np.ascontiguousarray(table.to_numpy(dtype=release.float_type))
-    return np.column_stack([tree.apply(rows) for tree in release.trees])
 
 
 def rows_in_nodes(tree: Tree) -> FloatArray | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from treeleak.core.arrays import FloatArray, IntArray
-from treeleak.metrics.inference import Rate, Risk, nearest_rows
+from treeleak.metrics.inference import Rate, Risk, at_most, nearest_rows
 from treeleak.reconstruction import Reconstruction
 from treeleak.schema import Attribute
 
@@ -56,7 +56,7 @@ def linked(
     # The order of rows tells nothing here, nor how many are alike.
     own = rebuilt.X.drop_duplicates().sort_values(list(rebuilt.X.columns), ignore_index=True)
     n = max(FEWEST_PEOPLE, MOST_PAIRS // len(own))
-    people = [_some(X, n, rng) for X in (tried, control) if X is not None]
+    people = [at_most(X, n, rng) for X in (tried, control) if X is not None]
 
     def nearest(half: Sequence[Attribute]) -> list[IntArray]:
         rows, *persons = known(half, [own, *people], true)
@@ -67,7 +67,3 @@ def linked(
     m = len(people[0])
     chance = (rng.integers(len(own), size=m) == rng.integers(len(own), size=m)).sum()
     return Risk(found[0], Rate(int(chance), m), found[1] if len(found) > 1 else None)
-
-
-def _some(X: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
-    return X if len(X) <= n else X.iloc[rng.permutation(len(X))[:n]]

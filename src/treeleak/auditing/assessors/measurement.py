@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from treeleak.auditing.assessors.counts import THRESHOLD
 from treeleak.auditing.assessors.in_order import InOrder, measure_in_order
-from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.auditing.assessors.shape import Shape, tried_shape
 from treeleak.auditing.assessors.yardsticks import Tried, Yardstick, held_against, try_all
 from treeleak.auditing.described import Described
@@ -215,7 +214,7 @@ def measure(
         )  # fmt: skip
     all_given = np.asarray(given.all(axis=1))
     rebuilt, true = _not_given(rebuilt, true, all_given, reconstruction.ordered)
-    rebuilt_leaves, true_leaves = leaves_of(rebuilt, release), leaves_of(true, release)
+    rebuilt_leaves, true_leaves = release.leaves(rebuilt), release.leaves(true)
     exact_in_order = located_in_order = error_in_order = None
     if reconstruction.ordered:
         same = _same(rebuilt[true.columns].to_numpy(), true.to_numpy())

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.spatial.distance import cdist
 
-from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.auditing.assessors.rows_given import THE_SAME
 from treeleak.auditing.described import Described
 from treeleak.core.arrays import FloatArray, IntArray
 from treeleak.core.message import Kind, own_words
 from treeleak.core.private import dataclass
+from treeleak.metrics.inference import distances
 from treeleak.metrics.membership import (
     FALSE_POSITIVES,
     Bounded,
@@ -119,7 +118,7 @@ def membership_of(
         )
         said = POSTERIOR
     else:
-        own, *tables = (leaves_of(X, release) for X in (rows, members, others))
+        own, *tables = (release.leaves(X) for X in (rows, members, others))
         inside, outside = _by_cells(own, tables[0], tables[1], _weights(rebuilt), rng)
         said = CELLS
     return Membership(
@@ -179,8 +178,6 @@ def _off(leaves: IntArray, own: IntArray) -> FloatArray:
     trees = max(1, min(own.shape[1], MOST_WORK // (len(leaves) * len(points))))
     chosen = np.linspace(0, own.shape[1] - 1, trees).round().astype(int)
     found = np.empty(len(leaves))
-    step = max(1, 10_000_000 // len(points))
-    for start in range(0, len(leaves), step):
-        part = leaves[start : start + step, chosen]
-        found[start : start + step] = cdist(part, points[:, chosen], "hamming").min(axis=1)
+    for part, off in distances(leaves[:, chosen], points[:, chosen], "hamming"):
+        found[part] = off.min(axis=1)
     return found

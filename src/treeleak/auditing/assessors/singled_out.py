@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treeleak.auditing.assessors.leaf_words import leaves_of
 from treeleak.reconstruction import Reconstruction
 from treeleak.release.release import Release
 
@@ -43,7 +42,7 @@ def singled_out(reconstruction: Reconstruction, release: Release) -> int:
     label = np.zeros(len(X), dtype=np.int64)
     if by_class and y is not None:
         label = np.array([number.get(v, 0) for v in y], dtype=np.int64)
-    leaves = leaves_of(X, release)
+    leaves = release.leaves(X)
     sure = proved.to_numpy(dtype=bool)
     found = sure & ~reconstruction.given.all(axis=1)
     _, group, size = np.unique(

@@ -18,6 +18,8 @@ from treeleak.core.private import dataclass
 from treeleak.release.release import Release
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from treeleak.auditing.case import Case
 
 FEWEST_DEGREES = 10
@@ -131,7 +133,7 @@ def _groups(case: Case) -> tuple[Groups, ...]:
     of, X, labels = rows
     if len(X) * max(len(release.trees), 1) > _CELLS:
         return ()
-    leaves = np.column_stack([tree.apply(X) for tree in release.trees])
+    leaves = release.leaves(X)
     cells = np.unique(leaves, axis=0, return_inverse=True)[1].reshape(-1)
     by_class = None if labels is None else _by_class(cells, labels, release.n_classes)
     sizes = np.bincount(cells)
@@ -148,25 +150,22 @@ def _groups(case: Case) -> tuple[Groups, ...]:
     return (_line("answer", of, sizes, expected, threshold), own)
 
 
-def _rows(case: Case) -> tuple[str, FloatArray, IntArray | None] | None:
-    """Take the training rows where they are known, in the type in which the model compares."""
+def _rows(case: Case) -> tuple[str, pd.DataFrame, IntArray | None] | None:
+    """Take the training rows where they are known, and their labels."""
     release, truth, rebuilt = case.release, case.found.truth, case.found.reconstruction
-    columns = list(release.feature_names)
     if truth is not None:
         of, X, y = "training rows", truth.X, case.given.y
     elif rebuilt is not None and rebuilt.X is not None and rebuilt.status == "unique":
         of, X, y = "rebuilt rows", rebuilt.X, rebuilt.y
-        if not set(columns) <= set(X.columns):
+        if not set(release.feature_names) <= set(X.columns):
             # Rows as they were before transformers.
             return None
     else:
         return None
-    with np.errstate(over="ignore"):
-        values = X[columns].to_numpy(dtype=float).astype(release.float_type)
     labelled = y is not None and len(release.classes) > 1
     # Labels may be a table of one column.
     labels = release.class_numbers(np.ravel(np.asarray(y, dtype=object))) if labelled else None
-    return of, values, None if labels is None or (labels < 0).any() else labels
+    return of, X, None if labels is None or (labels < 0).any() else labels
 
 
 def _by_class(groups: IntArray, labels: IntArray, n_classes: int) -> FloatArray:

@@ -206,11 +206,9 @@ def _place(given: pd.Series[Any], values: tuple[Any, ...]) -> Any:
 
 def _reached(release: Release, X: Any) -> float:
     """Share of the leaves that rows reach."""
-    names = list(release.feature_names)
-    table = X[names] if isinstance(X, pd.DataFrame) else X
     try:
-        rows = np.ascontiguousarray(table, dtype=release.float_type)
+        leaves = release.leaves(X)
     except (TypeError, ValueError):
         return 0.0
-    reached = sum(len(np.unique(tree.apply(rows))) for tree in release.trees)
+    reached = sum(len(np.unique(own)) for own in leaves.T)
     return float(reached / sum(len(tree.leaves) for tree in release.trees))
