@@ -80,77 +80,80 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         EDPB,
-        "How likely is it that such data come out of queries to the model?",
+        "How likely is it that queries to the model return such data?",
         (),
-        "treeleak reads the file and asks no running service. Who holds the file can query it, "
-        "too; who can only query it knows less, and was not tried.",
+        "treeleak reads the file and queries no running service. Anyone who has the file can "
+        "query it, too. An adversary who can only query it knows less; no attack here tries this "
+        "case.",
     ),
     Question(
         EDPB,
-        "Are these means reasonably likely to be used, by anybody?",
+        "Are these means reasonably likely to be used, by anyone?",
         ("leaking_parts",),
-        "The attacks need the file, this free program and an ordinary computer; “Where this report "
-        "comes from” says how long they took and what they were given. Who gets the file, and what "
-        "would drive them, is in the context.",
+        "The attacks need the file, this free program and an ordinary computer. “Where this "
+        "report comes from” lists their time and their input. The context decides who gets the "
+        "file, and what motives they have.",
     ),
     Question(
         EDPB,
         "Is the likelihood insignificant for each person, not only on average?",
         ("worst_group", "worst_person", "membership_tpr"),
-        "An audit tries one training of one model. That no person stands out here does not bound "
-        "what could be found of each; differential privacy would.",
+        "An audit tries one training of one model. If no person stands out here, that is still "
+        "no bound on what others could find about each person. Differential privacy gives such a "
+        "bound.",
     ),
     Question(
         ICO,
-        "Could an intruder who is competent and determined, with public sources and without "
-        "special knowledge or crime, identify a person?",
+        "Could a competent and determined intruder identify a person, with public sources, and "
+        "without special knowledge or crime?",
         ("proved_alone", "singling_out", "linkability"),
-        "The attacks here are more than such an intruder is taken to have: they hold the file and "
-        "a program made for it. Which public tables rows could be linked with was not looked for; "
-        "--known-columns and --population try some.",
+        "The attacks here go beyond this intruder: they use the file and a program made for it. "
+        "treeleak does not look for public tables that match rows; --known-columns and "
+        "--population try some.",
     ),
     Question(
         WP216,
         "Can a person be singled out?",
         ("singling_out", "proved_alone", "membership_auc"),
-        "Only rows that were rebuilt were tried.",
+        "The figures cover rebuilt rows only.",
     ),
     Question(
         WP216,
         "Can records of one person be linked?",
         ("linkability",),
-        "Two halves of the same columns were tried, not another table. Rows rebuilt in their order "
-        "can be linked with every table in that order.",
+        "The test links two halves of the same columns, not another table. Rows rebuilt in their "
+        "order can be linked with every table in that order.",
     ),
     Question(
         WP216,
         "Can a value of a person be inferred from others?",
         ("inference", "left_to_know"),
-        "Only columns that --sensitive names were tried.",
+        "The figures cover only columns that --sensitive names.",
     ),
     Question(
         ISO,
         "Context: who gets the model, what could they do, what holds them back?",
         (),
-        "Not measured. A policy states attacker, recipient and purpose; the report repeats them.",
+        "Not measured. A policy states attacker, recipient and purpose, and the report repeats "
+        "them.",
     ),
     Question(
         ISO,
-        "Data: what in it makes people identifiable?",
+        "Data: what in the data makes people identifiable?",
         ("small_leaves", "stored_rows", "unknown_parts"),
-        "Which columns identify, and which are sensitive, is for those who know the data.",
+        "People who know the data must say which columns identify, and which are sensitive.",
     ),
     Question(
         ISO,
-        "Identifiability: is what is left below the threshold that was set?",
+        "Identifiability: is the remaining risk below the threshold that was set?",
         ("recovered_rows", "membership_auc", "epsilon"),
-        "The threshold is the policy's, not treeleak's.",
+        "The policy sets the threshold, not treeleak.",
     ),
     Question(
         ISO,
-        "Governance: is the decision recorded, and looked at again?",
+        "Governance: is the decision recorded, and reviewed later?",
         (),
-        "This report records inputs, versions, date and review; keeping it is for its readers.",
+        "This report records inputs, versions, date and review. Its readers must keep it.",
     ),
 )
 

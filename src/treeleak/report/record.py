@@ -25,9 +25,7 @@ def of_policy(ruled: Doc) -> Iterator[Fact]:
 def of_inputs(source: Doc) -> Iterator[Fact]:
     """Name the files that were read, with their hashes."""
     for what, own in source["inputs"].items():
-        withheld = (
-            "its SHA-256 is in the internal edition only: it would confirm a guess of the data"
-        )
+        withheld = "its SHA-256 is in the internal edition only: it can confirm a guess of the data"
         sha256 = withheld if own["sha256"] is None else f"SHA-256 {own['sha256']}"
         yield f"Input: {what.replace('_', ' ')}", own["file"], sha256
 
@@ -45,12 +43,12 @@ def frameworks(found: Doc) -> Section:
     rows = []
     for question in found["frameworks"]:
         figures = [_said(f) for f in question["figures"]]
-        told = " ".join(figures) or "No figure of this audit speaks to it."
+        told = " ".join(figures) or "No figure of this audit helps to answer it."
         rows.append((question["source"], question["asks"], told, question["beyond"]))
-    columns = ("Framework", "Asks, in our words", "Figures that speak to it", "To be judged beside")
+    columns = ("Framework", "Question, in our words", "Figures", "To judge beside them")
     about = Prose(
-        "Which figure of this audit speaks to which question of those who judge whether data are "
-        "anonymous. This is no legal advice, and no framework is met by figures alone."
+        "This table lists figures of this audit that help to answer each question. It is no legal "
+        "advice, and figures alone meet no framework."
     )
     table = Grid("Questions and figures", columns, tuple(rows))
     return Section.of("frameworks", "For those who judge anonymity", [about, table])
@@ -59,5 +57,5 @@ def frameworks(found: Doc) -> Section:
 def _said(figure: Doc) -> str:
     what = capital(figure["what"])
     if figure["found"] is None:
-        return f"{what}: not told ({figure['reason']})."
+        return f"{what}: not assessed ({figure['reason']})."
     return f"{what}: {figure['found']}."

@@ -367,7 +367,7 @@ def _reasons(audit: Audit, name: str) -> Iterator[RenderableType]:
 
 
 def _number(value: float) -> str:
-    return "not told" if value != value else f"{value:.10g}"
+    return "not known" if value != value else f"{value:.10g}"
 
 
 def _rows(rebuilt: Reconstruction) -> RenderableType:
