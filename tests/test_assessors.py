@@ -1,6 +1,8 @@
 """Each part of an audit says what it needs and what it yields, and keeps to that."""
 
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,10 +11,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import treeleak
 from treeleak.auditing import run
-from treeleak.auditing.case import Given
+from treeleak.auditing.case import Assessor, Given
 from treeleak.auditing.result import Found
+from treeleak.core.message import Kind, message_of, own_words
 from treeleak.learn import GreedyRuleList
 
+GUIDE = Path(__file__).parent.parent / "docs/how-to-read-an-audit.md"
 ALSO = {"not_assessed", "notes", "mismatch"}
 FOUND = {f.name for f in fields(Found)}
 
@@ -21,6 +25,68 @@ FOUND = {f.name for f in fields(Found)}
 def test_what_a_part_needs_and_yields_has_a_name(assessor):
     assert set(assessor.yields) <= FOUND - ALSO
     assert set(assessor.needs) <= FOUND | {f.name for f in fields(Given)}
+
+
+REASONS = {
+    why.code: why
+    for assessor in run.ASSESSORS
+    for why in (*assessor.reasons, *assessor.lacking.values())
+}
+
+
+@pytest.mark.parametrize("code", list(REASONS))
+def test_the_docs_say_what_to_do_about_each_declared_reason(code):
+    """In the words of its longest part."""
+    why = REASONS[code]
+    said = why.words if isinstance(why, Kind) else str(why)
+    longest = max(re.split(r"\{.*?\}|[,;:(]", said), key=len).strip()
+    text = " ".join(GUIDE.read_text(encoding="utf-8").split())
+    assert longest in text
+
+
+def test_every_part_that_lists_reasons_itself_declares_some():
+    """No part may list one that nobody can look up."""
+    assert len(REASONS) >= 10
+    assert {"membership", "exposure", "reconstruction", "measurement"} <= {
+        a.part for a in run.ASSESSORS if a.reasons
+    }
+
+
+@pytest.mark.parametrize("why", [own_words("because", "not_declared"), "because"])
+def test_a_reason_that_is_not_declared_is_an_error(why, monkeypatch):
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
+    model = DecisionTreeClassifier().fit(X, y)
+    part = Assessor("membership", lambda case: case.without("membership", why))
+    monkeypatch.setattr(run, "ASSESSORS", (*run.ASSESSORS, part))
+    with pytest.raises(RuntimeError, match="does not declare"):
+        treeleak.audit(model)
+    monkeypatch.setattr(run, "ASSESSORS", (replace(part, reasons=(message_of(why),)),))
+    assert treeleak.audit(model).not_assessed == (("membership", why),)
+
+
+def test_what_a_part_lacks_is_said_where_it_was_asked_for(monkeypatch):
+    lacking = own_words("there is no measurement", "lacking")
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
+    model = DecisionTreeClassifier().fit(X, y)
+    part = Assessor(
+        "inference",
+        assess=lambda _: pytest.fail("it lacks what it needs"),
+        needs=("measurement",),
+        lacking={"measurement": lacking},
+        asked="sensitive",
+    )
+    monkeypatch.setattr(run, "ASSESSORS", (part,))
+    assert treeleak.audit(model).not_assessed == ()
+    asked = treeleak.audit(model, X, y, sensitive=["a"])
+    assert asked.not_assessed == (("inference", lacking),)
+
+
+def test_a_part_cannot_use_what_it_does_not_need(monkeypatch):
+    X, y = pd.DataFrame({"a": [0, 1, 0, 1]}), [0, 1, 0, 1]
+    part = Assessor("structure", lambda case: case.noting(str(case.truth)))
+    monkeypatch.setattr(run, "ASSESSORS", (part,))
+    with pytest.raises(LookupError, match="does not need"):
+        treeleak.audit(DecisionTreeClassifier().fit(X, y))
 
 
 @pytest.mark.parametrize("rules", [False, True], ids=["tree", "rules"])

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import pandas as pd
 
 from treeleak.core.clock import Clock, Progress
 from treeleak.core.errors import BadInput, Mismatch, NotCovered, TimeUp
-from treeleak.core.message import Message, message_of, own_words
+from treeleak.core.message import Kind, Message, message_of, own_words
 from treeleak.core.private import dataclass
 
 if TYPE_CHECKING:
+    from treeleak.auditing.assessors.measurement import Measurement
     from treeleak.auditing.result import Found
     from treeleak.reconstruction import Reconstruction
     from treeleak.release import Release, RuleList, StoredObject
     from treeleak.schema import Schema
+    from treeleak.verification.training_rows import TrainingRows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,6 +110,21 @@ class Case:
             raise NotCovered(own_words("these are no rules", "no_rules"))
         return cast("RuleList", self.content)
 
+    @property
+    def rebuilt(self) -> Reconstruction:
+        """The rebuilt rows, for parts that need them."""
+        return _there(self.found.reconstruction)
+
+    @property
+    def truth(self) -> TrainingRows:
+        """The training rows, for parts that need them."""
+        return _there(self.found.truth)
+
+    @property
+    def measured(self) -> Measurement:
+        """The comparison, for parts that need it."""
+        return _there(self.found.measurement)
+
     def has(self, name: str) -> bool:
         """Whether something was found, or given, that has this name."""
         whence = self.found if hasattr(self.found, name) else self.given
@@ -127,6 +147,12 @@ class Case:
         return self.plus(not_assessed=(*self.found.not_assessed, (part, why)))
 
 
+def _there(found: T | None) -> T:
+    if found is None:
+        raise LookupError("a part of the audit asks for what it does not need")
+    return found
+
+
 @dataclass(frozen=True)
 class Assessor:
     """A part of an audit."""
@@ -139,9 +165,16 @@ class Assessor:
     yields: tuple[str, ...] = ()
     """What it may add to what was found."""
     needs: tuple[str, ...] = ()
-    """What must have been found or given; else it has nothing to say."""
+    """What must have been found or given; else it has nothing to say, but what is ``lacking``."""
+    lacking: Mapping[str, Message] = field(default_factory=dict)
+    """Why the part cannot be assessed without what it needs; nothing, where that was said."""
+    asked: str = ""
+    """Wish without which nothing is said to be lacking."""
+    reasons: tuple[Kind | Message, ...] = ()
+    """Why it may leave a part open itself; any other reason is an error of this package."""
     listed: tuple[type[Exception], ...] = field(default=(BadInput, NotCovered))
-    """Tuple of exception classes. What leaves the part open; any other error ends the audit."""
+    """Tuple of exception classes. What leaves the part open, in the words of what stopped it; any
+    other error ends the audit."""
     timed: bool = True
     """Whether it is broken off when the time is up; else it looks at the clock itself."""
     of: str = "leaves"
@@ -149,15 +182,34 @@ class Assessor:
 
     def __call__(self, case: Case) -> Case:
         """Assess a part; what stops it is listed as the reason why it was not assessed."""
-        if case.found.of != self.of or not all(map(case.has, self.needs)):
+        if case.found.of != self.of:
             return case
+        lacks = next((name for name in self.needs if not case.has(name)), None)
+        if lacks is not None:
+            return self._without(case, lacks)
         try:
-            if not self.timed:
-                return self.assess(case)
-            with case.clock.enforced():
-                return self.assess(case)
+            with nullcontext() if not self.timed else case.clock.enforced():
+                after = self.assess(case)
         except self.listed as error:
             why = case.clock.said if isinstance(error, TimeUp) else message_of(error)
             if isinstance(error, Mismatch):
                 case = case.plus(mismatch=case.given.mismatched(error))
             return case.without(self.part, why)
+        self._check(after.found.not_assessed[len(case.found.not_assessed) :])
+        return after
+
+    def _without(self, case: Case, lacks: str) -> Case:
+        why = self.lacking.get(lacks)
+        wanted = not self.asked or bool(getattr(case.given, self.asked))
+        return case if why is None or not wanted else case.without(self.part, why)
+
+    def _check(self, left_open: Sequence[tuple[str, str]]) -> None:
+        """Refuse reasons that were not declared: nobody could look up what they mean."""
+        known = {reason.code for reason in self.reasons}
+        for part, why in left_open:
+            code = message_of(why).code
+            if code not in known:
+                raise RuntimeError(
+                    f"an error in treeleak: {self.part} leaves {part} open for a reason that it "
+                    f"does not declare ({code})"
+                )

@@ -250,10 +250,15 @@ _COMPARED = ("reconstruction", "truth", "measurement")
 ASSESSORS = (
     Assessor("counts", counts.of_trees, ("counts",), listed=(NotCovered,)),
     Assessor("counts", counts.of_rules, ("counts",), listed=(NotCovered,), of="rules"),
-    Assessor("reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False),
+    Assessor(
+        "reconstruction", _rebuilt, ("reconstruction",), listed=(NotCovered,), timed=False,
+        reasons=(wording.LEFT_OPEN, wording.HOLDS_MORE),
+    ),
     Assessor("reconstruction", singled_out.assess, needs=("reconstruction",)),
-    Assessor("measurement", comparison.match, ("truth",), ("X",), (TimeUp, Mismatch)),
-    Assessor("measurement", comparison.of_rules, ("truth",), ("X",), (Mismatch,), of="rules"),
+    Assessor("measurement", comparison.match, ("truth",), ("X",), listed=(TimeUp, Mismatch)),
+    Assessor(
+        "measurement", comparison.of_rules, ("truth",), ("X",), listed=(Mismatch,), of="rules"
+    ),
     Assessor("structure", structure.assess, ("structure",)),
     Assessor("measurement", comparison.compare, ("measurement",), _BOTH),
     Assessor("measurement", comparison.guess, (), _COMPARED, timed=False),
@@ -263,12 +268,19 @@ ASSESSORS = (
     Assessor(
         "uncertainty", uncertainty.of_rules, ("uncertainty",), listed=(NotCovered,), of="rules"
     ),
-    Assessor("measurement", comparison.close),
-    Assessor("exposure", exposure.assess, ("exposure",)),
-    Assessor("inference", article29.assess, ("article29",)),
-    Assessor("membership", membership.assess, ("membership",), ("control", "truth")),
-    Assessor("reconstruction", _not_built, of="rules"),
-)
+    Assessor("measurement", comparison.close, reasons=comparison.REASONS),
+    Assessor("exposure", exposure.assess, ("exposure",), reasons=(article29.NO_ROWS,)),
+    Assessor(
+        "inference", article29.assess, ("article29",), ("reconstruction", "truth", "exposure"),
+        lacking=dict.fromkeys(("reconstruction", "truth", "exposure"), article29.NO_ROWS),
+        asked="sensitive",
+    ),
+    Assessor(
+        "membership", membership.assess, ("membership",), ("control", "truth", "reconstruction"),
+        lacking={"reconstruction": membership.NO_ROWS}, reasons=membership.REASONS,
+    ),
+    Assessor("reconstruction", _not_built, of="rules", reasons=(wording.NOT_BUILT,)),
+)  # fmt: skip
 """The parts of an audit in their order, of trees and of rules: each knows what those before it
 found."""
 

@@ -101,14 +101,11 @@ def assess(case: Case) -> Case:
     of its.
     """
     found, wanted, others = case.found, case.given.sensitive, case.others
-    rebuilt = found.reconstruction
-    if rebuilt is None or found.truth is None or found.exposure is None:
-        return case.without("inference", NO_ROWS) if wanted else case
-    true = tried = found.truth.X
+    true = tried = case.truth.X
     if found.measurement is not None and (pairs := found.measurement.pairs) is not None:
         # Only people who were not given are tried.
         tried = true[~np.isnan(pairs.errors)]
-    risks = risks_of(rebuilt, case.release, true, wanted, others, case.given.seed, tried)
+    risks = risks_of(case.rebuilt, case.release, true, wanted, others, case.given.seed, tried)
     single = risks.singling_out
     if others is not None and single is not None and single.control is None:
         case = case.noting(FEW_TO_SINGLE_OUT)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _GUESS = 0.25
 """Share of the time left that guesses plan with: twelve, a quarter of it each, take up to 3/4."""
+REASONS = (wording.NO_CONTROL, THE_SAME, wording.VALUES_GIVEN, wording.NOTHING_COMPARED)
+"""Why the end of a comparison may leave something open."""
 
 
 def check(case: Case) -> None:
@@ -89,10 +91,7 @@ def of_rules(case: Case) -> Case:
 
 def compare(case: Case) -> Case:
     """Measure how close the rebuilt rows are to the training rows."""
-    found, given = case.found, case.given
-    rebuilt, truth = found.reconstruction, found.truth
-    if rebuilt is None or truth is None:
-        return case
+    given, rebuilt, truth = case.given, case.rebuilt, case.truth
     if given.progress is not None:
         given.progress(Progress("comparing with the training rows and with yardsticks", 0.0))
     m = measure(rebuilt, truth, case.release, given.seed, case.others, labels=given.y)
@@ -101,13 +100,12 @@ def compare(case: Case) -> Case:
 
 def guess(case: Case) -> Case:
     """Guess from the shape of the trees alone, where the verdict rests on that."""
-    found, given = case.found, case.given
-    rebuilt, m, truth = found.reconstruction, found.measurement, found.truth
-    if rebuilt is None or m is None or truth is None or not _shape_decides(case, m):
+    given = case.given
+    if not _shape_decides(case, case.measured):
         return case
     guesses = guesses_from_shape(
-        case.release, rebuilt, len(truth.X), case.seconds(_GUESS), given.seed, given.progress,
-        given.beside,
+        case.release, case.rebuilt, len(case.truth.X), case.seconds(_GUESS), given.seed,
+        given.progress, given.beside,
     )  # fmt: skip
     return replace(case, guesses=guesses)
 
@@ -125,19 +123,15 @@ def _shape_decides(case: Case, m: Measurement) -> bool:
 
 def add_shape(case: Case) -> Case:
     """Add the guesses from the shape to the measurement."""
-    m, truth, rebuilt = case.found.measurement, case.found.truth, case.found.reconstruction
-    if m is None or truth is None or rebuilt is None:
-        return case
-    m = with_shape(m, case.guesses, truth, rebuilt.schema, case.given.seed)
+    schema, seed = case.rebuilt.schema, case.given.seed
+    m = with_shape(case.measured, case.guesses, case.truth, schema, seed)
     return case.plus(measurement=m)
 
 
 def variants(case: Case) -> Case:
     """List what came with a reconstruction, measured where there are training rows."""
     found, given, guesses = case.found, case.given, case.guesses
-    rebuilt, truth = found.reconstruction, found.truth
-    if rebuilt is None:
-        return case
+    rebuilt, truth = case.rebuilt, found.truth
     bare = [g.without_population for g in guesses if g.without_population is not None]
     made: list[tuple[str, Reconstruction | None, Sequence[Reconstruction]]] = [
         ("without the population", rebuilt.without_population, bare)

@@ -34,7 +34,6 @@ MOST_MEMBERS, MOST_OTHERS = 10_000, 30_000
 MOST_WORK = 1_000_000_000
 """Leaves that are compared to find the nearest rebuilt rows."""
 
-NO_CONTROL = own_words("there are no control rows", "membership_no_control")
 NO_ROWS = own_words("no rows were rebuilt", "membership_no_rows")
 TOO_FEW = Kind(
     "membership_too_few",
@@ -44,6 +43,8 @@ GIVEN = own_words(
     "parts of the training rows were given: nobody else can be compared with them",
     "membership_given",
 )
+REASONS = (NO_ROWS, THE_SAME, TOO_FEW, GIVEN)
+"""Why membership may be left open."""
 POSTERIOR = "the probability that the row is in the table, over all tables that fit the model"
 CELLS = (
     "how many rebuilt rows reach the same leaves in all trees, over how many other people do; "
@@ -79,13 +80,11 @@ class Membership(Described):
 
 def assess(case: Case) -> Case:
     """Score training rows and control rows, as a part of an audit."""
-    found, given, others = case.found, case.given, case.others
-    rebuilt, truth = found.reconstruction, found.truth
-    if truth is None:
-        return case
+    given, others = case.given, case.others
+    rebuilt, truth = case.rebuilt, case.truth
     if others is None:
-        return case.without("membership", THE_SAME if case.alike else NO_CONTROL)
-    if rebuilt is None or rebuilt.X is None or rebuilt.X.empty:
+        return case.without("membership", THE_SAME)
+    if rebuilt.X is None or rebuilt.X.empty:
         return case.without("membership", NO_ROWS)
     known = [given.beside[name] for name in ("known_rows", "known_columns")]
     if rebuilt.given.any() or any(table is not None for table in known):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def assess(case: Case) -> Case:
     """Count the rows that a model singles out, as a part of an audit."""
-    rebuilt = case.found.reconstruction
-    return case if rebuilt is None else replace(case, alone=singled_out(rebuilt, case.release))
+    return replace(case, alone=singled_out(case.rebuilt, case.release))
 
 
 def singled_out(reconstruction: Reconstruction, release: Release) -> int:
