@@ -26,8 +26,9 @@ from treeleak.core.given import Labels, Place, Rows
 from treeleak.core.percent import percent
 from treeleak.core.private import dataclass
 from treeleak.hardening.ways import Way, private_ways, settings_of, ways_of
-from treeleak.release import Model
+from treeleak.release import Model, to_release
 from treeleak.schema import Schema
+from treeleak.verification.columns import in_model_columns
 
 FOLDS = 5
 ENOUGH = 0.9
@@ -127,7 +128,8 @@ def retrain(
     model : fitted estimator, path or StoredObject
         A tree or forest of scikit-learn, or a pipeline or the like around one.
     X : DataFrame or array
-        The training rows, in the columns that enter the trees.
+        The training rows, in the columns that enter the trees, or in those that enter its pipeline:
+        these are put through its fitted steps once, and only the trees are trained again.
     y : sequence
         Their labels.
     schema : Schema or path, optional
@@ -150,12 +152,14 @@ def retrain(
     ------
     NotCovered
         If the model is of another kind, or the rows are too few to cross-validate.
+    Mismatch
+        If the rows are in the columns of a pipeline, and cannot be put through its steps.
     BadInput
         If rows or labels cannot be used.
     """
     clock, schema = Clock.of(time_limit), Schema.given(schema)
     kind, settings = settings_of(model, trust_pickle)
-    table, labels = pd.DataFrame(X).reset_index(drop=True), np.asarray(y)
+    table, labels = _in_the_trees_columns(model, X, trust_pickle), np.asarray(y)
     if len(table) != len(labels):
         raise BadInput(f"{len(table)} rows, {len(labels)} labels")
     folds = _folds(labels, seed)
@@ -211,6 +215,15 @@ def retrain(
     return Retraining(
         tuple(done), float(counts.max() / len(labels)), _advice(done), tuple(open_parts), seed
     )
+
+
+def _in_the_trees_columns(model: Model, X: Rows, trust_pickle: bool) -> pd.DataFrame:
+    """Put rows where the trees read them; as they are, where no trees can be read."""
+    try:
+        release = to_release(model, trust_pickle)
+    except NotCovered:
+        return pd.DataFrame(X).reset_index(drop=True)
+    return in_model_columns(release, X)[0]
 
 
 # --------------------------------------------------------------------------------- use and leak

@@ -26,6 +26,7 @@ from treeleak.hardening.result import AS_IT_WAS, Hardened, Leak, State
 from treeleak.hardening.step import Step
 from treeleak.hardening.steps import parse_steps
 from treeleak.release import Release, StoredObject, read_model, to_release
+from treeleak.release.pipeline.through import TRANSFORM
 from treeleak.release.readers.release_file import release_to_dict
 from treeleak.schema import Schema
 from treeleak.verification.columns import in_model_columns
@@ -104,6 +105,11 @@ def harden(
     NotCovered
         If predictions of such a model cannot be compared.
     """
+    if not isinstance(model, (str, os.PathLike)):
+        raise BadInput(
+            f"a {type(model).__name__} is no file: harden changes a saved model. Save it first: "
+            "skops.io.dump(model, 'model.skops'); treeleak.harden('model.skops', …)"
+        )
     clock = Clock.of(time_limit)
     source, target, schema = Path(model), Path(out), Schema.given(schema)
     kind = format_of(source)
@@ -126,9 +132,8 @@ def harden(
     for own in chosen:
         contents.append(own.apply(contents[-1]))
     attack = partial(
-        audit, X=X, y=y, schema=schema, seed=seed, seed_search=seed_search, n_rows=n_rows,
-        on_mismatch="report",
-    )  # fmt: skip
+        audit, X=X, y=y, schema=schema, seed=seed, seed_search=seed_search, n_rows=n_rows
+    )
     content = contents[-1].to_bytes()
     with private_folder() as folder:
         # What is attacked must be what is written, and not what is in memory.
@@ -195,10 +200,10 @@ def _attacked(
                 # Reading it once more comes before its attack.
                 clock.forgive(max(0.0, _LEAST + 2 * to_read - clock.limit + clock.seconds))
             tell = _counted(progress, step, k, len(steps))
-            own = _in_time(attack, place, clock, to_come, n_states, tell)
+            # What the original file was not trained on is refused, before its attack if it can be.
+            held = partial(attack, on_mismatch="report" if k else "raise")
+            own = _in_time(held, source, place, clock, to_come, n_states, tell)
             if own is not None:
-                if k == 0 and own.mismatch is not None:
-                    raise Mismatch(f"{source}: these are not its training rows: {own.mismatch}")
                 if own.reconstruction is not None and own.reconstruction.interrupted:
                     raise KeyboardInterrupt
                 found, looked = own, True
@@ -213,6 +218,7 @@ def _attacked(
 
 def _in_time(
     attack: Callable[..., Audit],
+    source: Path,
     place: Path,
     clock: Clock,
     to_come: int,
@@ -228,6 +234,8 @@ def _in_time(
         return None
     try:
         return attack(place, time_limit=clock.part(clock.left / to_come), progress=progress)
+    except Mismatch as error:
+        raise Mismatch(f"{source}: these are not its training rows: {error}") from error
     except TimeUp:
         if last:
             raise
@@ -314,7 +322,14 @@ def _compared(
         own = before.get("feature_names_in_")
         if isinstance(given, pd.DataFrame) and own is not None and len(own) == len(names):
             given = given[[str(c) for c in own]]
-        values = np.asarray(given, dtype=float)
+        try:
+            values = np.asarray(given, dtype=float)
+        except ValueError as error:
+            # What the error says may quote a value.
+            raise BadInput(
+                f"{what}: not all values are numbers. Give them in the {n_columns} columns that "
+                f"enter the trees. In Python: {TRANSFORM}"
+            ) from error
         if values.ndim != 2 or values.shape[1] != len(names):
             raise BadInput(f"{what}: the model's trees read {len(names)} columns")
     else:

@@ -39,10 +39,9 @@ WRAPPERS = {
     "FrozenEstimator": "estimator",
 }
 """What scikit-learn wraps around a model or a pipeline, and where that is."""
-LINES = (
-    "rows = pd.DataFrame(pipe[:-1].transform(X), columns=pipe[:-1].get_feature_names_out()); "
-    "treeleak.audit(pipe, rows, y)"
-)
+TRANSFORM = "rows = pd.DataFrame(pipe[:-1].transform(X), columns=pipe[:-1].get_feature_names_out())"
+"""What makes rows of the trees' columns."""
+LINES = f"{TRANSFORM}; treeleak.audit(pipe, rows, y)"
 """What to type where rows cannot be put through."""
 
 
