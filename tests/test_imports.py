@@ -24,8 +24,8 @@ from treeleak.release.noise.laws import DiscreteLaplace
 
 MODELS = Path(__file__).parent / "models"
 HEAVY = (
-    "joblib", "matplotlib", "numba", "numpy", "ortools", "pandas", "scipy", "scipy.stats", "skops",
-    "sklearn",
+    "joblib", "matplotlib", "msgspec", "numba", "numpy", "ortools", "pandas", "scipy",
+    "scipy.stats", "skops", "sklearn",
 )  # fmt: skip
 PROMISED_LATE = ("matplotlib", "ortools", "scipy.stats", "sklearn")
 """What reading and auditing itself has no use for."""

@@ -125,8 +125,8 @@ def test_rules_that_name_whole_numbers_beyond_floats(tmp_path: Path, number: int
     path.write_text(json.dumps(changed))
     status, said = audited(path)
     assert status == 2
-    assert "rule 1: the condition on 'age' names" in said
-    assert "floats skip whole numbers" in said
+    assert f"rule 1: condition 1: {key}" in said
+    assert "number (whole ones to 2^53)" in said
 
 
 def test_a_table_with_a_very_long_integer(tmp_path: Path, release: dict):

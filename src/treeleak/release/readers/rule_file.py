@@ -1,7 +1,7 @@
 """The rule file: rule lists and rule sets as JSON, whatever learnt them.
 
 docs/rule-file.md explains the format to those who write it. What a file says is taken for hostile
-until checked, see :mod:`treeleak.release.checked_json`.
+until checked, see :mod:`treeleak.release.checked_json` and :mod:`treeleak.core.declared`.
 """
 
 from __future__ import annotations
@@ -10,27 +10,21 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from msgspec import UNSET
 
+from treeleak.core.declared import Place, in_words, read, told, written
 from treeleak.core.errors import BadInput, BadModel
 from treeleak.core.output import write_file
+from treeleak.formats import rules as declared
 from treeleak.release.bounds import MOST_RULES, at_most
-from treeleak.release.checked_json import (
-    declared,
-    is_finite,
-    is_whole,
-    label,
-    located,
-    only,
-    read_json,
-    take,
-)
-from treeleak.release.rule_list import Condition, DecisionRule, RuleList, Value
+from treeleak.release.checked_json import label, located, read_json
+from treeleak.release.rule_list import Condition, DecisionRule, RuleList
 
-FORMAT = "treeleak-rules"
-FORMAT_VERSION = 1
+FORMAT: Literal["treeleak-rules"] = "treeleak-rules"
+FORMAT_VERSION: Literal[1] = 1
 
 
 def write_rules(rules: RuleList, path: str | Path) -> None:
@@ -60,24 +54,24 @@ def rules_to_dict(rules: RuleList) -> dict[str, Any]:
 
     Raises BadInput if a class label is neither text nor a finite number nor a truth value.
     """
-    out: dict[str, Any] = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "origin": rules.origin,
-        "columns": list(rules.columns),
-        "classes": [label(c) for c in rules.classes],
-        "ordered": rules.ordered,
-    }
-    if rules.n_rows is not None:
-        out["n_rows"] = int(rules.n_rows)
-    out["rules"] = [
-        {"if": [_condition_to_dict(c) for c in rule.conditions], **_said(rule)}
-        for rule in rules.rules
-    ]
-    out["default"] = _said(rules.default)
-    if rules.covered is not None:
-        out["covered"] = list(map(int, rules.covered))
-    return out | {"notes": list(rules.notes)}
+    return written(
+        declared.Rules(
+            format=FORMAT,
+            version=FORMAT_VERSION,
+            origin=rules.origin,
+            columns=tuple(rules.columns),
+            classes=tuple(label(c) for c in rules.classes),
+            ordered=rules.ordered,
+            n_rows=UNSET if rules.n_rows is None else int(rules.n_rows),
+            rules=tuple(
+                declared.Rule(conditions=tuple(map(_described, rule.conditions)), **_said(rule))
+                for rule in rules.rules
+            ),
+            default=declared.Default(**_said(rules.default)),
+            covered=UNSET if rules.covered is None else tuple(map(int, rules.covered)),
+            notes=tuple(rules.notes),
+        )
+    )
 
 
 def rules_from_dict(data: Any) -> RuleList:
@@ -87,48 +81,49 @@ def rules_from_dict(data: Any) -> RuleList:
     """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise BadModel(f'no rules: "format" is not "{FORMAT}"')
-    if not is_whole(data.get("version"), FORMAT_VERSION, FORMAT_VERSION + 1):
+    if data.get("version") != FORMAT_VERSION:
         raise BadModel(
             f"rule format version {data.get('version')!r:.40}; "
             f"this program reads version {FORMAT_VERSION}"
         )
-    only(data, _KEYS)
-    rules = take(data, "rules", list)
-    at_most(MOST_RULES, len(rules), "rules")
-    return RuleList(
-        columns=declared(tuple[str, ...], take(data, "columns", list), "columns"),
-        classes=tuple(label(c) for c in take(data, "classes", list)),
-        rules=tuple(_rule(r, f"rule {j}: ") for j, r in enumerate(rules, 1)),
-        default=_default(take(data, "default", dict)),
-        ordered=take(data, "ordered", bool, True),
-        covered=_counts(data, "covered"),
-        n_rows=declared(int | None, data.get("n_rows"), "n_rows"),
-        origin=take(data, "origin", str, ""),
-        notes=declared(tuple[str, ...], take(data, "notes", list, []), "notes"),
+    if isinstance(data.get("rules"), list):
+        at_most(MOST_RULES, len(data["rules"]), "rules")
+    found = told(read(declared.Rules, data, BadModel, _in_words))
+    del found["format"], found["version"]
+    default = DecisionRule((), *_predicted(found.pop("default")))
+    rules = (
+        DecisionRule(_conditions(rule, f"rule {j}: "), *_predicted(rule))
+        for j, rule in enumerate(found.pop("rules"), 1)
     )
+    return RuleList(rules=tuple(rules), default=default, **found)
 
 
-_KEYS = {
-    "format", "version", "origin", "columns", "classes", "ordered", "n_rows", "rules", "default",
-    "covered", "notes",
-}  # fmt: skip
-_BOUNDS = ("above", "upto")
+def _in_words(place: Place) -> str:
+    """Number rules and their conditions from 1."""
+    match place:
+        case "rules", int(rule), "if", int(condition), *more:
+            said = [f"rule {rule + 1}", f"condition {condition + 1}", in_words(more)]
+        case "rules", int(rule), *more:
+            said = [f"rule {rule + 1}", in_words(more)]
+        case _:
+            said = [in_words(place)]
+    return ": ".join(filter(None, said))
 
 
 def _said(rule: DecisionRule) -> dict[str, Any]:
-    counts = {} if rule.counts is None else {"counts": list(map(int, rule.counts))}
-    return {"then": label(rule.prediction)} | counts
+    counts = None if rule.counts is None else tuple(map(int, rule.counts))
+    return {"then": label(rule.prediction), "counts": counts}
 
 
-def _condition_to_dict(condition: Condition) -> dict[str, Any]:
-    out: dict[str, Any] = {"column": condition.column}
+def _described(condition: Condition) -> declared.Condition:
+    told: dict[str, Any] = {}
     if condition.values is not None:
-        values = [_plain(v) for v in condition.values]
-        out |= {"is": values[0]} if len(values) == 1 else {"in": values}
+        values = tuple(map(_plain, condition.values))
+        told = {"one": values[0]} if len(values) == 1 else {"several": values}
     else:
-        ends = {key: _plain(getattr(condition, key)) for key in _BOUNDS}
-        out |= {key: end for key, end in ends.items() if math.isfinite(end)}
-    return out | ({"not": True} if condition.negated else {})
+        ends = {key: _plain(getattr(condition, key)) for key in ("above", "upto")}
+        told = {key: end for key, end in ends.items() if math.isfinite(end)}
+    return declared.Condition(column=condition.column, negated=condition.negated, **told)
 
 
 def _plain(value: Any) -> Any:
@@ -142,54 +137,19 @@ def _plain(value: Any) -> Any:
     return plain
 
 
-def _rule(data: Any, where: str) -> DecisionRule:
-    if not isinstance(data, Mapping):
-        raise BadModel(f"{where}no object")
-    only(data, {"if", "then", "counts"}, where)
-    conditions = (_condition(c, where) for c in take(data, "if", list, where=where))
-    return DecisionRule(tuple(conditions), _prediction(data, where), _counts(data, "counts", where))
+def _predicted(rule: declared.Default | declared.Rule) -> tuple[Any, tuple[int, ...] | None]:
+    return rule.then, rule.counts
 
 
-def _default(data: Mapping[str, Any]) -> DecisionRule:
-    where = "default: "
-    only(data, {"then", "counts"}, where)
-    return DecisionRule((), _prediction(data, where), _counts(data, "counts", where))
-
-
-def _prediction(data: Mapping[str, Any], where: str) -> Any:
-    if "then" not in data:
-        raise BadModel(f"{where}then is missing")
-    with located(f"{where}then: "):
-        return label(data["then"])
-
-
-def _condition(data: Any, where: str) -> Condition:
-    if not isinstance(data, Mapping):
-        raise BadModel(f"{where}a condition is no object")
-    only(data, {"column", "is", "in", *_BOUNDS, "not"}, where)
-    column = take(data, "column", str, where=where)
-    if ("is" in data) + ("in" in data) + any(key in data for key in _BOUNDS) != 1:
-        raise BadModel(f'{where}the condition on {column!r:.80} needs "is", "in", or bounds')
-    values: tuple[Value, ...] | None = None
-    if "is" in data:
-        values = (_value(data["is"], "is", where),)
-    elif "in" in data:
-        values = tuple(_value(v, "in", where) for v in take(data, "in", list, where=where))
-    ends = {key: data[key] for key in _BOUNDS if key in data}
-    for key, end in ends.items():
-        if not is_finite(end):
-            raise BadModel(f"{where}{key} is {end!r:.40}, must be a number")
-    negated = take(data, "not", bool, False, where)
+def _conditions(rule: declared.Rule, where: str) -> tuple[Condition, ...]:
     with located(where):
-        return Condition(column, values, negated=negated, **ends)
+        return tuple(map(_condition, rule.conditions))
 
 
-def _value(value: Any, key: str, where: str) -> Value:
-    if not isinstance(value, str) and not is_finite(value):
-        raise BadModel(f"{where}{key} names {value!r:.40}, must be a number or text")
-    return value  # type: ignore[no-any-return]
-
-
-def _counts(data: Mapping[str, Any], key: str, where: str = "") -> tuple[int, ...] | None:
-    counts: tuple[int, ...] | None = declared(tuple[int, ...] | None, data.get(key), where + key)
-    return counts
+def _condition(found: declared.Condition) -> Condition:
+    own = told(found)
+    ends = {key: own.pop(key) for key in ("above", "upto") if key in own}
+    if ("one" in own) + ("several" in own) + bool(ends) != 1:
+        raise BadModel(f'the condition on {found.column!r:.80} needs "is", "in", or bounds')
+    values = (own["one"],) if "one" in own else own.get("several")
+    return Condition(found.column, values, negated=found.negated, **ends)

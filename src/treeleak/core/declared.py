@@ -1,0 +1,246 @@
+"""Documents that are declared once, as structs: their reading and their JSON Schema follow.
+
+What is read must hold what is declared, no more and no less. The first fault is named in plain
+words, with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import log2
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from treeleak.core.errors import BadInput
+from treeleak.core.listed import unknown_keys
+
+LARGEST = 1.7976931348623157e308
+"""The largest float; what lies beyond, and what is no number, fails every comparison with it."""
+EXACT_WHOLE = 2**53
+"""From here on floats skip whole numbers."""
+
+Whole = Annotated[int, Meta(ge=0, le=EXACT_WHOLE - 1)]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Real = Annotated[int, Meta(ge=-EXACT_WHOLE, le=EXACT_WHOLE)] | Number
+"""A number that stays whole if it is."""
+Label = str | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Number
+Document = TypeVar("Document")
+Place = Sequence[str | int]
+"""Keys, and numbers of items in lists."""
+
+
+class Declared(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An object in a document: a key for each field, those with a default may be left out."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Published(Declared, frozen=True):
+    """A whole document, whose JSON Schema is among the package's files."""
+
+    schema_id: ClassVar[str]
+    title: ClassVar[str]
+
+
+def written(document: Struct) -> dict[str, Any]:
+    """Write a document in objects, lists, texts and numbers that JSON can hold."""
+    made: dict[str, Any] = _with_lists(msgspec.to_builtins(document, enc_hook=lambda x: x.item()))
+    return made
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_lists(own) for key, own in value.items()}
+    return [_with_lists(own) for own in value] if isinstance(value, tuple) else value
+
+
+def told(document: Struct) -> dict[str, Any]:
+    """List the fields that a document says something of."""
+    fields = ((name, getattr(document, name)) for name in document.__struct_fields__)
+    return {name: own for name, own in fields if own is not UNSET and own is not None}
+
+
+def in_words(place: Place) -> str:
+    """Name a place in a document: ``a: b[0]``."""
+    return "".join(
+        f"[{step}]" if isinstance(step, int) else f"{': ' if i else ''}{step:.80}"
+        for i, step in enumerate(place)
+    )
+
+
+def read(
+    kind: type[Document],
+    data: object,
+    error: type[BadInput] = BadInput,
+    place: Callable[[Place], str] = in_words,
+) -> Document:
+    """Read what a parser made of a document.
+
+    ``error``: what is raised, naming the place by ``place``, where it is not as declared.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as found:
+        raise error(_fault(kind, data, str(found), place)) from found
+
+
+def schema_of(kind: type[Published]) -> dict[str, Any]:
+    """Make the JSON Schema of a document."""
+    _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    body = _shortened(parts.pop(kind.__name__))
+    told = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": kind.schema_id}
+    defs = {"$defs": _shortened(parts)} if parts else {}
+    return {**told, **body, "title": kind.title, **defs}
+
+
+def _shortened(part: Any) -> Any:
+    """Leave out what every number in JSON meets, and names that stand beside it anyway."""
+    if isinstance(part, list):
+        items = [_shortened(own) for own in part]
+        numbers = {"type": "number"} in items
+        return [own for own in items if not (numbers and own.get("type") == "integer")]
+    if not isinstance(part, dict):
+        return part
+    idle = {("minimum", -LARGEST), ("maximum", LARGEST)}
+    return {
+        key: own if key in ("enum", "required", "default") else _shortened(own)
+        for key, own in part.items()
+        if not (isinstance(own, float) and (key, own) in idle)
+        and not (key == "title" and isinstance(own, str))
+    }
+
+
+def _fault(kind: Any, data: Any, found: str, place: Callable[[Place], str]) -> str:
+    said, _, at = found.partition(" - at `")
+    hint, value, steps = kind, data, []
+    for step in re.findall(r"\.([^.\[`]+)|\[(\d+)\]|(\[\.\.\.\])", at):
+        hint, value, own = _inside(hint, value, step)
+        steps.append(own)
+    where = place(steps)
+    before = f"{where}: " if where else ""
+    if at.startswith("key` in"):
+        return f"{before}a key is no text"
+    if name := re.match(r"Object missing required field `(.*)`", said):
+        return f"{before}{name[1]} is missing"
+    if said.startswith("Object contains unknown field"):
+        struct = _struct(hint, value)
+        tag = struct.__struct_config__.tag_field
+        known = [*((tag,) if tag else ()), *struct.__struct_encode_fields__]
+        return f"{before}{unknown_keys(set(value).difference(known), known)}"
+    return f"{where or 'this'} is {value!r:.40}, must be {_due(hint)}"
+
+
+def _inside(hint: Any, value: Any, step: tuple[str, str, str]) -> tuple[Any, Any, str | int]:
+    """Go one step down: the hint and the value there, and how the step is called."""
+    name, number, _ = step
+    if name:
+        struct = _struct(hint, value)
+        inner = value.get(name) if isinstance(value, Mapping) else None
+        if name == struct.__struct_config__.tag_field:
+            return _tags(hint), inner, name
+        own = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
+        return get_type_hints(struct, include_extras=True)[own[name]], inner, name
+    if number:
+        items = next(h for h in _kinds(hint) if get_origin(h) in (list, tuple, frozenset))
+        args = get_args(items)
+        several = get_origin(items) is tuple and args[-1] is not ...
+        return args[int(number) if several else 0], value[int(number)], int(number)
+    items = get_args(next(h for h in _kinds(hint) if get_origin(h) is dict))[1]
+    for key, own in value.items():
+        try:
+            msgspec.convert(own, items)
+        except msgspec.ValidationError:
+            return items, own, key
+    raise AssertionError("nothing is wrong with any value")
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """Go through what a value may be, without its bounds."""
+    if get_origin(hint) is Annotated:
+        yield from _kinds(get_args(hint)[0])
+    elif get_origin(hint) in (Union, UnionType):
+        for own in get_args(hint):
+            yield from _kinds(own)
+    else:
+        yield hint
+
+
+def _struct(hint: Any, value: Any) -> type[Struct]:
+    """Choose the struct that an object is, by its tag where there are several."""
+    structs = [own for own in _kinds(hint) if isinstance(own, type) and issubclass(own, Struct)]
+    with suppress(TypeError, KeyError, StopIteration):
+        return next(s for s in structs if s.__struct_config__.tag == value[_tag_field(s)])
+    return structs[0]
+
+
+def _tag_field(struct: type[Struct]) -> str:
+    return struct.__struct_config__.tag_field or ""
+
+
+def _tags(hint: Any) -> Any:
+    structs = (own for own in _kinds(hint) if isinstance(own, type) and issubclass(own, Struct))
+    return Literal[tuple(own.__struct_config__.tag for own in structs)]
+
+
+def _due(hint: Any) -> str:
+    """Say in plain words what a value must be."""
+    if get_origin(hint) in (Union, UnionType):
+        return _one_of([own for own in get_args(hint) if own is not UnsetType])
+    bounds: list[Any] = []
+    if get_origin(hint) is Annotated:
+        hint, *bounds = get_args(hint)
+        if get_origin(hint) in (Annotated, Union, UnionType):
+            return _due(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}" if len(args) > 1 else f"{args[0]!r}"
+    if origin is tuple and args[-1] is not ...:
+        return f"a list of {len(args)}"
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return "an object"
+    return _DUE.get(origin or hint, str(hint)) + "".join(map(_bounds, bounds))
+
+
+def _one_of(hints: Sequence[Any]) -> str:
+    real = any(float in _kinds(own) for own in hints)
+    whole = next((get_args(own)[1].le for own in hints if real and int in _kinds(own)), None)
+    told = (_due(own) for own in hints if whole is None or int not in _kinds(own))
+    *first, last = dict.fromkeys(told)
+    said = f"{', '.join(first)} or {last}" if first else last
+    return said if whole is None else f"{said} (whole ones to 2^{round(log2(whole))})"
+
+
+_DUE: dict[Any, str] = {
+    str: "text", int: "a whole number", float: "a number", bool: "true or false",
+    list: "a list", tuple: "a list", frozenset: "a list", dict: "an object", NoneType: "null",
+}  # fmt: skip
+
+
+def _bounds(meta: Meta) -> str:
+    low, high = meta.ge, meta.le
+    if meta.gt is not None:
+        return f" above {meta.gt:g}"
+    if low is not None and low > -LARGEST:
+        bounded = high is not None and high < EXACT_WHOLE - 1
+        return f" from {low:g} to {high:g}" if bounded else f" of {low:g} or more"
+    if high is not None and high < LARGEST:
+        return f" of {high:g} or less"
+    if meta.min_length is not None:
+        return f", {meta.min_length} or more"
+    return f", {meta.max_length} at most" if meta.max_length is not None else ""

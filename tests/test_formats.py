@@ -1,0 +1,123 @@
+"""Documents that are declared once: their JSON Schemas, and what is said of those that differ."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import jsonschema
+import pytest
+from msgspec import Meta, field
+
+import treeleak.formats
+from treeleak.core.declared import (
+    Declared,
+    Label,
+    Number,
+    Published,
+    Real,
+    Whole,
+    read,
+    schema_of,
+    written,
+)
+from treeleak.core.errors import BadInput, BadModel
+from treeleak.formats.published import PUBLISHED, text_of
+
+FOLDER = Path(treeleak.formats.__file__).parent
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_stored_json_schema_is_that_of_the_structs(name: str):
+    jsonschema.Draft202012Validator.check_schema(schema_of(PUBLISHED[name]))
+    stored = (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
+    assert stored == text_of(PUBLISHED[name]), "run: python -m treeleak.formats.published"
+
+
+class Cat(Declared, frozen=True, tag_field="kind", tag="cat"):
+    lives: Annotated[int, Meta(ge=1, le=9)]
+
+
+class Dog(Declared, frozen=True, tag_field="kind", tag="dog"):
+    bark: Literal["loud", "soft"] = "loud"
+
+
+class House(Published, frozen=True, kw_only=True):
+    """Who lives there."""
+
+    schema_id: ClassVar[str] = "house"
+    title: ClassVar[str] = "A house"
+
+    pets: tuple[Cat | Dog, ...] = ()
+    rent: Number = 0.0
+    rooms: Whole = 1
+    door: tuple[Number, Number] | None = None
+    rates: dict[str, Annotated[float, Meta(gt=0)]] = field(default_factory=dict)
+    number: Label = 1
+    area: Real | str = 2
+    street: Annotated[str, Meta(max_length=5)] = ""
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([], "this is [], must be an object"),
+        ({"pet": 1}, "unknown keys ['pet']; did you mean 'pets'?"),
+        ({3: 1}, "a key is no text"),
+        ({"pets": [{"kind": "cow"}]}, "pets[0]: kind is 'cow', must be one of cat, dog"),
+        ({"pets": [{"bark": "loud"}]}, "pets[0]: kind is missing"),
+        ({"pets": [{"kind": "dog"}, 3]}, "pets[1] is 3, must be an object"),
+        ({"pets": [{"kind": "cat"}]}, "pets[0]: lives is missing"),
+        ({"pets": [{"kind": "cat", "lives": 0}]}, "pets[0]: lives is 0, must be a whole number"),
+        (
+            {"pets": [{"kind": "cat", "lives": 10}]},
+            "lives is 10, must be a whole number from 1 to 9",
+        ),
+        ({"pets": [{"kind": "dog", "bark": "x"}]}, "bark is 'x', must be one of loud, soft"),
+        ({"pets": [{"kind": "dog", "barks": 1}]}, "pets[0]: unknown keys ['barks']; did you mean"),
+        ({"rent": math.nan}, "rent is nan, must be a number"),
+        ({"rent": math.inf}, "rent is inf, must be a number"),
+        ({"rent": 10**400}, "rent is 1000"),
+        ({"rent": True}, "rent is True, must be a number"),
+        ({"rooms": 2**53}, "rooms is 9007199254740992, must be a whole number of 0 or more"),
+        ({"rooms": 1.0}, "rooms is 1.0, must be a whole number"),
+        ({"rooms": False}, "rooms is False, must be a whole number"),
+        ({"door": [1]}, "door is [1], must be a list of 2 or null"),
+        ({"door": [1, "x"]}, "door[1] is 'x', must be a number"),
+        ({"rates": {"low": 1, "high": 0}}, "rates: high is 0, must be a number above 0"),
+        ({"rates": {"low": "x"}}, "rates: low is 'x'"),
+        ({"rates": {1: 2.0}}, "rates: a key is no text"),
+        ({"number": None}, "must be text, true or false or a number (whole ones to 2^63)"),
+        ({"area": 10**30}, "must be a number or text (whole ones to 2^53)"),
+        ({"street": "avenue"}, "street is 'avenue', must be text, 5 at most"),
+    ],
+)
+def test_what_differs_is_named_with_its_place(data: object, says: str):
+    with pytest.raises(BadModel) as refused:
+        read(House, data, BadModel)
+    assert says in str(refused.value)
+    validator = jsonschema.Draft202012Validator(schema_of(House))
+    strange = {3: 1}, {"rates": {1: 2.0}}, {"rooms": 1.0}
+    no_json = ("is nan", "is inf", "is 1000", "to 2^53")
+    if data not in strange and not any(word in says for word in no_json):
+        assert not validator.is_valid(data)
+
+
+def test_a_document_survives_and_meets_its_json_schema():
+    data = {
+        "pets": [{"kind": "cat", "lives": 9}, {"kind": "dog", "bark": "soft"}],
+        "rent": 3.5, "rooms": 4, "door": [0.5, 2.0], "rates": {"low": 0.5}, "number": "4b",
+        "area": 70, "street": "Lane",
+    }  # fmt: skip
+    house = read(House, data)
+    assert written(house) == data
+    assert type(written(house)["area"]) is int
+    assert written(House()) == {}
+    jsonschema.validate(data, schema_of(House))
+    assert repr(house) == "House()"
+
+
+def test_the_error_is_that_which_is_asked_for():
+    with pytest.raises(BadInput, match=r"the house\.rooms"):
+        read(House, {"rooms": -1}, BadInput, lambda place: f"the house.{place[0]}")
