@@ -259,6 +259,8 @@ for k, delay in enumerate(job["delays"]):
     temp.mkdir()
     pid = os.fork()
     if pid == 0:
+        # Under nohup it would be ignored.
+        signal.signal(getattr(signal, job["signal"]), signal.SIG_DFL)
         os.environ["TMPDIR"] = str(temp)
         exec(job["before"])
         sys.argv = ["treeleak", *(w.replace("TEMP", str(temp)) for w in job["command"])]
@@ -358,11 +360,15 @@ def test_the_process_that_reads_a_pickle_ends_with_it(folder, tmp_path):
 WORKERS = """
 import multiprocessing
 ending.GRACE = 0.1
+BLOCKED = False
 
 def audit(*_, **__):
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     worker.start()
     (temp / "child").write_text(str(worker.pid))
+    if BLOCKED:
+        # Another thread gets the signal: this one goes on waiting, and no handler runs.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     (temp / "treeleak-x").mkdir()
     worker.join()
 
@@ -371,7 +377,9 @@ treeleak.audit = audit
 
 
 @pytest.mark.slow
-def test_workers_end_with_it(folder, tmp_path):
-    found = ended(tmp_path, ["audit", folder / "model.skops"], before=WORKERS)
+@pytest.mark.parametrize("blocked", [False, True])
+def test_workers_end_with_it(folder, tmp_path, blocked):
+    before = WORKERS.replace("BLOCKED = False", f"BLOCKED = {blocked}")
+    found = ended(tmp_path, ["audit", folder / "model.skops"], before=before)
     assert found[0][0] == 143
     assert found[0][3] is False

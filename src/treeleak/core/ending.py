@@ -128,6 +128,11 @@ def _end_in_time(read: int, numbers: frozenset[int]) -> None:
         os.close(read)
         return
     time.sleep(GRACE)
+    # The main thread may be where Python runs no handlers: workers end all the same, and what it
+    # meets without them is no error of its own.
+    if not _ended.is_set():
+        _asked.append(told[0])
+        _ended.set()
     _tidy()
     with suppress(OSError, ValueError):
         sys.stdout.flush()
