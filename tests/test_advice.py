@@ -60,6 +60,7 @@ def test_figures_of_hardening_are_those_of_the_docs():
     assert "default XGBClassifier" in LEAF_VALUES
 
 
+@pytest.mark.slow
 def test_what_saves_nothing_does_not_come_first(forest, data):
     X, y, schema = data
     told = treeleak.audit(forest, X, y, schema=schema, time_limit=20).advice
@@ -72,6 +73,7 @@ def test_what_saves_nothing_does_not_come_first(forest, data):
     assert any(text.startswith("Grow larger") and "89% and 97%" in text for text in told)
 
 
+@pytest.mark.slow
 def test_figures_of_forests_are_not_told_of_other_models(data):
     X, y, schema = data
     boosted = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, y)

@@ -674,6 +674,7 @@ def test_control_rows_must_have_the_model_s_columns(forest, data, control):
         treeleak.audit(forest, schema=schema, control=control)
 
 
+@pytest.mark.slow
 def test_what_was_given_is_not_held_against_the_population(forest, data, control):
     X, y, schema = data
     known = X[X.columns[:2]]
@@ -927,6 +928,7 @@ def test_what_was_given_is_neither_proved_nor_measured(data):
     assert dict(whole.not_assessed)["measurement"] == "all rows were given"
 
 
+@pytest.mark.slow
 def test_rows_that_were_given_do_not_count_as_rebuilt(data):
     X, y, schema = data
     forest = RandomForestClassifier(40, bootstrap=False, random_state=0).fit(X, y)
@@ -1036,6 +1038,7 @@ def test_json_follows_its_schema(audited):
     assert len(with_rows["reconstruction"]["rows"]["values"]) == 60
 
 
+@pytest.mark.slow
 def test_json_of_a_file_names_and_hashes_it(tmp_path, forest):
     from treeleak.release.readers.release_file import write_release
 

@@ -87,6 +87,7 @@ def test_what_stands_is_not_done_again(models, tmp_path, ran):
     assert len(ran) == 10
 
 
+@pytest.mark.slow
 def test_another_model_or_version_or_report_lost_is_done_again(models, tmp_path, ran, monkeypatch):
     out, own = tmp_path / "out", tmp_path / "a.skops"
     own.write_bytes((models / "deep.skops").read_bytes())
@@ -128,6 +129,7 @@ def test_options_reach_each_audit(models, tmp_path, ran):
     assert index_file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_errors_stay_out_of_what_is_passed_on(models, tmp_path, ran):
     audit(models, tmp_path / "a")
     assert entries(tmp_path / "a")["broken"]["said"] == ""

@@ -79,6 +79,7 @@ def test_settings_that_are_none_are_the_library_s():
     assert "min_samples_leaf=20" not in marked(larger)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_stored_runs(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
     store.read(RUNS)

@@ -137,6 +137,7 @@ def test_a_model_without_columns_is_counted_and_not_rebuilt(tmp_path):
     assert "tests no column" in refused(*reconstruct)
 
 
+@pytest.mark.slow
 def test_audit_of_a_release_file_is_that_of_the_model(folder, tmp_path):
     release = tmp_path / "release.json"
     assert run("export", folder / "model.skops", release).exit_code == 0
@@ -197,6 +198,7 @@ def test_a_default_forest_is_measured_row_by_row(default, tmp_path):
     assert audit["measurement"]["error_in_order"] == 0
 
 
+@pytest.mark.slow
 def test_rows_in_another_order_are_not_those_that_the_trees_drew(default, tmp_path):
     train = tmp_path / "train.csv"
     pd.read_csv(default / "train.csv").iloc[::-1].to_csv(train, index=False)

@@ -29,6 +29,7 @@ def test_each_question_names_figures_that_there_are():
     assert all(q.asks.endswith("?") and q.beyond.endswith(".") for q in QUESTIONS)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_audit(audited):
     told = valid(json.loads(audited.to_json("internal")))["frameworks"]
     assert len(told) == len(QUESTIONS)

@@ -336,6 +336,7 @@ def test_without_counts_the_shares_of_inner_nodes_give_them_back(saved, tmp_path
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.slow
 def test_shares_that_fit_fewer_rows_are_those_of_the_rows_told(tmp_path, bootstrap):
     """Half of twenty rows on each side: the shares alone are those of two."""
     rows = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 0, 1, 1] * 5})
@@ -528,6 +529,7 @@ def times_of(monkeypatch, takes):
     return told
 
 
+@pytest.mark.slow
 def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, monkeypatch):
     told = times_of(monkeypatch, [0] * 9)
     clock = Clock(10_000.0)
@@ -538,6 +540,7 @@ def test_all_attacks_together_have_the_time_of_the_command(binary, tmp_path, mon
     assert told[0][1] == pytest.approx(10_000, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_state_without_time_says_so_and_the_last_has_its_share(binary, tmp_path, monkeypatch):
     told = times_of(monkeypatch, [7_600, 0])
     steps, source = "seeds,counts,inner", binary[0] / "model.skops"

@@ -450,6 +450,7 @@ def test_records_are_written_without_what_was_in_memory():
     assert parse_npy(content, "x").tobytes() == plain.tobytes()
 
 
+@pytest.mark.slow
 def test_classes_that_every_tree_repeats_are_no_rows():
     """0 and 1, twenty times over, hold 01010 and 10101: rows of many tables of five flags."""
     rng = np.random.default_rng(5)

@@ -131,6 +131,7 @@ def test_other_rows_other_orders_and_other_places_are_refused():
         treeleak.informed_audit(forest, X[::-1], y[::-1], SCHEMA)
 
 
+@pytest.mark.slow
 def test_the_audit_and_the_command_take_rows_in_turn(tmp_path):
     X, y = table(40, 1)
     forest = forest_of(X, y, 3, 20)

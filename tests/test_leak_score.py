@@ -22,6 +22,7 @@ def table(n=60, columns=6, seed=0):
     return X, (X["c0"] ^ X["c1"]) ^ (rng.random(n) < 0.1)
 
 
+@pytest.mark.slow
 def test_a_forest_that_leaks_scores_worse():
     X, y = table()
     scores = [
@@ -35,6 +36,7 @@ def test_a_forest_that_leaks_scores_worse():
     assert -1 <= scores[0] < scores[1] <= 0
 
 
+@pytest.mark.slow
 def test_it_is_the_share_of_values_that_the_attack_is_sure_of():
     X, y = table()
     forest = RandomForestClassifier(

@@ -141,6 +141,7 @@ def test_rows_of_others_tell_nobody(audited, data):
     assert np.mean([a.value for a in areas]) == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_it_stands_in_the_documents_and_reports(audited):
     for edition in ("releasable", "internal"):
         told = valid(json.loads(audited.to_json(edition)))["membership"]

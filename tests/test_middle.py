@@ -181,6 +181,7 @@ def test_values_are_drawn_as_their_prior_says(data, seed):
         assert (np.abs(held - n * prior) <= 6 * spread).all()
 
 
+@pytest.mark.slow
 def test_rows_keep_to_rules_where_values_are_drawn():
     X, y = table(40, 5)
     members = ("x5", "x6", "x7")

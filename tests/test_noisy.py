@@ -530,6 +530,7 @@ def test_datasets_behind_disjoint_trees_are_as_probable_as_all_assignments_say(
     assert 0.5 * gone < 0.03
 
 
+@pytest.mark.slow
 def test_disjoint_trees_end_to_end(quick):
     X, _, release = noisy_case(MIXED, 9, 1, NOISE, sampling=Disjoint())
     plain = reconstruct(release, MIXED, time_limit=30, n_rows=9)

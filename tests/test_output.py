@@ -207,6 +207,7 @@ def writes_of(folder):
     return found
 
 
+@pytest.mark.slow
 def test_nothing_else_writes_files():
     assert writes_of(PACKAGE) == ALLOWED, "write files by treeleak.core.output.write_file"
 

@@ -217,6 +217,7 @@ def test_a_joint_release_speaks_of_members_of_the_later_one():
 # --------------------------------------------------------------------------------- expectation
 
 
+@pytest.mark.slow
 def test_an_expectation_is_that_of_the_samples(coarse):
     def mean_age(X, y):
         return X.loc[y == 1, "age"].mean()

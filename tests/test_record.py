@@ -49,6 +49,7 @@ def told(files):
     return found | {"page": page.read_text(), "terminal": shown.stdout}
 
 
+@pytest.mark.slow
 def test_every_input_is_named_and_hashed(files, told):
     own = told["internal"]["provenance"]["inputs"]
     assert set(own) == {"train", "control", "schema", "policy"}
@@ -87,6 +88,7 @@ def test_time_threat_readers_and_review_are_told(told):
         assert text in flat
 
 
+@pytest.mark.slow
 def test_what_somebody_knows_is_in_the_sentence():
     compas = treeleak.datasets.load_compas()
     X = compas.X.sample(40, random_state=0)

@@ -267,6 +267,7 @@ def once_deep(schema=None, counts_are="rows"):
     return Geometry.of(release, schema or THREE)
 
 
+@pytest.mark.slow
 def test_known_draws_give_the_rows_back_in_their_order():
     evidence, X, y = drawn_deep()
     release = evidence.geometry.release

@@ -364,6 +364,7 @@ OLD_WORDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_report_speaks_the_words_of_privacy_people():
     data = treeleak.datasets.load_compas()
     X = data.X.sample(80, random_state=0)

@@ -152,6 +152,7 @@ def test_an_interrupt_keeps_what_was_done(data, monkeypatch):
     assert "interrupted" in result.not_assessed[-1]
 
 
+@pytest.mark.slow
 def test_ways_to_train_share_the_time_and_say_where_it_ended(data, monkeypatch):
     X, y, _ = data
     model = DecisionTreeClassifier(max_depth=3).fit(X, y)

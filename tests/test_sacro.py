@@ -114,6 +114,7 @@ def test_the_description_is_the_folder(folder):
     assert np.array_equal(by_file.X_train, read_target(folder, trust_pickle=True).X_train)
 
 
+@pytest.mark.slow
 def test_groups_of_the_description_become_one_hot(folder, model):
     target = read_target(folder, trust_pickle=True)
     schema, notes = target.schema_for(to_release(model))
@@ -141,6 +142,7 @@ def test_pickles_are_refused_unless_trusted(folder):
     assert "X_train.pkl" in refused.stderr
 
 
+@pytest.mark.slow
 def test_without_pickles_nothing_needs_trust(folder, model):
     skops.io.dump(model, folder / "model.skops")
     for part, (X, y) in {"train": rows(60, 0), "test": rows(120, 1)}.items():
@@ -174,6 +176,7 @@ def test_arrays_of_objects_in_npy_are_refused(folder):
         read_target(folder, trust_pickle=True)
 
 
+@pytest.mark.slow
 def test_rows_from_code_are_left_aside(folder):
     text = (folder / "target.yaml").read_text().replace("path: ''\nf", "path: dataset.py\nf")
     for name in ("X_train", "y_train", "X_test", "y_test"):
@@ -221,6 +224,7 @@ def test_what_is_wrong_is_named(folder, old, new, said):
     assert str(folder) in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_folder_leaves_no_room_for_other_rows(folder):
     refused = run("audit", folder, "--trust-pickle", "--train", folder / "x.csv")
     assert refused.exit_code == 2
@@ -273,6 +277,7 @@ def test_a_report_says_what_the_releasable_edition_says(folder):
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"a": 3}'])
+@pytest.mark.slow
 def test_a_file_that_is_no_report_stays(folder, text):
     out = folder.parent / "report.json"
     out.write_text(text)
@@ -402,6 +407,7 @@ def as_target(model, X=None, y=None, X_test=None):
     )
 
 
+@pytest.mark.slow
 def test_sacroml_runs_the_attack_by_its_name(attacks, model):
     attack = attacks["treeleak"](time_limit=10, seed=1)
     output = attack.attack(as_target(model, *rows(60, 0), rows(120, 1)[0]))
@@ -424,6 +430,7 @@ def test_without_sacroml_the_attack_says_so():
         module.register()
 
 
+@pytest.mark.slow
 def test_nothing_else_asks_for_sacroml(folder):
     code = "import sys, treeleak.cli.audit, treeleak.bridges.sacro_target as _; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,6 +26,7 @@ def by_answer(model, X):
     return shares, sizes
 
 
+@pytest.mark.slow
 def test_groups_by_answer_are_those_of_predict_proba():
     X, y = table()
     model = RandomForestClassifier(4, max_depth=2, bootstrap=False, random_state=0).fit(X, y)

@@ -741,6 +741,7 @@ def whole(*steps, **options):
 
 
 @pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.slow
 def test_training_rows_may_be_those_that_enter_the_pipeline(tmp_path, as_file):
     (X, y), model = raw(), whole(encoder())
     if as_file:
@@ -761,6 +762,7 @@ def test_a_live_pipeline_takes_rows_through_steps_that_no_file_tells_how():
         treeleak.audit(snapshot(model), X, y)
 
 
+@pytest.mark.slow
 def test_rows_of_the_same_names_are_told_by_the_leaves_that_they_reach():
     X, y = raw()
     X = X[["age"]]
@@ -770,6 +772,7 @@ def test_rows_of_the_same_names_are_told_by_the_leaves_that_they_reach():
         assert treeleak.audit(model, rows, y).mismatch is None
 
 
+@pytest.mark.slow
 def test_what_was_filled_in_is_filled_in_again():
     X, y = raw()
     X = X.astype({"age": float})

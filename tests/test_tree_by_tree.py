@@ -90,6 +90,7 @@ def test_rows_and_classes_come_back_tree_by_tree(few, monkeypatch):
     np.testing.assert_array_equal(mine, true)
 
 
+@pytest.mark.slow
 def test_cells_keep_the_classes_that_sums_told():
     release, X, y = trained(n=400, columns=8)
     search = searched(release)

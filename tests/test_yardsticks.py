@@ -134,6 +134,7 @@ def test_the_margin_where_nothing_varies():
     assert margin(np.zeros(7), np.ones(7)) == 1.0
 
 
+@pytest.mark.slow
 def test_chance_alone_passes_the_margin_as_rarely_as_it_says():
     """One of ten draws is tested against the others: by chance it is nearer in few cases."""
     X, passed = people(60), 0
