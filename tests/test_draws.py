@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -394,8 +394,7 @@ def test_the_number_of_rows_is_found_with_the_seeds(n_rows, n_draws):
 @example(1, 1, 1, 0)
 @example(2, 2, 30, 0)
 @example(10**5, 5, 30, 0)
-@settings(max_examples=20)
-@pytest.mark.slow
+@examples(20)
 def test_no_number_of_rows_is_passed_over(n_rows, n_draws, n_trees, seed):
     rule = (n_rows, n_draws, *NO_COLUMNS, EVENLY)
     counts = _mt19937.distinct_rows(seeds_of(seed, n_trees), *rule)

@@ -8,10 +8,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 
+from helpers.examples import examples
 from treeleak.core.errors import BadInput
 from treeleak.metrics import (
     exact_row_share,
@@ -35,9 +36,8 @@ def pairs(draw):
     ]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(pairs())
-@pytest.mark.slow
 def test_errors_are_those_of_some_best_matching(pair):
     rec, true = pair
     found = individual_errors(rec, true, SCHEMA)

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
@@ -167,9 +167,8 @@ def test_the_posterior_is_that_of_enumeration(law, seed, n_classes, ruled):
     assert bits == pytest.approx(divergence, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10_000), st.booleans())
-@pytest.mark.slow
 def test_the_answer_is_the_valid_row_of_least_expected_error(seed, ruled):
     rules = [AtMost(("a", "b", "g1"))] if ruled else []
     schema = Schema(MIXED.attributes, rules)

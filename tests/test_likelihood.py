@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -257,9 +257,8 @@ def test_a_step_of_em_never_falls(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=25)
+@examples(25)
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # scipy's search
-@pytest.mark.slow
 def test_em_ends_where_no_point_could_pull_more(seed):
     table, draws = problem(seed)
     weight = np.full(len(table), 1 / len(table))

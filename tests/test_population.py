@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
@@ -310,9 +310,8 @@ def hamming(table, true):
     return cost[linear_sum_assignment(cost)].mean()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(schemas(), SEEDS, st.sampled_from(["rows", "none"]))
-@pytest.mark.slow
 def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
     rng = np.random.default_rng(seed)
     X = some_rows(schema, schema.columns, int(rng.integers(1, 7)), rng)
@@ -330,9 +329,8 @@ def test_no_population_changes_what_exact_counts_prove(schema, seed, unit):
         assert as_multiset(rows) == as_multiset(other)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(SEEDS)
-@pytest.mark.slow
 def test_no_population_changes_what_known_draws_prove(seed):
     case = some_drawn(seed, n_trees=6)
     rng = np.random.default_rng(seed)

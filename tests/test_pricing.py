@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -77,9 +77,8 @@ def number(geometry: Geometry, atoms: np.ndarray) -> np.ndarray:
     return np.asarray(atoms, dtype=np.int64) @ geometry.stride
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(mixed(), st.integers(0, 2**32), st.integers(0, 6))
-@pytest.mark.slow
 def test_the_best_point_is_the_best_of_all_points(schema, seed, n_trees):
     geometry = grid(schema, seed, n_trees)
     weight = some_weights(geometry, np.random.default_rng(seed))
@@ -164,9 +163,8 @@ def least_misfit(geometry: Geometry, target: np.ndarray, open_leaves: np.ndarray
     return float(found.fun)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(mixed(), st.integers(0, 2**32), st.booleans(), st.sampled_from([0, 0, 1, 3]))
-@pytest.mark.slow
 def test_no_cell_is_left_that_lowers_the_misfit(schema, seed, of_all, moved):
     geometry = grid(schema, seed, 4)
     rng = np.random.default_rng(seed)

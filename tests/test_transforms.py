@@ -155,8 +155,7 @@ def pipelines(draw):
 
 
 @given(pipelines(), st.integers(0, 10))
-@settings(max_examples=60, deadline=None)
-@pytest.mark.slow
+@examples(60)
 def test_rows_come_back_as_they_went_in(step, seed):
     X = table(seed)
     assert_same(back(step, X), X)
@@ -708,8 +707,7 @@ def test_the_command_line_writes_the_columns_of_the_input(tmp_path):
 
 
 @given(pipelines(), st.integers(0, 10))
-@settings(max_examples=40, deadline=None)
-@pytest.mark.slow
+@examples(40)
 def test_a_file_puts_rows_through_as_the_steps_do(step, seed):
     X = table(seed)
     model = fitted(step, X)

@@ -18,20 +18,22 @@ Hypothesis tries others each time, so a share of them finds over many runs what 
 """
 MANY = 4
 """Slow cases of one test beyond which a share of them is tried."""
+FEWEST = 5
+"""Examples that a slow test tries at least."""
 only_fast = False
 """Whether slow tests are left out: ``pytest -m "not slow"``."""
 
 
-def examples(n: int, *, fast: int) -> Callable[[Test], Test]:
-    """``n`` of Hypothesis' examples, as a slow test; where slow tests are left out, ``fast``.
+def examples(n: int, *, fast: int = 0) -> Callable[[Test], Test]:
+    """``n`` of Hypothesis' examples, as a slow test; ``fast`` where those are left out.
 
     So the fast suite tries the property, too, and the slow one its share of all.
     """
 
     def decorate(test: Test) -> Test:
-        if only_fast:
+        if only_fast and fast:
             return settings(max_examples=fast)(test)
-        return pytest.mark.slow(settings(max_examples=_shared(n, fast))(test))
+        return pytest.mark.slow(settings(max_examples=_shared(n, fast or FEWEST))(test))
 
     return decorate
 
